@@ -68,10 +68,11 @@ impl Linkage {
     fn of<'a>(features: impl Iterator<Item = &'a str>) -> Self {
         let mut linkage = Self::Unknown;
         for feature in features {
-            if feature.contains("link") {
+            let has = |names: &[&str]| feature.split(['-', '_']).any(|word| names.contains(&word));
+            if has(&["link", "linked", "linking"]) {
                 return Self::Linked;
             }
-            if feature.contains("loading") {
+            if has(&["load", "loaded", "loading"]) {
                 linkage = Self::Loaded;
             }
         }
@@ -97,6 +98,9 @@ fn guesses(features: &[(&str, &str, Linkage)]) -> Vec<Guess> {
     Component::all().filter_map(guess).collect()
 }
 
+/// Components whose names are also features of crates that have nothing to do with CUDA.
+const ORDINARY_NAMES: [Component; 2] = [Component::Opencl, Component::Sanitizer];
+
 /// Whether a feature has the name of a component or of one of its libraries. The driver's components are not fetched, and
 /// those of every toolkit need no guess.
 fn is_named(component: Component, feature: &str) -> bool {
@@ -104,6 +108,7 @@ fn is_named(component: Component, feature: &str) -> bool {
     let mut names = std::iter::once(&facts.id).chain(facts.libraries);
     !facts.is_driver()
         && !facts.in_every_toolkit
+        && !ORDINARY_NAMES.contains(&component)
         && names.any(|name| name.eq_ignore_ascii_case(feature))
 }
 
@@ -144,6 +149,8 @@ mod tests {
             ("cudnn", "candle-core"),
             ("CURAND", "app"),
             ("cublas-sys", "app"),
+            ("opencl", "app"),
+            ("sanitizer", "app"),
         ];
         let features = features.map(|(feature, package)| (feature, package, Linkage::Unknown));
         let shown: Vec<String> = guesses(&features).iter().map(Guess::to_string).collect();
@@ -171,6 +178,7 @@ mod tests {
             (&[("cublas", loading)], false),
             (&[("cublas", both)], true),
             (&[("cublas", &["cublas"]), ("cublas", loading)], false),
+            (&[("nvjitlink", &["nvjitlink", "dynamic-loading"])], false),
         ] {
             assert_eq!(is_linked(features), expected, "{features:?}");
         }

@@ -6,7 +6,7 @@
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use cuda_build::internal::command::Invocation;
 use cuda_build::internal::{Env, Root};
@@ -20,7 +20,17 @@ use crate::signals;
 /// the signal's number, as in a shell.
 pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     report(call);
+    run_with_input(call, env, Stdio::inherit())
+}
+
+/// [`run`] with a file or a device as the standard input, and without a report.
+pub fn run_with_input(
+    call: &Invocation,
+    env: &Env,
+    input: impl Into<Stdio>,
+) -> Result<u8, Failure> {
     let status = command(call, env)
+        .stdin(input)
         .status()
         .map_err(|error| cannot_start(call, &error))?;
     let code = status
@@ -40,7 +50,7 @@ pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
 }
 
 /// With `--verbose`, prints the command without its variables, which `cargo cuda env` prints.
-fn report(call: &Invocation) {
+pub fn report(call: &Invocation) {
     if output::is_verbose() {
         let call = Invocation {
             variables: Vec::new(),

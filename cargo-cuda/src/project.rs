@@ -18,7 +18,7 @@ use crate::workspace::{Package, Resolve, Workspace};
 /// The environment variable that replaces the capabilities that packages declare.
 pub const CAPABILITIES: &str = "CUDA_BUILD_CAPABILITIES";
 
-/// The environment variable that has the effect of `--fetch`, unless it is empty or `0`.
+/// The environment variable that has the effect of `--fetch` on commands with this option, unless it is empty or `0`.
 pub const FETCH: &str = "CUDA_BUILD_FETCH";
 
 /// Options that choose the toolkit and the capabilities.
@@ -40,12 +40,26 @@ pub struct SearchOptions {
     /// Fetch the components that are not found; `CUDA_BUILD_FETCH=1` does the same
     #[arg(long)]
     pub fetch: bool,
+    /// Whether [`FETCH`] has the effect of `--fetch`: only for commands that have this option.
+    #[arg(skip = true)]
+    pub fetch_variable: bool,
 }
 
 impl BuildOptions {
+    /// The options of a command without `--fetch`, which either always fetches or never.
     pub fn new(cuda: Option<RequestedRelease>, fetch: bool) -> Self {
+        Self::from(SearchOptions {
+            cuda,
+            fetch,
+            fetch_variable: false,
+        })
+    }
+}
+
+impl From<SearchOptions> for BuildOptions {
+    fn from(search: SearchOptions) -> Self {
         Self {
-            search: SearchOptions { cuda, fetch },
+            search,
             capabilities: None,
         }
     }
@@ -145,7 +159,7 @@ impl Project {
         if let Some(list) = &build.capabilities {
             env = env.with(CAPABILITIES, list);
         }
-        let fetch = build.search.fetch || is_fetch_enabled(&env);
+        let fetch = build.search.fetch || build.search.fetch_variable && is_fetch_enabled(&env);
         let mut which = which.clone();
         if fetch {
             which.resolve = Resolve::Always;

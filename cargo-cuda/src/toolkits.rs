@@ -1,5 +1,6 @@
 //! Finds the toolkit for a workspace, and fetches it if that is allowed.
 
+use cuda_build::internal::release::is_nvcc_packaged;
 use cuda_build::internal::select::{Need, Note, Part, Request, Strength};
 use cuda_build::internal::sources::{self, LOCK_VARIABLE, Sources};
 use cuda_build::internal::{Env, Outcome, RequestedRelease, Root, Search, Target, ViewPlace};
@@ -191,8 +192,9 @@ impl<'a> Finder<'a> {
         self.search().find(&request).or(found)
     }
 
-    /// Finds a toolkit that also has the guessed components, otherwise fetches one. If a guessed component cannot be
-    /// fetched, the build may still work without it.
+    /// Finds a toolkit that also has the guessed components, otherwise fetches one. If a toolkit is found without them,
+    /// the fetched one is of the same release. If a guessed component cannot be fetched, the build may still work without
+    /// it.
     fn find_or_fetch(&self, requests: &[Request], is_missing: bool) -> Result<Toolkit, Failure> {
         let search = self.search();
         let with_guesses: Vec<Request> = requests.iter().map(|r| self.with_guesses(r)).collect();
@@ -204,20 +206,46 @@ impl<'a> Finder<'a> {
             Err(Error::NotFound(_)) => {}
             found => return Ok(found?),
         }
-        match (self.fetch_for(last), search.find_first(requests)) {
-            (Err(failure), Ok(toolkit)) => {
+        let fetched = match search.find_first(requests) {
+            Ok(toolkit) => self.fetch_guesses(&toolkit).or_else(|failure| {
                 output::message(&format!(
                     "note: could not fetch what the build may need: {}",
                     failure.message
                 ));
-                Ok(toolkit)
-            }
-            (fetched, without_guesses) => {
-                fetched?;
-                let found = search.find_first(&with_guesses);
-                Ok(found.or(without_guesses)?)
-            }
+                Ok(())
+            }),
+            Err(_) => self.fetch_for(last).map(drop),
+        };
+        fetched?;
+        let found = search.find_first(&with_guesses);
+        Ok(found.or_else(|_| search.find_first(requests))?)
+    }
+
+    /// Fetches a toolkit with the guessed components, of the release of a toolkit that lacks some of them.
+    fn fetch_guesses(&self, lacking: &Toolkit) -> Result<(), Failure> {
+        let ToolkitVersion { major, minor } = lacking.version();
+        let release = RequestedRelease {
+            major,
+            minor: Some(minor),
+        };
+        let env = self.env.clone();
+        let env = &env.with(RequestedRelease::VARIABLE, release.to_string());
+        let finder = Finder { env, ..*self };
+        let request = finder.any_compiler_request()?;
+        let mut locked = finder.locked_releases()?.into_iter();
+        let is_locked = locked.any(|(_, version)| request.admits_release(version));
+        // The search prefers locked toolkits, so a fetched one would take the place of this one.
+        if lacking.get(Component::Nvcc).is_some() && !is_nvcc_packaged(major) && !is_locked {
+            let mut absent = self.guesses().to_vec();
+            absent.retain(|guess| lacking.get(guess.component).is_none());
+            let absent: Vec<String> = absent.iter().map(Guess::to_string).collect();
+            let text = format!(
+                "{}; the Python packages of CUDA {major} have no nvcc, and the CUDA {release} that is found has it",
+                absent.join(", ")
+            );
+            return Err(Failure::new(exit_code::NOT_RELEASED, text));
         }
+        finder.fetch_for(&request).map(drop)
     }
 
     /// The components that the workspace's dependencies probably need.

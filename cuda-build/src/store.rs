@@ -19,7 +19,6 @@ use crate::component::Component;
 use crate::document;
 use crate::env::Env;
 use crate::error::Error;
-use crate::list::sorted_set;
 use crate::probe::{Attempt, Prober};
 use crate::root::Root;
 use crate::sources::{Candidate, Label, Layout, SearchStep};
@@ -37,17 +36,35 @@ pub const ARCHIVES: &str = "root";
 /// The newest `format_version` of [`MANIFEST`] that this crate reads.
 pub const FORMAT_VERSION: i64 = 1;
 
-/// Names and versions of Python packages, sorted.
-pub(crate) type Packages = Vec<(String, String)>;
+/// One package of a stored toolkit or of a lock file.
+#[derive(Debug)]
+pub(crate) struct Package {
+    name: String,
+    version: String,
+    /// The hashes of its files, one for each platform.
+    hashes: Vec<String>,
+}
+
+impl Package {
+    /// Whether both are the same package at the same version and have a file in common.
+    fn shares_a_file_with(&self, other: &Self) -> bool {
+        (&self.name, &self.version) == (&other.name, &other.version)
+            && self.hashes.iter().any(|hash| other.hashes.contains(hash))
+    }
+}
 
 /// The packages in the array `packages` of a table; none if the table has no such key.
-pub(crate) fn packages(table: &Table) -> Result<Packages, String> {
-    let mut packages = Packages::new();
-    for package in document::tables(table, "packages")? {
-        let string = |key| document::string(package, key).map(str::to_owned);
-        packages.push((string("name")?, string("version")?));
-    }
-    Ok(sorted_set(packages))
+pub(crate) fn packages(table: &Table) -> Result<Vec<Package>, String> {
+    let package = |package| {
+        let hashes = document::strings(package, "hashes")?.into_iter();
+        Ok(Package {
+            name: document::string(package, "name")?.to_owned(),
+            version: document::string(package, "version")?.to_owned(),
+            hashes: hashes.map(str::to_owned).collect(),
+        })
+    };
+    let packages = document::tables(table, "packages")?.into_iter();
+    packages.map(package).collect()
 }
 
 /// The user's cache directory: `CUDA_BUILD_CACHE_DIR`, otherwise `$XDG_CACHE_HOME/cuda-build`, otherwise
@@ -94,7 +111,7 @@ pub struct StoredToolkit {
     /// out.
     pub components: Vec<Component>,
     /// The packages that were installed into the directory.
-    pub(crate) packages: Packages,
+    pub(crate) packages: Vec<Package>,
 }
 
 impl StoredToolkit {
@@ -126,9 +143,17 @@ impl StoredToolkit {
             packages: packages(&table)?,
         })
     }
-}
 
-impl StoredToolkit {
+    /// Whether the toolkit has this version and each of these packages, perhaps with others.
+    pub(crate) fn contains(&self, version: &Version, packages: &[Package]) -> bool {
+        let has = |package: &Package| {
+            self.packages
+                .iter()
+                .any(|own| own.shares_a_file_with(package))
+        };
+        self.version == *version && packages.iter().all(has)
+    }
+
     /// The place that the search reads.
     pub(crate) fn candidate(&self, step: SearchStep, label: Label) -> Candidate {
         candidate(&self.path, self.is_archives, step, label)

@@ -1,17 +1,19 @@
 //! The lock file of a workspace decides which toolkit is used.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
+use cargo_cuda::dependencies::{Dependencies, Guess};
 use cargo_cuda::toolkits::Finder;
 use cuda_build::internal::{Env, Root};
-use cuda_build::{Build, Error, Toolkit};
+use cuda_build::{Build, Component, Error, Toolkit};
 
 use crate::layout_files::Layout;
 
 /// Two fetched toolkits, an active virtual environment with CUDA 12, and a root with CUDA 12.4.
 const DISK: &str = r##"
 in cache/toolkits/12.9.1-a
-file toolkit.toml | format_version = 1\nversion = "12.9.1"\nplatform = "x86_64-linux"\ncomponents = ["cudart", "nvrtc"]\n[[packages]]\nname = "nvidia-cuda-nvrtc-cu12"\nversion = "12.9.86"\n[[packages]]\nname = "nvidia-cuda-runtime-cu12"\nversion = "12.9.79"
+file toolkit.toml | format_version = 1\nversion = "12.9.1"\nplatform = "x86_64-linux"\ncomponents = ["cudart", "nvrtc"]\n[[packages]]\nname = "nvidia-cuda-nvrtc-cu12"\nversion = "12.9.86"\nhashes = ["sha256-1", "sha256-2"]\n[[packages]]\nname = "nvidia-cuda-runtime-cu12"\nversion = "12.9.79"\nhashes = ["sha256-1", "sha256-2"]
 file nvidia/cuda_runtime/include/cuda.h | #define CUDA_VERSION 12090
 file nvidia/cuda_runtime/include/cuda_runtime.h
 elf nvidia/cuda_runtime/lib/libcudart.so.12 libcudart.so.12
@@ -20,7 +22,7 @@ file nvidia/cuda_nvrtc/include/nvrtc.h
 elf nvidia/cuda_nvrtc/lib/libnvrtc.so.12 libnvrtc.so.12
 elf nvidia/cuda_nvrtc/lib/libnvrtc-builtins.so.12.9 libnvrtc-builtins.so.12.9
 in cache/toolkits/13.4.3-b
-file toolkit.toml | format_version = 1\nversion = "13.4.3"\nplatform = "x86_64-linux"\ncomponents = ["cudart", "nvrtc"]\n[[packages]]\nname = "nvidia-cuda-nvrtc"\nversion = "13.4.92"\n[[packages]]\nname = "nvidia-cuda-runtime"\nversion = "13.4.92"
+file toolkit.toml | format_version = 1\nversion = "13.4.3"\nplatform = "x86_64-linux"\ncomponents = ["cudart", "nvrtc"]\n[[packages]]\nname = "nvidia-cuda-nvrtc"\nversion = "13.4.92"\nhashes = ["sha256-1"]\n[[packages]]\nname = "nvidia-cuda-runtime"\nversion = "13.4.92"\nhashes = ["sha256-1"]
 file nvidia/cu13/include/cuda.h | #define CUDA_VERSION 13040
 file nvidia/cu13/include/cuda_runtime.h
 file nvidia/cu13/include/nvrtc.h
@@ -69,8 +71,8 @@ fn entry(major: &str) -> String {
     };
     format!(
         "[[toolkit]]\nrequest = \"{major}\"\nversion = \"{version}\"\n\
-         [[toolkit.packages]]\nname = \"nvidia-cuda-nvrtc{suffix}\"\nversion = \"{nvrtc}\"\nhashes = []\n\
-         [[toolkit.packages]]\nname = \"nvidia-cuda-runtime{suffix}\"\nversion = \"{runtime}\"\nhashes = []\n"
+         [[toolkit.packages]]\nname = \"nvidia-cuda-nvrtc{suffix}\"\nversion = \"{nvrtc}\"\nhashes = [\"sha256-1\"]\n\
+         [[toolkit.packages]]\nname = \"nvidia-cuda-runtime{suffix}\"\nversion = \"{runtime}\"\nhashes = [\"sha256-1\"]\n"
     )
 }
 
@@ -183,6 +185,52 @@ fn the_lock_is_not_left_for_an_nvcc() {
     }
 }
 
+/// The packages of CUDA 12 have no nvcc, and a fetched toolkit would come before this one.
+#[test]
+fn a_guess_does_not_replace_a_toolkit_with_nvcc() {
+    let workspace = Workspace::new(&[]);
+    let top = &workspace.0.root;
+    let uv = top.join("bin/uv");
+    fs::create_dir(top.join("bin")).unwrap();
+    let script = format!(
+        "#!/bin/sh\n/bin/cat requirements.in > '{}'\nexit 1\n",
+        top.join("called").display()
+    );
+    fs::write(&uv, script).unwrap();
+    fs::set_permissions(&uv, fs::Permissions::from_mode(0o755)).unwrap();
+    let with_guess = cargo_cuda::workspace::Workspace {
+        root: top.join("ws"),
+        target_directory: top.join("ws/target"),
+        has_separate_build_directory: false,
+        packages: Vec::new(),
+        dependencies: Dependencies {
+            cudarc: None,
+            guesses: vec![Guess {
+                component: Component::Cudnn,
+                feature: "cudnn".to_owned(),
+                package: "dep".to_owned(),
+                is_linked: true,
+            }],
+        },
+    };
+    for (path, release, calls) in [
+        ("@ROOT@/opt/cuda-12.4/bin:@ROOT@/bin", "12.4", None),
+        // Without nvcc, the guess is fetched for the toolkit of the environment.
+        ("@ROOT@/bin", "12.6", Some("cuda-toolkit==12.6.*")),
+    ] {
+        let env = workspace.env(&[("PATH", path)]);
+        let (root, target) = (Root::below(top), workspace.0.target());
+        let finder = Finder {
+            fetch: true,
+            ..Finder::new(&env, &root, &target, Some(&with_guess))
+        };
+        let toolkit = finder.find().unwrap();
+        assert_eq!(toolkit.version().to_string(), release, "{path}");
+        let called = fs::read_to_string(top.join("called")).ok();
+        assert_eq!(called.as_deref(), calls, "{path}");
+    }
+}
+
 #[test]
 fn the_newest_locked_toolkit_that_is_admitted_is_used() {
     let workspace = Workspace::new(&["12", "13"]);
@@ -191,6 +239,17 @@ fn the_newest_locked_toolkit_that_is_admitted_is_used() {
         workspace.release(APP, &[("CUDA_BUILD_RELEASE", "12")]),
         "12.9"
     );
+}
+
+#[test]
+fn an_error_names_locked_toolkits_of_other_releases() {
+    let workspace = Workspace::new(&["12", "13"]);
+    let error = workspace.script(APP, &[("CUDA_BUILD_RELEASE", "11")]).0;
+    let error = error.unwrap_err().to_string();
+    for release in ["12.9", "13.4"] {
+        let reason = format!("has CUDA {release}, but CUDA 11 is requested");
+        assert!(error.contains(&reason), "{error}");
+    }
 }
 
 #[test]
@@ -209,6 +268,23 @@ fn a_lock_that_was_not_fetched_is_a_warning_with_the_command() {
     // An older locked toolkit does not replace it.
     let workspace = Workspace::new(&["13", "new"]);
     assert_eq!(workspace.release(APP, &[]), "12.6");
+}
+
+/// `cargo cuda toolkit gc` removes a toolkit if a larger one has all of it.
+#[test]
+fn a_larger_toolkit_with_the_locked_packages_is_used() {
+    let workspace = Workspace::new(&[]);
+    let lock = entry("13");
+    let (nvrtc, _) = lock.rsplit_once("[[toolkit.packages]]").unwrap();
+    for (text, expected) in [
+        (nvrtc.to_owned(), "13.4"),
+        (nvrtc.replace("sha256-1", "sha256-other"), "12.6"),
+        (nvrtc.replace("\"13.4.3\"", "\"13.4.2\""), "12.6"),
+    ] {
+        let text = format!("format_version = 1\n{text}");
+        fs::write(workspace.0.root.join("ws/cuda-toolkits.lock"), &text).unwrap();
+        assert_eq!(workspace.release(APP, &[]), expected, "{text}");
+    }
 }
 
 #[test]

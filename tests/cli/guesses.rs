@@ -5,7 +5,7 @@ use std::fs;
 use cargo_cuda::exit_code;
 
 use crate::locked::Fetching;
-use crate::project::Project;
+use crate::project::{self, Project};
 use crate::support::Finished;
 
 const PACKAGE: &str = "[package]\nname = \"NAME\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
@@ -68,6 +68,26 @@ fn the_first_build_fetches_what_features_name() {
     with("0").failed(exit_code::LOCK, &["has not been fetched"]);
     with("1").succeeded();
     assert_eq!(fetching.lock(), lock);
+}
+
+#[test]
+fn a_guess_is_fetched_for_the_release_that_is_found() {
+    let Some(fetching) = Fetching::new("guessed-release", "") else {
+        return;
+    };
+    write(&fetching.0);
+    let _ = fs::remove_file(fetching.0.path.join("src/lib.rs"));
+    // CUDA 13.5 is newer.
+    project::store(&fetching.0.cache, &[13]).unwrap();
+    fetching
+        .run(&["build", "--features", "direct", "--fetch"])
+        .succeeded();
+    let lock = fetching.lock();
+    assert!(
+        lock.contains("request = \"13.4\"\nversion = \"13.4."),
+        "{lock}"
+    );
+    assert!(lock.contains("\"nvidia-cufile\""), "{lock}");
 }
 
 #[test]
@@ -160,7 +180,8 @@ fn doctor_foretells_what_the_linker_misses() {
     project.write(
         "sys/Cargo.toml",
         &(PACKAGE.replace("NAME", "storage-sys")
-            + "[features]\ncufile = []\ncurand = []\ndynamic-loading = []\n"),
+            + "[features]\ncufile = []\ncurand = []\ndynamic-loading = []\n\
+               cuobjdump = []\nopencl = []\n"),
     );
     let with = |features: &str| {
         let manifest = PACKAGE.replace("NAME", "app")
@@ -181,4 +202,27 @@ fn doctor_foretells_what_the_linker_misses() {
     let row = "the feature `curand` of storage-sys needs it when a program runs";
     assert!(doctor.stdout.contains(row), "{doctor:?}");
     build.succeeded();
+    // A component without libraries that is found, and a name that other crates use.
+    let (doctor, build) = with("\"cuobjdump\", \"opencl\"");
+    doctor.succeeded();
+    assert!(!doctor.stdout.contains("needs it"), "{doctor:?}");
+    build.succeeded();
+}
+
+#[test]
+fn doctor_does_not_fetch() {
+    let Some(project) = Project::bare("doctor-offline", &[13]) else {
+        return;
+    };
+    let manifest = PACKAGE.replace("NAME", "app")
+        + "[dependencies]\nnot-in-any-cache = \"1\"\n\n[workspace]\n";
+    project.write("Cargo.toml", &manifest);
+    project.write("src/lib.rs", "");
+    let mut doctor = project.command(&["doctor"]);
+    doctor
+        .env("CUDA_BUILD_FETCH", "1")
+        .env("CARGO_NET_OFFLINE", "true");
+    let doctor = Finished::of(doctor.output().unwrap());
+    doctor.succeeded();
+    assert!(doctor.stdout.contains("Ready to build"), "{doctor:?}");
 }

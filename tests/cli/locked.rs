@@ -227,6 +227,9 @@ fn a_locked_toolkit_that_was_not_fetched() {
         .succeeded();
 }
 
+/// Of the package `plain`.
+const CARGO_LOCK: &str = "version = 4\n\n[[package]]\nname = \"plain\"\nversion = \"0.1.0\"\n";
+
 /// `cargo cuda …` with uv, in a package with an empty store of its own.
 pub struct Fetching(pub Project);
 
@@ -238,6 +241,7 @@ impl Fetching {
         let fetching = Self(Project::bare_at(name, "plain", &[])?);
         fetching.declare(declared);
         fetching.0.write("src/lib.rs", "");
+        fetching.0.write("Cargo.lock", CARGO_LOCK);
         Some(fetching)
     }
 
@@ -319,6 +323,45 @@ fn fetch_gets_what_is_declared_and_pins_it() {
     let kept = pinned.lines().filter(|line| line.starts_with("version"));
     kept.for_each(|line| assert!(grown.contains(line), "{line}: {grown}"));
     fetching.run(&locked).succeeded();
+}
+
+#[test]
+fn fetch_reads_one_package_and_changes_no_lock_file() {
+    let Some(project) = Project::bare_at("fetch-package", "plain", &[12]) else {
+        return;
+    };
+    project.write(
+        "Cargo.toml",
+        "[workspace]\nmembers = [\"a\", \"b\"]\nresolver = \"3\"\n",
+    );
+    for (name, major) in [("a", "12"), ("b", "13")] {
+        let manifest = format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
+             [package.metadata.cuda]\nmajors = [{major}]\n"
+        );
+        project.write(&format!("{name}/Cargo.toml"), &manifest);
+        project.write(&format!("{name}/src/lib.rs"), "");
+    }
+    project.write(LOCK, &lock(&["12.9"]));
+    let package = |name: &str| format!("\n[[package]]\nname = \"{name}\"\nversion = \"0.1.0\"\n");
+    let both = ["version = 4\n".to_owned(), package("a"), package("b")].concat();
+    project.write("Cargo.lock", &both);
+    let run = project.run(&["fetch", "--locked", "-p", "a"]);
+    run.succeeded();
+    assert_eq!(
+        run.stdout.matches("is already fetched").count(),
+        1,
+        "{run:?}"
+    );
+    let run = project.run(&["fetch", "--locked"]);
+    run.failed(exit_code::LOCK, &["does not pin CUDA 13"]);
+
+    let stale = both.replace("0.1.0", "0.0.9");
+    project.write("Cargo.lock", &stale);
+    let run = project.run(&["fetch", "--locked", "-p", "a"]);
+    run.failed(exit_code::FAILURE, &["Cargo.lock", "--locked was passed"]);
+    let now = fs::read_to_string(project.path.join("Cargo.lock")).unwrap();
+    assert_eq!(now, stale);
 }
 
 #[test]

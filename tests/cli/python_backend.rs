@@ -319,3 +319,21 @@ fn develop_needs_an_environment_and_the_backend() {
         ],
     );
 }
+
+#[test]
+fn installers_fetch_no_toolkit() {
+    let Some(package) = Package::new("backend-no-fetch") else {
+        return;
+    };
+    let cache = package.place.join("empty");
+    let code = "import cuda_backend as b; b.prepare_metadata_for_build_wheel('.', {'cuda': '13'})";
+    let mut hook = package.command(python());
+    hook.args(["-c", code])
+        .env("CUDA_BUILD_CACHE_DIR", &cache)
+        .env("CUDA_BUILD_FETCH", "1")
+        .env("UV_INDEX_URL", "http://127.0.0.1:9/simple")
+        .env("UV_HTTP_RETRIES", "0");
+    let run = Finished::of(hook.output().unwrap());
+    run.failed(cargo_cuda::exit_code::NOT_FOUND, &["`cudart` not found"]);
+    assert!(!cache.join("toolkits").exists(), "{run:?}");
+}

@@ -100,7 +100,7 @@ pub fn file(archive: &mut Builder<impl std::io::Write>, path: &str, content: &[u
     archive.append_data(&mut header, path, content).unwrap();
 }
 
-fn link(archive: &mut Builder<impl std::io::Write>, path: &str, target: &str) {
+pub fn link(archive: &mut Builder<impl std::io::Write>, path: &str, target: &str) {
     let mut header = Header::new_gnu();
     header.set_entry_type(EntryType::Symlink);
     header.set_size(0);
@@ -125,7 +125,7 @@ fn has_runtime(toolkit: &Path) -> bool {
     sets.any(|set| set.major == 12 && set.get(Component::Cudart).is_some())
 }
 
-const RUNTIME: [&str; 4] = ["12", "--only", "cudart", "--json"];
+pub const RUNTIME: [&str; 4] = ["12", "--only", "cudart", "--json"];
 
 #[test]
 fn archives_of_a_directory_become_a_toolkit() {
@@ -269,13 +269,13 @@ fn raw(archive: &mut Builder<impl std::io::Write>, path: &str) {
 type Request = (String, Option<usize>);
 
 /// A server of a directory. The first answer about an archive ends after half of it, if `cut` is set.
-struct Server {
-    url: String,
+pub struct Server {
+    pub url: String,
     requests: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Server {
-    fn start(directory: &Path, cut: bool, resumes: bool) -> Self {
+    pub fn start(directory: &Path, cut: bool, resumes: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/redist", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -342,7 +342,7 @@ fn answer(mut stream: TcpStream, directory: &Path, path: &str, range: Option<usi
 }
 
 /// A place with `curl`.
-fn sandbox() -> Sandbox {
+pub fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new(Tool::Nothing);
     let curl = Command::new("sh")
         .args(["-c", "command -v curl"])

@@ -10,7 +10,7 @@ use cuda_build::internal::{Env, Root};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::process;
-use crate::project::{BuildOptions, SearchOptions};
+use crate::project::SearchOptions;
 use crate::wheel::backend;
 use crate::wheel::build_system::BuildSystem;
 use crate::wheel::source::{Choice, Source};
@@ -29,10 +29,7 @@ pub struct DevelopArgs {
 pub fn run(arguments: &DevelopArgs, user: &Env, root: &Root) -> Result<u8, Failure> {
     let environment = active_environment(user, root)?;
     let choice = Choice {
-        build: BuildOptions {
-            search: arguments.search.clone(),
-            ..BuildOptions::default()
-        },
+        build: arguments.search.clone().into(),
         ..Choice::default()
     };
     let source = Source::open(&choice, user, root)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use cuda_build::internal::host_compiler::{self, HostCompiler};
-use cuda_build::internal::select::{Need, Strength};
+use cuda_build::internal::select::{Need, Part, Strength};
 use cuda_build::internal::{Declared, Env, Outcome, RequestedRelease, Root, compile, driver};
 use cuda_build::{Capability, Component, Error, Plan, Toolkit};
 
@@ -221,11 +221,13 @@ fn undeclared(toolkit: &Toolkit, project: &Project) -> Vec<String> {
         .collect()
 }
 
-/// The guessed components whose libraries the toolkit lacks.
+/// The guessed components that the toolkit lacks.
 fn missing_for_features(toolkit: &Toolkit, guesses: &[Guess]) -> Vec<MissingComponent> {
     let is_found = |component: Component| {
-        let found = toolkit.get(component);
-        found.is_some_and(|found| !found.libraries.is_empty() || !found.archives.is_empty())
+        let need = Need::new(component, Part::main(component), "");
+        toolkit
+            .get(component)
+            .is_some_and(|found| need.is_met_by(found))
     };
     let missing = guesses.iter().filter(|guess| !is_found(guess.component));
     missing

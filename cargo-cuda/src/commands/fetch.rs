@@ -9,7 +9,6 @@ use crate::cargo_arguments::Options;
 use crate::commands::toolkit;
 use crate::failure::Failure;
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
-use crate::toolkits::LockPolicy;
 
 /// Fetch the toolkits that the workspace and its lock file need
 #[derive(Args, Clone, Debug)]
@@ -17,7 +16,7 @@ pub struct FetchArgs {
     /// The CUDA release, 13 or 13.4; by default every declared major
     #[arg(long, value_name = "RELEASE")]
     cuda: Option<RequestedRelease>,
-    /// Fail if the lock file would change
+    /// Fail if Cargo.lock or the lock file of toolkits would change
     #[arg(long)]
     locked: bool,
     /// The features that the build enables
@@ -34,14 +33,16 @@ pub struct FetchArgs {
 }
 
 impl FetchArgs {
-    /// The options of cargo that decide which features are enabled.
+    /// The options of cargo that decide which features are enabled, and whether its lock file may change.
     fn cargo_options(&self) -> Options {
         let features = self.features.iter().flat_map(|list| ["--features", list]);
         let all = self.all_features.then_some("--all-features");
         let none = self.no_default_features.then_some("--no-default-features");
+        let locked = self.locked.then_some("--locked");
         let arguments: Vec<OsString> = features
             .chain(all)
             .chain(none)
+            .chain(locked)
             .map(OsString::from)
             .collect();
         Options::parse(&arguments)
@@ -56,8 +57,8 @@ pub fn run(arguments: &FetchArgs, env: &Env, root: &Root) -> Result<String, Fail
         ..arguments.workspace.clone()
     };
     let mut project = Project::open(env, root, &build, &which)?;
-    if arguments.locked {
-        project.lock = LockPolicy::Unchanged;
+    if let (Some(name), Some(workspace)) = (&project.package, &mut project.workspace) {
+        workspace.packages.retain(|package| package.name == *name);
     }
     let added = project.finder().fetch_all()?;
     Ok(added.iter().map(toolkit::added_text).collect())

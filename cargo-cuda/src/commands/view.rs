@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
-use crate::project::{BuildOptions, Project, SearchOptions, WorkspaceOptions};
+use crate::project::{Project, SearchOptions, WorkspaceOptions};
 use crate::report::{self, shown};
 use crate::toolkits::{self, Finder};
 
@@ -41,7 +41,7 @@ pub struct ViewArgs {
 
 /// Makes the view and returns the text for standard output.
 pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failure> {
-    let build = BuildOptions::new(arguments.search.cuda, arguments.search.fetch);
+    let build = arguments.search.clone().into();
     let project = Project::open(env, root, &build, &arguments.workspace)?;
     let mut place = match &arguments.output {
         Some(directory) => ViewPlace::at(directory, &project.target),

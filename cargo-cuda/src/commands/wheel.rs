@@ -12,7 +12,7 @@ use crate::build;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
-use crate::project::BuildOptions;
+use crate::project::{BuildOptions, SearchOptions};
 use crate::wheel::build::{Built, Job};
 use crate::wheel::dependencies;
 use crate::wheel::runpath::SearchPathKind;
@@ -146,7 +146,11 @@ fn build(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<(Built, Optio
         manifest: arguments.manifest_path.as_deref(),
         build: BuildOptions {
             capabilities: arguments.capabilities.clone(),
-            ..BuildOptions::new(None, arguments.fetch)
+            search: SearchOptions {
+                cuda: None,
+                fetch: arguments.fetch,
+                fetch_variable: true,
+            },
         },
         passthrough: &passthrough,
     };

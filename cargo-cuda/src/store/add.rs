@@ -211,8 +211,8 @@ impl Run<'_> {
             base: known.filter(|_| !upgrade).cloned(),
         };
         if source == Source::Redist {
-            let _lock = self.store.lock(&self.progress)?;
-            return Mirror::new(self.context)?.resolve(&spec, &self.store);
+            let lock = self.store.lock(&self.progress)?;
+            return Mirror::new(self.context, &lock)?.resolve(&spec, &self.store);
         }
         let installer = Installer::find(&self.context.env)?;
         let name = installer.name();
@@ -247,7 +247,10 @@ impl Run<'_> {
                 .step("Repairing", &format!("CUDA {version}: {problem}"));
         }
         let (mut part, mut fetched) = self.fetch(set, &lock, Cache::Use)?;
-        if let Some(reason) = damage(&part.site(), set) {
+        // An archive was compared with its hash, so unpacking it again would give the same files.
+        if set.source == Source::Wheels
+            && let Some(reason) = damage(&part.site(), set)
+        {
             self.progress
                 .step("Fetching", &format!("again, because {reason}"));
             (part, fetched) = self.fetch(set, &lock, Cache::Bypass)?;
@@ -316,7 +319,7 @@ impl Run<'_> {
         let mut downloaded = 0;
         // Installers require an empty directory, so packages are fetched before files are linked.
         if !missing.is_empty() && set.source == Source::Redist {
-            let mirror = Mirror::new(self.context)?;
+            let mirror = Mirror::new(self.context, lock)?;
             downloaded = mirror.install(&missing, set, &part, &self.store, &self.progress)?;
         } else if !missing.is_empty() {
             let installer = Installer::find(&self.context.env)?;

@@ -235,20 +235,23 @@ impl StagingDirectory {
         self.directory.path().join(name)
     }
 
-    /// Writes the `RECORD` of an archive whose files are below [`store::ARCHIVES`].
+    /// Writes the `RECORD` of an archive whose files are below [`store::ARCHIVES`]. It lists itself, as in Python
+    /// packages.
     pub fn record(
         &self,
         name: &str,
         version: &str,
         files: &[(PathBuf, Option<u64>)],
     ) -> Result<(), Failure> {
-        let info = self.site().join(format!("{name}-{version}.dist-info"));
+        let info = format!("{name}-{version}.dist-info");
+        let own = format!("{info}/RECORD,,\n");
+        let info = self.site().join(info);
         create_directory(&info)?;
         let line = |(path, size): &(PathBuf, Option<u64>)| {
             let size = size.map(|size| size.to_string()).unwrap_or_default();
             format!("{}/{},,{size}\n", store::ARCHIVES, path.display())
         };
-        let lines: String = files.iter().map(line).collect();
+        let lines: String = files.iter().map(line).chain([own]).collect();
         write(&info.join("RECORD"), &lines)
     }
 
@@ -284,16 +287,18 @@ pub(super) fn failed(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Fai
     }
 }
 
-/// Links a file into `target`, or copies it if the file system has no hard links.
+/// Links a file or a symbolic link into `target`, or copies it if the file system has no hard links.
 pub(super) fn link(source: &Path, target: &Path) -> Result<(), Failure> {
     if let Some(directory) = target.parent() {
         create_directory(directory)?;
     }
     match fs::hard_link(source, target) {
         // A target that exists is no error: several packages contain `nvidia/__init__.py`.
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => fs::copy(source, target)
-            .map(drop)
-            .map_err(failed("copy to", target)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => match fs::read_link(source) {
+            Ok(path) => std::os::unix::fs::symlink(path, target),
+            Err(_) => fs::copy(source, target).map(drop),
+        }
+        .map_err(failed("copy to", target)),
         _ => Ok(()),
     }
 }

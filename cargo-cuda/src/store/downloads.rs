@@ -120,7 +120,7 @@ impl Downloads {
 }
 
 /// Whether a line that starts with this character is a spinner or a bar.
-fn is_drawing(c: char) -> bool {
+pub(super) fn is_drawing(c: char) -> bool {
     matches!(c, '\u{2800}'..='\u{28ff}' | '\u{2580}'..='\u{259f}' | '━' | '╸' | '╺')
 }
 

@@ -31,10 +31,11 @@ use super::answers::{parse_compiled, parse_report, requirements_file};
 use super::directory::{StagingDirectory, failed, read, write};
 use super::downloads::{Downloads, Line, without_escapes};
 use super::package::Package;
-use super::refusal::{InstallerError, installer_failed, printable, refusal, unreachable};
+use super::refusal::{InstallerError, installer_failed, refusal, unreachable};
 use super::settings::{search_path, settings};
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output::printable;
 use crate::signals;
 
 /// The first pip with `--dry-run` and `--report`.
@@ -74,12 +75,19 @@ enum Output {
 }
 
 impl Output {
-    /// The end that this program reads, and the end for the installer.
-    fn open(self) -> io::Result<(OwnedFd, OwnedFd)> {
-        if self == Self::Pipe {
-            let (reader, writer) = io::pipe()?;
-            return Ok((reader.into(), writer.into()));
+    /// The end that this program reads, and the end for the installer. A sandbox may have no pseudo-terminals; the
+    /// installer then gets a pipe.
+    fn open(self) -> io::Result<(Self, OwnedFd, OwnedFd)> {
+        if self == Self::Terminal
+            && let Ok((reader, writer)) = Self::open_terminal()
+        {
+            return Ok((self, reader, writer));
         }
+        let (reader, writer) = io::pipe()?;
+        Ok((Self::Pipe, reader.into(), writer.into()))
+    }
+
+    fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let reader = pty::openpt(flags)?;
         pty::grantpt(&reader)?;
@@ -223,7 +231,7 @@ impl Installer {
         mut on_line: impl FnMut(&str) -> bool,
     ) -> Result<(bool, String), Failure> {
         let mut run = || -> io::Result<_> {
-            let (stream, writer) = output.open()?;
+            let (output, stream, writer) = output.open()?;
             let mut command = Command::new(&call.program);
             command
                 .args(&call.arguments)

@@ -75,7 +75,7 @@ impl Lock {
             Err(error) => Err(error.to_string()),
         };
         lock.map_err(|reason| {
-            let reason = super::refusal::printable(&reason);
+            let reason = output::printable(&reason);
             let message = format!("{} cannot be used: {reason}", path.display());
             Failure::new(exit_code::LOCK, message)
                 .hint("restore it from version control, or delete it to resolve all versions again")

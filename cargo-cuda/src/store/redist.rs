@@ -5,6 +5,9 @@
 //! gets a `RECORD` with its files, like a Python package, so that the store checks and shares files in one way.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use cuda_build::internal::command::Invocation;
@@ -13,17 +16,18 @@ use cuda_build::{Component, Version};
 use serde_json::Value;
 
 use super::ReleaseToFetch;
-use super::directory::{StagingDirectory, Store, file_size, remove_file};
+use super::directory::{StagingDirectory, Store, failed, file_size, remove_file, write};
 use super::package::{Package, PackageSet, Sha256, Source, normal_name};
 use super::progress::Progress;
-use super::refusal::{hash_mismatch, printable};
+use super::refusal::hash_mismatch;
 use super::resolve::SetSpec;
 use super::settings::search_path;
-use super::unpack::{sha256, unpack};
+use super::unpack::{Problem, sha256, unpack};
 use super::{Context, human_size};
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::process;
+use crate::output::printable;
+use crate::{process, signals};
 
 /// The variable that names the directory or URL of the archives.
 pub const VARIABLE: &str = "CUDA_BUILD_REDIST";
@@ -31,8 +35,21 @@ pub const VARIABLE: &str = "CUDA_BUILD_REDIST";
 /// Where NVIDIA publishes the archives.
 const NVIDIA: &str = "https://developer.download.nvidia.com/compute/cuda/redist";
 
+/// The exit code of curl if it cannot write the file.
+const NOT_WRITTEN: u8 = 23;
+
 /// The exit code of curl if the server does not resume downloads.
 const NOT_RESUMED: u8 = 33;
+
+/// Ends a connection that is not made, or that transfers nothing, after a minute.
+const CURL_LIMITS: [&str; 6] = [
+    "--connect-timeout",
+    "60",
+    "--speed-limit",
+    "1",
+    "--speed-time",
+    "60",
+];
 
 /// The archives of a platform as NVIDIA calls it.
 fn platform() -> &'static str {
@@ -44,9 +61,11 @@ fn platform() -> &'static str {
 
 /// A directory or a server with archives.
 #[derive(Debug)]
-pub(super) struct Mirror {
+pub(super) struct Mirror<'a> {
     place: Place,
-    env: Env,
+    env: &'a Env,
+    /// The lock of the store, which curl inherits, so that no other process writes the same file.
+    lock: &'a File,
 }
 
 #[derive(Debug)]
@@ -65,25 +84,24 @@ struct Archive {
     size: Option<u64>,
 }
 
-impl Mirror {
-    pub fn new(context: &Context) -> Result<Self, Failure> {
-        let named = context
-            .env
-            .peek(VARIABLE)
-            .map(|it| it.to_string_lossy().into_owned());
-        let named = named
-            .filter(|text| !text.is_empty())
-            .unwrap_or_else(|| NVIDIA.to_owned());
-        let path = named.strip_prefix("file://").unwrap_or(&named);
-        let place = match named.split_once("://") {
-            Some(("http" | "https", _)) => Place::Url(named.trim_end_matches('/').to_owned()),
-            Some(("file", _)) | None => {
-                let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
-                if !Root::system().exists(&path) {
-                    return Err(lacking(format!("{} does not exist", path.display())));
-                }
-                Place::Directory(path)
+impl<'a> Mirror<'a> {
+    pub fn new(context: &'a Context, lock: &'a File) -> Result<Self, Failure> {
+        let named = context.env.peek(VARIABLE).filter(|value| !value.is_empty());
+        let named = named.unwrap_or(OsStr::new(NVIDIA));
+        let url = named.to_str().and_then(|text| text.split_once("://"));
+        let directory = |path: &Path| {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+            match Root::system().exists(&path) {
+                true => Ok(Place::Directory(path)),
+                false => Err(lacking(format!("{} does not exist", path.display()))),
             }
+        };
+        let place = match url {
+            Some(("http" | "https", _)) => {
+                Place::Url(named.to_string_lossy().trim_end_matches('/').to_owned())
+            }
+            Some(("file", path)) => directory(Path::new(&without_escapes(path)))?,
+            None => directory(Path::new(named))?,
             Some((scheme, _)) => {
                 let text = format!("`{VARIABLE}` has the scheme `{}`", printable(scheme));
                 return Err(Failure::new(exit_code::USAGE, text)
@@ -92,14 +110,15 @@ impl Mirror {
         };
         Ok(Self {
             place,
-            env: context.env.clone(),
+            env: &context.env,
+            lock,
         })
     }
 
     fn shown(&self) -> String {
         match &self.place {
             Place::Directory(path) => path.display().to_string(),
-            Place::Url(url) => url.clone(),
+            Place::Url(url) => without_user(url),
         }
     }
 
@@ -166,10 +185,13 @@ impl Mirror {
         let name = format!("redistrib_{version}.json");
         let text = match &self.place {
             Place::Directory(path) => {
-                let path = path.join(&name);
+                let file = path.join(&name);
+                if !Root::system().exists(&file) {
+                    return Err(lacking(format!("{} has no {name}", self.shown())));
+                }
                 Root::system()
-                    .text(&path)
-                    .map_err(Failure::io("read", &path))?
+                    .text(&file)
+                    .map_err(Failure::io("read", &file))?
             }
             Place::Url(url) => self.text(&format!("{url}/{name}"), store)?,
         };
@@ -194,38 +216,63 @@ impl Mirror {
 
     /// Fetches a URL into a file, and continues a file that an earlier call has begun.
     fn curl(&self, url: &str, file: &Path) -> Result<(), Failure> {
-        let path = search_path(&self.env);
+        let shown = without_user(url);
+        let path = search_path(self.env);
         let mut found = which::which_in_global("curl", Some(&path))
             .into_iter()
             .flatten();
         let Some(program) = found.next() else {
-            let text = format!("cannot fetch {url}: `curl` is not on `PATH`");
+            let text = format!("cannot fetch {shown}: `curl` is not on `PATH`");
             return Err(Failure::new(exit_code::NO_INSTALLER, text).hint(format!(
                 "install curl, or set `{VARIABLE}` to a directory with the files"
             )));
         };
-        let call = Invocation::new(program)
-            .args(["--fail", "--silent", "--show-error", "--location"])
-            .args([
-                "--proto",
-                "=http,https",
-                "--retry",
-                "3",
-                "--continue-at",
-                "-",
-            ])
-            .args(["--output".as_ref(), file.as_os_str()])
-            .args([url]);
-        let mut code = process::run(&call, &self.env)?;
+        let redirections = match url.starts_with("https:") {
+            true => "=https",
+            false => "=http,https",
+        };
+        let call = |url: &str| {
+            Invocation::new(&program)
+                .args(["--fail", "--silent", "--show-error", "--location"])
+                .args(["--proto", "=http,https", "--proto-redir", redirections])
+                .args(["--globoff", "--retry", "3", "--continue-at", "-"])
+                .args(CURL_LIMITS)
+                .args(["--output".as_ref(), file.as_os_str()])
+                .args([url])
+        };
+        process::report(&call(&shown));
+        let fetch = || {
+            let lock = self.lock.try_clone().map_err(failed("lock", file))?;
+            process::run_with_input(&call(url), self.env, lock)
+        };
+        let mut code = fetch()?;
         if code == NOT_RESUMED {
             remove_file(file);
-            code = process::run(&call, &self.env)?;
+            code = fetch()?;
+        }
+        if let Some(signal) = signals::received() {
+            let text = "the same command continues the download";
+            return Err(Failure::new(
+                exit_code::FAILURE,
+                format!("interrupted by signal {signal}; {text}"),
+            ));
+        }
+        if code == NOT_WRITTEN {
+            // curl does not report why, so the reason is found by writing another file.
+            let probe = file.with_extension("probe");
+            let written = write(&probe, &" ".repeat(1 << 16));
+            remove_file(&probe);
+            written?;
         }
         match code {
             0 => Ok(()),
+            NOT_WRITTEN => Err(Failure::new(
+                exit_code::DISK,
+                format!("curl could not write {}", file.display()),
+            )),
             _ => Err(Failure::new(
                 exit_code::INDEX,
-                format!("could not fetch {url}: curl ended with code {code}"),
+                format!("could not fetch {shown}: curl ended with code {code}"),
             )
             .hint("check the URL and the network; the same command continues the download")),
         }
@@ -296,12 +343,16 @@ impl Mirror {
             return Err(hash_mismatch(&text));
         }
         progress.step("Unpacking", &format!("{name} {version}"));
-        let files = unpack(&file, name, &part.site().join(store::ARCHIVES)).map_err(|reason| {
-            let reason = printable(&reason);
-            let text = format!("the archive of {name} {version} cannot be used: {reason}");
-            Failure::new(exit_code::INSTALLER, text).hint(format!(
-                "check where the archive comes from: `{VARIABLE}` names the place"
-            ))
+        let root = part.site().join(store::ARCHIVES);
+        let files = unpack(&file, name, &root).map_err(|problem| match problem {
+            Problem::Disk(error) => failed("write", &root)(error),
+            Problem::Archive(reason) => {
+                let reason = printable(&reason);
+                let text = format!("the archive of {name} {version} cannot be used: {reason}");
+                Failure::new(exit_code::INSTALLER, text).hint(format!(
+                    "check where the archive comes from: `{VARIABLE}` names the place"
+                ))
+            }
         })?;
         part.record(name, version, &files)?;
         let bytes = file_size(&file).unwrap_or_default();
@@ -344,6 +395,33 @@ pub(super) fn contains(name: &str, component: Component, major: u32) -> bool {
     Component::of_redist(&name.replace('-', "_")) == Some(holder)
 }
 
+/// A URL without user name and password.
+fn without_user(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let host = rest[..end].rfind('@').map_or(0, |at| at + 1);
+    format!("{scheme}://{}", &rest[host..])
+}
+
+/// The path in a `file` URL, in which `%20` is a space.
+fn without_escapes(path: &str) -> OsString {
+    let mut plain = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let [first, after @ ..] = rest {
+        let is_escape = |digits: &&[u8]| *first == b'%' && digits.iter().all(u8::is_ascii_hexdigit);
+        let escaped = after.get(..2).filter(is_escape);
+        let escaped = escaped.and_then(|digits| std::str::from_utf8(digits).ok());
+        let escaped = escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        plain.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() {
+            &after[2..]
+        } else {
+            after
+        };
+    }
+    OsString::from_vec(plain)
+}
+
 fn lacking(message: String) -> Failure {
     Failure::new(exit_code::NOT_RELEASED, message).hint(format!(
         "`{VARIABLE}` names the directory or URL that has `redistrib_<version>.json`, by default {NVIDIA}"
@@ -380,6 +458,24 @@ mod tests {
             )
             .is_none()
         );
+    }
+
+    #[test]
+    fn users_are_not_shown_and_paths_are_decoded() {
+        for (url, shown) in [
+            ("https://a:b@c/d", "https://c/d"),
+            ("https://a:b@c", "https://c"),
+            ("http://c:1/d@e?f", "http://c:1/d@e?f"),
+        ] {
+            assert_eq!(without_user(url), shown);
+        }
+        for (path, decoded) in [
+            ("/a%20b/%c3%BC", "/a b/ü"),
+            ("/100%", "/100%"),
+            ("/%zz%+1%2", "/%zz%+1%2"),
+        ] {
+            assert_eq!(without_escapes(path), OsString::from(decoded));
+        }
     }
 
     #[test]

@@ -6,8 +6,11 @@ use std::path::Path;
 use cuda_build::Component;
 
 use super::ReleaseToFetch;
+use super::downloads::is_drawing;
+use super::package::Source;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output::printable;
 
 /// Why an installer failed.
 #[derive(Debug)]
@@ -88,9 +91,7 @@ pub(super) fn refusal(call: &str, transcript: &str, place: &Path) -> InstallerEr
 /// At most twelve lines of the output: from the first error line on, or the last lines if no line is an error.
 fn summary(transcript: &str) -> String {
     const MAX_LINES: usize = 12;
-    // pip's progress bar.
-    let is_bar =
-        |line: &str| (line.trim_start()).starts_with(['\u{2501}', '\u{2578}', '\u{257a}', '\r']);
+    let is_bar = |line: &str| line.trim_start().starts_with(is_drawing);
     let lines: Vec<&str> = transcript
         .lines()
         .map(str::trim_end)
@@ -160,11 +161,18 @@ pub(super) fn unresolvable(release: &ReleaseToFetch, message: &str) -> Failure {
         .hint("leave out the components that this release lacks, or take another release")
 }
 
-pub(super) fn no_package(component: Component, major: u32) -> Failure {
-    let message = format!("no Python package contains `{component}` for CUDA {major}");
+pub(super) fn no_package(component: Component, major: u32, source: Source) -> Failure {
+    let holder = match source {
+        Source::Wheels => "Python package",
+        Source::Redist => "archive of NVIDIA's",
+    };
+    let message = format!("no {holder} contains `{component}` for CUDA {major}");
     Failure::new(exit_code::NOT_RELEASED, message).hint(match component {
         Component::Driver => {
             "libcuda comes with the GPU driver, which need not be installed for linking"
+        }
+        _ if source == Source::Redist && Source::Wheels.has_package(component, major) => {
+            "fetch it as a Python package, with `--from wheels`"
         }
         _ => OTHER_SOURCES_HINT,
     })
@@ -173,16 +181,6 @@ pub(super) fn no_package(component: Component, major: u32) -> Failure {
 /// The hint if no Python package contains a component.
 pub(super) const OTHER_SOURCES_HINT: &str =
     "install CUDA from NVIDIA's packages or archives and set `CUDA_HOME`, or fetch a newer CUDA";
-
-/// External text with its control characters escaped.
-pub(super) fn printable(text: &str) -> String {
-    let shown = |c: char| match c {
-        '\n' | '\t' => c.to_string(),
-        c if c.is_control() => c.escape_unicode().to_string(),
-        c => c.to_string(),
-    };
-    text.chars().map(shown).collect()
-}
 
 #[cfg(test)]
 mod tests {

@@ -144,7 +144,7 @@ impl AddRequest {
         let has_package = |component: &Component| source.has_package(*component, major);
         let mut named = self.only.iter().chain(&self.components).copied();
         if let Some(component) = named.find(|component| !has_package(component)) {
-            return Err(no_package(component, major));
+            return Err(no_package(component, major, source));
         }
         if !self.only.is_empty() {
             return Ok(self.only.iter().copied().collect());

@@ -11,10 +11,11 @@ use serde::{Serialize, Serializer};
 use super::directory::Store;
 use super::lock::Lock;
 use super::package::{Manifest, Package, PackageSet, Source, normal_name};
-use super::refusal::{OTHER_SOURCES_HINT, no_package, printable};
+use super::refusal::{OTHER_SOURCES_HINT, no_package};
 use super::{Context, Progress, human_size, parse_release};
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output::printable;
 
 /// A toolkit of the store.
 #[derive(Clone, Debug, Serialize)]
@@ -38,6 +39,10 @@ pub struct Listed {
     pub requests: Vec<String>,
     /// Why it cannot be used; `None` if it can.
     pub problem: Option<String>,
+    /// Whether the problem is that files are missing or have another size. Otherwise the toolkit may be intact, such as
+    /// one of a newer cargo-cuda.
+    #[serde(skip)]
+    is_damaged: bool,
 }
 
 /// Serializes a path. Bytes that are not UTF-8 are replaced, because JSON is UTF-8.
@@ -58,15 +63,17 @@ pub fn list(context: &Context) -> Result<Vec<Listed>, Failure> {
 
 fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
     let path = store.path(&name);
-    let (manifest, problem) = match store.manifest(&name) {
+    let (manifest, problem, is_damaged) = match store.manifest(&name) {
         Ok(manifest) => {
             let manifest = manifest?;
-            let problem = damage(&path, &manifest.set);
-            (manifest, problem)
+            let damage = damage(&path, &manifest.set);
+            let is_damaged = damage.is_some();
+            (manifest, damage, is_damaged)
         }
-        Err(reason) => (Manifest::default(), Some(reason)),
+        Err(reason) => (Manifest::default(), Some(reason), false),
     };
     Some(Listed {
+        is_damaged,
         requests: index.requests_of(&name),
         // A directory's name is the version and a digest.
         version: name.split('-').next().unwrap_or_default().to_owned(),
@@ -83,27 +90,31 @@ fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
 /// Removes the toolkit with this name, or the only one of this full or partial release; with `all`, every one of the
 /// release.
 pub fn remove(name: &str, all: bool, context: &Context) -> Result<Vec<Listed>, Failure> {
+    let store = Store::open(&context.env, "toolkits")?;
+    let _lock = store.lock(&Progress::new())?;
     let removed = choose(name, all, list(context)?)?;
-    discard(&removed, context)?;
+    discard(&removed, &store)?;
     Ok(removed)
 }
 
-/// Removes toolkits that are not needed: those that cannot be used, and those of which another toolkit of the same
-/// version has every package. To add one of the latter again, nothing has to be downloaded.
+/// Removes toolkits that are not needed: those that are damaged, and those of which another toolkit of the same
+/// version has every package. To add one of the latter again, nothing has to be downloaded. Also removes what
+/// interrupted downloads have left.
 pub fn collect_garbage(context: &Context) -> Result<Vec<Listed>, Failure> {
+    let store = Store::open(&context.env, "toolkits")?;
+    // Another command may be repairing a toolkit, so the list is read under the lock.
+    let _lock = store.lock(&Progress::new())?;
     let all = list(context)?;
-    let is_garbage = |toolkit: &&Listed| {
-        toolkit.problem.is_some() || all.iter().any(|other| other.supersedes(toolkit))
-    };
+    let is_garbage =
+        |toolkit: &&Listed| toolkit.is_damaged || all.iter().any(|other| other.supersedes(toolkit));
     let garbage: Vec<Listed> = all.iter().filter(is_garbage).cloned().collect();
-    discard(&garbage, context)?;
+    discard(&garbage, &store)?;
+    store.remove_archives();
     Ok(garbage)
 }
 
-fn discard(toolkits: &[Listed], context: &Context) -> Result<(), Failure> {
-    let store = Store::open(&context.env, "toolkits")?;
-    let _lock = store.lock(&Progress::new())?;
-    store.remove_archives();
+/// The caller holds the lock.
+fn discard(toolkits: &[Listed], store: &Store) -> Result<(), Failure> {
     let mut index = Lock::read(&store.index()).unwrap_or_default();
     for toolkit in toolkits {
         index.forget(&toolkit.name);
@@ -226,12 +237,13 @@ pub(super) fn damage_of(site: &Path, package: &Package) -> Option<String> {
         return Some(format!("package {name} {version} is not installed"));
     };
     files.iter().find_map(|(path, size)| {
-        let problem = match Root::system().metadata(&site.join(path)) {
-            Ok(found) if found.is_file() && size.is_none_or(|size| size == found.len()) => {
-                return None;
-            }
-            Ok(_) => "is damaged",
-            Err(_) => "is missing",
+        let place = site.join(path);
+        let problem = match (size, Root::system().metadata(&place)) {
+            (Some(size), Ok(found)) if found.is_file() && *size == found.len() => return None,
+            // A link to a directory, or to a file of a package that the set does not have.
+            (None, found) if found.is_ok() || Root::system().is_link(&place) => return None,
+            (_, Ok(_)) => "is damaged",
+            (_, Err(_)) => "is missing",
         };
         Some(format!("`{path}` of {name} {version} {problem}"))
     })
@@ -258,7 +270,7 @@ pub(super) fn components(
     let is_found = |component: &Component| probed.is_some_and(|set| set.get(*component).is_some());
     if let Some(&component) = wanted.iter().find(|component| !is_found(component)) {
         let Some(package) = set.package_for(component) else {
-            return Err(no_package(component, major));
+            return Err(no_package(component, major, set.source));
         };
         let mut unusable = attempt.unusable.iter();
         let reason = unusable.find(|it| it.component == component && it.major == major);
@@ -291,6 +303,7 @@ mod tests {
             bytes: 0,
             requests: Vec::new(),
             problem: None,
+            is_damaged: false,
         }
     }
 

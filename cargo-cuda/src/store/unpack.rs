@@ -37,13 +37,45 @@ pub(super) fn sha256(path: &Path) -> io::Result<Sha256> {
     }
 }
 
+/// Why an archive could not be unpacked.
+#[derive(Debug)]
+pub(super) enum Problem {
+    /// What is wrong with the archive.
+    Archive(String),
+    /// The system's error.
+    Disk(io::Error),
+}
+
+impl From<io::Error> for Problem {
+    /// Only errors of the system have a number.
+    fn from(error: io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(_) => Self::Disk(error),
+            None => Self::Archive(error.to_string()),
+        }
+    }
+}
+
+impl Problem {
+    /// The same problem of one entry of the archive.
+    fn of_entry(self, path: &Path) -> Self {
+        match self {
+            Self::Archive(reason) => Self::Archive(format!("`{}`: {reason}", path.display())),
+            disk => disk,
+        }
+    }
+}
+
+fn invalid<T>(reason: impl Into<String>) -> Result<T, Problem> {
+    Err(Problem::Archive(reason.into()))
+}
+
 /// Unpacks the archive of the package `name` into `root`, without the directory that contains everything in the archive.
-/// Returns the paths of the files below `root` with their sizes; a symbolic link to a file has no size. A file that
+/// Returns the paths of the files below `root` with their sizes; a symbolic link has no size. A different file that
 /// another archive has unpacked before is kept.
-pub(super) fn unpack(archive: &Path, name: &str, root: &Path) -> Result<Files, String> {
-    let text = |error: io::Error| error.to_string();
-    let file = File::open(archive).map_err(text)?;
-    let size = file.metadata().map_err(text)?.len();
+pub(super) fn unpack(archive: &Path, name: &str, root: &Path) -> Result<Files, Problem> {
+    let file = File::open(archive)?;
+    let size = file.metadata()?.len();
     let limit = size.saturating_mul(RATIO).saturating_add(SLACK);
     let stream = XzReader::new_mem_limit(io::BufReader::new(file), true, MEMORY);
     let stream = Limited {
@@ -52,10 +84,10 @@ pub(super) fn unpack(archive: &Path, name: &str, root: &Path) -> Result<Files, S
     };
     let mut archive = Archive::new(stream);
     let mut files = Vec::new();
-    for entry in archive.entries().map_err(text)? {
-        let mut entry = entry.map_err(text)?;
-        let path = entry.path().map_err(text)?.into_owned();
-        let failed = |reason: String| format!("`{}`: {reason}", path.display());
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let failed = |problem: Problem| problem.of_entry(&path);
         let Some(below) = below_top(&path).map_err(failed)? else {
             continue;
         };
@@ -68,8 +100,6 @@ pub(super) fn unpack(archive: &Path, name: &str, root: &Path) -> Result<Files, S
             files.push((below, size));
         }
     }
-    // Links to directories are not recorded, because a record is a list of files.
-    files.retain(|(path, _)| root.join(path).is_file());
     Ok(files)
 }
 
@@ -98,26 +128,26 @@ impl<R: Read> Read for Limited<R> {
 }
 
 /// The path below the archive's top directory; `None` for that directory itself.
-fn below_top(path: &Path) -> Result<Option<PathBuf>, String> {
+fn below_top(path: &Path) -> Result<Option<PathBuf>, Problem> {
     let mut names = Vec::new();
     for part in path.components() {
         match part {
             Part::Normal(name) => names.push(name),
             Part::CurDir => {}
-            _ => return Err("the path leads out of the archive".to_owned()),
+            _ => return invalid("the path leads out of the archive"),
         }
     }
     let below: PathBuf = names.iter().skip(1).collect();
     Ok((names.len() > 1).then_some(below))
 }
 
-/// Writes one entry. Returns the size of a file that was written, `Some(None)` for a link.
+/// Writes one entry. Returns the size of a file, `Some(None)` for a link, and `None` for a directory or if there is
+/// something else in its place.
 fn write(
     entry: &mut Entry<'_, impl Read>,
     root: &Path,
     below: &Path,
-) -> Result<Option<Option<u64>>, String> {
-    let text = |error: io::Error| error.to_string();
+) -> Result<Option<Option<u64>>, Problem> {
     let target = root.join(below);
     // No entry is written through a link of an earlier entry.
     let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
@@ -126,58 +156,81 @@ fn write(
         .skip(1)
         .filter(|path| !path.as_os_str().is_empty());
     if above.map(|path| root.join(path)).any(|path| is_link(&path)) {
-        return Err("a directory of the path is a symbolic link".to_owned());
+        return invalid("a directory of the path is a symbolic link");
     }
     let kind = entry.header().entry_type();
     if kind == EntryType::Directory {
-        fs::create_dir_all(&target).map_err(text)?;
+        fs::create_dir_all(&target)?;
         return Ok(None);
     }
-    fs::create_dir_all(target.parent().unwrap_or(root)).map_err(text)?;
-    if fs::symlink_metadata(&target).is_ok() {
-        return Ok(None);
-    }
+    fs::create_dir_all(target.parent().unwrap_or(root))?;
+    let existing = fs::symlink_metadata(&target).ok();
     match kind {
         EntryType::Regular => {
-            let mode = entry.header().mode().map_err(text)?;
-            let mut file = File::options()
-                .write(true)
-                .create_new(true)
-                .open(&target)
-                .map_err(text)?;
-            let size = io::copy(entry, &mut file).map_err(text)?;
+            if let Some(existing) = existing {
+                let same = existing.is_file() && is_same(entry, &mut File::open(&target)?)?;
+                return Ok(same.then_some(Some(existing.len())));
+            }
+            let mode = entry.header().mode()?;
+            let mut file = File::options().write(true).create_new(true).open(&target)?;
+            let size = io::copy(entry, &mut file)?;
             let executable = if mode & 0o111 == 0 { 0 } else { 0o111 };
             let mode = fs::Permissions::from_mode(0o644 | executable);
-            file.set_permissions(mode).map_err(text)?;
+            file.set_permissions(mode)?;
             Ok(Some(Some(size)))
         }
         EntryType::Symlink => {
-            let link = entry.link_name().map_err(text)?.unwrap_or_default();
+            let link = entry.link_name()?.unwrap_or_default();
             if !stays_inside(below, &link) {
-                return Err(format!(
+                return invalid(format!(
                     "it links to `{}`, outside the archive",
                     link.display()
                 ));
             }
-            std::os::unix::fs::symlink(&link, &target).map_err(text)?;
+            if existing.is_some() {
+                let same = fs::read_link(&target).is_ok_and(|existing| existing == *link);
+                return Ok(same.then_some(None));
+            }
+            std::os::unix::fs::symlink(&link, &target)?;
             Ok(Some(None))
         }
-        _ => Err("it is neither a file, a directory nor a symbolic link".to_owned()),
+        _ => invalid("it is neither a file, a directory nor a symbolic link"),
     }
 }
 
-/// Whether a link at `below` with this target leads to a path below the root.
-fn stays_inside(below: &Path, link: &Path) -> bool {
-    let mut depth = below.components().count().saturating_sub(1);
-    for part in link.components() {
-        match part {
-            Part::Normal(_) => depth += 1,
-            Part::CurDir => {}
-            Part::ParentDir if depth > 0 => depth -= 1,
-            _ => return false,
+/// Whether two streams have the same bytes.
+fn is_same(one: &mut impl Read, other: &mut impl Read) -> io::Result<bool> {
+    let (mut buffer, mut expected) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    loop {
+        let count = one.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(other.read(&mut buffer)? == 0);
+        }
+        match other.read_exact(&mut expected[..count]) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            read => read?,
+        }
+        if buffer[..count] != expected[..count] {
+            return Ok(false);
         }
     }
+}
+
+/// Whether a link at `below` with this target leads to a path below the root. `..` is accepted only at the start of the
+/// target: after the name of another link, it would mean the parent of that link's target.
+fn stays_inside(below: &Path, link: &Path) -> bool {
+    let depth = below.components().count().saturating_sub(1);
+    let mut parts = link
+        .components()
+        .filter(|part| *part != Part::CurDir)
+        .peekable();
+    let mut parents = 0;
+    while parts.next_if_eq(&Part::ParentDir).is_some() {
+        parents += 1;
+    }
     !link.as_os_str().is_empty()
+        && parents <= depth
+        && parts.all(|part| matches!(part, Part::Normal(_)))
 }
 
 #[cfg(test)]
@@ -188,9 +241,10 @@ mod tests {
     fn paths_stay_below_the_top() {
         let below =
             |path: &str| below_top(Path::new(path)).map(|it| it.map(|p| p.display().to_string()));
-        assert_eq!(below("a-archive/bin/nvcc"), Ok(Some("bin/nvcc".to_owned())));
-        assert_eq!(below("./a-archive/bin"), Ok(Some("bin".to_owned())));
-        assert_eq!(below("a-archive/"), Ok(None));
+        let bin = |path: &str| below(path).unwrap();
+        assert_eq!(bin("a-archive/bin/nvcc").as_deref(), Some("bin/nvcc"));
+        assert_eq!(bin("./a-archive/bin").as_deref(), Some("bin"));
+        assert_eq!(bin("a-archive/"), None);
         for path in ["/etc/passwd", "a/../../b", "../a/b"] {
             assert!(below(path).is_err(), "{path}");
         }
@@ -205,10 +259,13 @@ mod tests {
             ("lib/a", "../../b"),
             ("lib/a", "/etc"),
             ("lib/a", ""),
+            // On the way, the path is outside.
+            ("lib/a", "../../cuda/lib/b"),
+            // `a/b/c/l` may be a link to `../../..`.
+            ("m", "a/b/c/l/../../x"),
+            ("lib/m", "./../../x"),
         ] {
             assert!(!inside(below, link), "{below} -> {link}");
         }
-        // On the way, the path is outside.
-        assert!(!inside("lib/a", "../../cuda/lib/b"));
     }
 }

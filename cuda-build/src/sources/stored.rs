@@ -10,7 +10,7 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::list::sort_by_key;
 use crate::root::Root;
-use crate::store::{self, Packages, StoredToolkit};
+use crate::store::{self, Package, StoredToolkit};
 use crate::target::Target;
 use crate::version::{ToolkitVersion, Version};
 
@@ -31,8 +31,8 @@ pub struct Locked {
     pub version: Version,
     /// Its CUDA release.
     pub release: ToolkitVersion,
-    /// The directory of the stored toolkit with exactly the packages that the lock file lists; `None` if that toolkit
-    /// has not been fetched.
+    /// The directory of the smallest stored toolkit with the packages that the lock file lists; `None` if no such
+    /// toolkit has been fetched.
     pub path: Option<PathBuf>,
 }
 
@@ -92,7 +92,11 @@ pub(super) fn propose_locked(
     sort_by_key(&mut locked, |(version, ..)| Reverse(version.clone()));
     let (stored, _) = stored(root, env, target);
     for (version, release, packages) in locked {
-        let toolkit = stored.iter().find(|stored| stored.packages == packages);
+        // `cargo cuda toolkit gc` removes a toolkit if a larger one has all of it.
+        let holders = stored
+            .iter()
+            .filter(|stored| stored.contains(&version, &packages));
+        let toolkit = holders.min_by_key(|stored| stored.packages.len());
         let path = toolkit.map(|toolkit| toolkit.path.clone());
         if let Some(toolkit) = toolkit {
             let label = Label::Text(format!("CUDA {version} of `{LOCK_FILE}`"));
@@ -144,7 +148,7 @@ fn is_dependency(root: &Root, env: &Env, package: &Path) -> bool {
         || root.is_file(&package.join(".cargo-checksum.json"))
 }
 
-fn parse(text: &str) -> Result<Vec<(Version, ToolkitVersion, Packages)>, String> {
+fn parse(text: &str) -> Result<Vec<(Version, ToolkitVersion, Vec<Package>)>, String> {
     let table = document::parse(text, FORMAT_VERSION)?;
     let mut locked = Vec::new();
     for toolkit in document::tables(&table, "toolkit")? {

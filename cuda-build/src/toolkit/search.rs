@@ -198,6 +198,15 @@ impl<'s> LazySearch<'s> {
         }
     }
 
+    /// Whether a candidate is a locked toolkit whose release the request does not admit.
+    fn is_locked_for_others(&self, index: usize, request: &Request) -> bool {
+        let candidate = &self.sources.candidates[index];
+        let is_other = |locked: &Locked| {
+            locked.path.as_ref() == Some(&candidate.path) && !request.admits_release(locked.release)
+        };
+        candidate.step == SearchStep::Locked && self.sources.locked.iter().any(is_other)
+    }
+
     /// The toolkit for the first request that can be met.
     fn choose(&mut self, requests: &[Request]) -> Result<Toolkit, Error> {
         let mut chosen = Err(Error::NotFound(Box::default()));
@@ -245,9 +254,12 @@ impl<'s> LazySearch<'s> {
     /// Selects from the first step that has everything. All places of a step are read before
     /// selecting, and all named places are one step.
     fn select_in_order(&mut self, request: &Request) -> Result<Selection, Error> {
-        let considered: Vec<usize> = (0..self.attempts.len())
+        let mut considered: Vec<usize> = (0..self.attempts.len())
             .filter(|index| self.is_considered(*index, request))
             .collect();
+        // An error names these too, so they are read last.
+        considered
+            .extend((0..self.attempts.len()).filter(|i| self.is_locked_for_others(*i, request)));
         for (position, &index) in considered.iter().enumerate() {
             self.read(index);
             let (seen, rest) = considered.split_at(position + 1);
