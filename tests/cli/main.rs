@@ -18,6 +18,7 @@ mod bad_input;
 mod bad_variables;
 mod build;
 mod capabilities;
+mod ci_guide;
 mod cmake_crate;
 #[path = "../support/components.rs"]
 mod components;
@@ -67,3 +68,4 @@ mod wheel_template;
 mod wheel_unchanged;
 #[path = "../support/wheels.rs"]
 mod wheels;
+mod workflow;
