@@ -45,6 +45,7 @@ mod meson;
 mod project;
 mod python_backend;
 mod python_installs;
+mod python_package;
 mod redist;
 mod redist_nvcc;
 mod run;
