@@ -97,6 +97,14 @@ pub fn command() -> clap::Command {
     help::with_texts(Cli::command())
 }
 
+/// The command line as usage and `--version` name it.
+fn with_name(name: &'static str) -> clap::Command {
+    command().name(name).bin_name(name)
+}
+
+/// The name of this program, if it is not started by cargo.
+const PROGRAM: &str = "cargo-cuda";
+
 /// Cargo's commands that this program runs.
 const CARGO_COMMANDS: [&str; 9] = [
     "build", "check", "run", "test", "bench", "clippy", "doc", "nextest", "install",
@@ -107,11 +115,12 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Some(code) = rustc_wrapper::run(&arguments) {
         return code;
     }
-    // Cargo runs `cargo-cuda cuda …`; a user may run `cargo-cuda …` directly.
-    let named = arguments.first().is_some_and(|first| first == "cuda");
-    let arguments: Vec<OsString> = arguments.into_iter().skip(named.into()).collect();
+    // Cargo runs `cargo-cuda cuda …`; a user may run `cargo-cuda …` directly, as with `uvx cargo-cuda …`.
+    let by_cargo = arguments.first().is_some_and(|first| first == "cuda");
+    let arguments: Vec<OsString> = arguments.into_iter().skip(by_cargo.into()).collect();
     let process = Env::from_process();
-    let (cli, split) = match parse(&arguments) {
+    let name = if by_cargo { "cargo cuda" } else { PROGRAM };
+    let (cli, split) = match parse(name, &arguments) {
         Ok(parsed) => parsed,
         Err(error) => {
             output::use_colour(color(&Options::parse(&arguments)), &process);
@@ -146,11 +155,12 @@ fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Parses the command line. For cargo's commands, clap gets only the options of `cargo cuda`.
-fn parse(arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
+/// Parses the command line. For cargo's commands, clap gets only the options of `cargo cuda`. `name` is what the user
+/// has typed before the arguments.
+fn parse(name: &'static str, arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
     let parse = |arguments: &[OsString]| {
-        let all = std::iter::once("cargo cuda".into()).chain(arguments.iter().cloned());
-        let matches = command().try_get_matches_from(all)?;
+        let all = std::iter::once(name.into()).chain(arguments.iter().cloned());
+        let matches = with_name(name).try_get_matches_from(all)?;
         Cli::from_arg_matches(&matches)
     };
     let Some((name, rest)) = cargo_command(arguments) else {
@@ -269,11 +279,8 @@ fn dispatch(
         Command::Capabilities(arguments) => capabilities::run(arguments, &seen(), root),
         Command::Completions { shell } => {
             // The script for a name with a space would not complete the commands of a command.
-            let mut command = crate::cli::command()
-                .name("cargo-cuda")
-                .bin_name("cargo-cuda");
             let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut command, "cargo-cuda", &mut script);
+            clap_complete::generate(*shell, &mut with_name(PROGRAM), PROGRAM, &mut script);
             Ok(done(String::from_utf8_lossy(&script).into_owned()))
         }
         Command::ExitCodes => Ok(done(help::exit_codes() + "\n")),
@@ -294,7 +301,7 @@ mod tests {
 
     fn parsed(line: &str) -> Result<(Cli, SplitArguments), clap::Error> {
         let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        parse(&arguments)
+        parse("cargo cuda", &arguments)
     }
 
     #[test]

@@ -90,6 +90,26 @@ fn help_and_document_have_the_same_exit_codes() {
 }
 
 #[test]
+fn usage_names_the_program_as_it_was_started() {
+    let version = env!("CARGO_PKG_VERSION");
+    for (arguments, name) in [(&["cuda"][..], "cargo cuda"), (&[], "cargo-cuda")] {
+        let run = |more: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+            Finished::of(command.args(arguments).args(more).output().unwrap())
+        };
+        assert_eq!(run(&["--version"]).stdout, format!("{name} {version}\n"));
+        for command in ["wheel", "toolkit add", "build"] {
+            let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+            let help = run(&words);
+            let usage = format!("Usage: {name} {command} ");
+            assert!(help.stdout.contains(&usage), "{help:?}");
+        }
+        let usage = format!("Usage: {name} ");
+        run(&["no-such-command"]).failed(exit_code::USAGE, &[&usage]);
+    }
+}
+
+#[test]
 fn bash_completes_commands_and_options() {
     let script = run(&["completions", "bash"]);
     script.succeeded();

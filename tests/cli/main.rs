@@ -18,6 +18,7 @@ mod bad_input;
 mod bad_variables;
 mod build;
 mod capabilities;
+mod ci_guide;
 mod cmake_crate;
 #[path = "../support/components.rs"]
 mod components;
@@ -48,6 +49,7 @@ mod meson;
 mod project;
 mod python_backend;
 mod python_installs;
+mod python_package;
 mod redist;
 mod redist_files;
 mod redist_nvcc;
@@ -73,3 +75,4 @@ mod wheel_template;
 mod wheel_unchanged;
 #[path = "../support/wheels.rs"]
 mod wheels;
+mod workflow;

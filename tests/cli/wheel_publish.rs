@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::support::Finished;
 use crate::tools::{self, publisher, tool};
+use crate::workflow;
 
 /// An index server that ends with the test.
 struct Index {
@@ -143,40 +144,18 @@ pub fn publish_and_install(report: &str, project: &Path, work: &Path) {
     }
 }
 
-/// A `run` step of the template's workflow.
-fn step(project: &Path, name: &str) -> String {
-    let workflow = project.join(".github/workflows/wheels.yml");
-    let code = "import sys, yaml\n\
-                jobs = yaml.safe_load(open(sys.argv[1]))['jobs'].values()\n\
-                steps = [s for job in jobs for s in job['steps'] if s.get('name') == sys.argv[2]]\n\
-                print(steps[0]['run'], end='')";
-    let mut command = Command::new(publisher("python"));
-    let run = Finished::of(
-        command
-            .args(["-c", code])
-            .arg(workflow)
-            .arg(name)
-            .output()
-            .unwrap(),
-    );
-    assert_eq!(run.code, 0, "{run:?}");
-    run.stdout
-}
-
 /// Runs the steps that build and import the wheel of one major, as a runner would. The options for
 /// the locked toolkits and for zig are left out: the tests have other toolkits, and no zig.
 pub fn run_workflow(project: &Path, cache: &Path, major: u32) {
-    let schema = Command::new(publisher("check-jsonschema"))
-        .args(["--builtin-schema", "vendor.github-workflows"])
-        .arg(project.join(".github/workflows/wheels.yml"))
-        .output();
-    Finished::of(schema.unwrap()).succeeded();
+    let workflow = workflow::read(&project.join(".github/workflows/wheels.yml"));
+    let steps = workflow::steps(&workflow);
     let _ = fs::remove_dir_all(project.join("dist"));
     let cargo_cuda = Path::new(env!("CARGO_BIN_EXE_cargo-cuda"));
     for name in ["Build", "Import"] {
-        let mut command = crate::wheel_template::clean(Command::new("bash"), cache);
+        let step = steps.iter().find(|step| step["name"] == name).unwrap();
+        let script = workflow::bash(step["run"].as_str().unwrap());
+        let mut command = crate::wheel_template::clean(script, cache);
         command
-            .args(["-e", "-c", &step(project, name)])
             .env("PATH", path_with(&[cargo_cuda]))
             .env("CUDA", major.to_string())
             .env("PYTHON", "3")
