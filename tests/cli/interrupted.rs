@@ -126,7 +126,7 @@ fn an_interrupted_wheel_leaves_nothing() {
                 .unwrap()
                 .to_str()
                 .unwrap()
-                .starts_with("fresh-")
+                .starts_with(".cargo-cuda-")
         };
         all.filter(is_fresh).count()
     };

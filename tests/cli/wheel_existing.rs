@@ -99,6 +99,22 @@ fn a_wheel_larger_than_the_memory_is_rewritten() {
 }
 
 #[test]
+fn directories_of_the_user_stay_beside_the_wheel() {
+    let work = place("wheel-existing-beside");
+    let Some(old) = wheel(&work, 10) else {
+        return;
+    };
+    for name in ["fresh-data", ".cargo-cuda-own"] {
+        fs::create_dir(work.join(name)).unwrap();
+    }
+    let before = files(&work);
+    rewrite(&old, "--cuda 13 --out .").succeeded();
+    let mut after = files(&work);
+    after.retain(|path| *path != work.join(NAME.replace("fast-", "fast_cu13-")));
+    assert_eq!(after, before);
+}
+
+#[test]
 fn wheels_that_cannot_be_rewritten_leave_nothing() {
     let work = place("wheel-existing-refused");
     let Some(old) = wheel(&work, 10) else {

@@ -352,7 +352,7 @@ fn a_wheel_that_does_not_compile_leaves_nothing() {
             .unwrap()
             .to_str()
             .unwrap()
-            .starts_with("fresh-")),
+            .starts_with(".cargo-cuda-")),
         "{left:?}"
     );
 }
