@@ -15,6 +15,9 @@ use crate::{lacking, output, process};
 
 const CARGO_FAILED: u8 = 101;
 
+/// The exit code of the loader if it finds a library that a program needs nowhere.
+const LOADER_FAILED: u8 = 127;
+
 /// Runs `cargo <command> <arguments>` and returns its exit code.
 pub fn run(
     options: &BuildOptions,
@@ -60,7 +63,6 @@ pub fn run(
         let text = toml::Value::String(directory.to_string_lossy().into_owned());
         call = call.args(["--config".to_owned(), format!("build.build-dir={text}")]);
     }
-    call = call.args(arguments.programs.iter().cloned());
     let loader = match command {
         "run" | "test" | "bench" | "nextest" => LoaderPath::Set,
         _ => LoaderPath::Unset,
@@ -73,20 +75,17 @@ pub fn run(
     for (name, value) in rustc_wrapper::variables(&project, &build, Scope::Search)? {
         call = call.variable(&name, value);
     }
-    if loader == LoaderPath::Set {
-        if build::has_driver() {
-            return process::replace(&call, user);
-        }
-        let code = process::run(&call, user)?;
-        if code != 0
-            && let Some(hint) = lacking::driver_hint(root, directory)
-        {
-            output::message(&hint);
-        }
-        return Ok(code);
-    }
-    let code = process::run(&call, user)?;
-    if code == CARGO_FAILED {
+    let whole = call.clone().args(arguments.programs.iter().cloned());
+    let runs_programs = loader == LoaderPath::Set;
+    let code = match runs_programs {
+        true => process::run_program(&whole, user)?,
+        false => process::run(&whole, user)?,
+    };
+    if code == LOADER_FAILED && runs_programs && !build::has_driver() {
+        lacking::driver_hint(root, directory)
+            .iter()
+            .for_each(|hint| output::message(hint));
+    } else if code == CARGO_FAILED && (!runs_programs || build_fails(call, command, &cargo, user)) {
         for hint in lacking::hints(&build, project.guesses()) {
             output::message(&format!("hint: {hint}"));
         }
@@ -95,6 +94,19 @@ pub fn run(
         output::status("Result in", &text);
     }
     Ok(code)
+}
+
+/// Whether it was the build that failed when `call` ended with [`CARGO_FAILED`], and not a program or a test that it
+/// ran. To find out, `call` is repeated without running anything.
+fn build_fails(mut call: Invocation, command: &str, cargo: &Options, user: &Env) -> bool {
+    match command {
+        // If a test fails, nextest ends with another code.
+        "nextest" => return true,
+        _ if cargo.has(&["--no-run"]) => return true,
+        "run" => call.arguments[0] = "build".into(),
+        _ => call.arguments.insert(1, "--no-run".into()),
+    }
+    !process::succeeds(&call, user)
 }
 
 /// The path as a message shows it: a path below the current directory is relative.

@@ -262,7 +262,9 @@ mod tests {
                 path: "Cargo.toml".to_owned(),
                 content: template.manifest(name),
             });
-            let texts = files.into_iter().map(|file| file.path + "\n" + &file.content);
+            let texts = files
+                .into_iter()
+                .map(|file| file.path + "\n" + &file.content);
             texts.collect::<String>()
         };
         for template in templates() {
