@@ -175,6 +175,45 @@ fn init_adds_to_a_package_and_overwrites_nothing() {
     cargo_cuda(package, &["init"]).failed(exit_code::CONFIGURATION, &["no `[package]`", "member"]);
 }
 
+#[test]
+fn names_that_python_cannot_import_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    for arguments in [&["lambda"][..], &["cuda"], &["x", "--name", "def"]] {
+        let arguments = [&["new", "--template", "python"], arguments].concat();
+        let run = cargo_cuda(place.path(), &arguments);
+        run.failed(exit_code::USAGE, &["the Python package cannot be named"]);
+    }
+    assert!(files(place.path()).is_empty());
+    let run = cargo_cuda(place.path(), &["new", "my dir", "--name", "cuda"]);
+    run.succeeded();
+    assert!(run.stdout.contains("\n  cd 'my dir'\n"), "{run:?}");
+}
+
+#[test]
+fn init_leaves_targets_and_build_scripts_of_the_package() {
+    let place = tempfile::tempdir().unwrap();
+    cargo_cuda(place.path(), &["new", "own", "--vcs", "none"]).succeeded();
+    let package = place.path().join("own");
+    let manifest = text(&package, "Cargo.toml");
+    let manifest = manifest.replace("[package]\n", "[package]\nbuild = \"x.rs\"\n");
+    fs::write(package.join("Cargo.toml"), manifest).unwrap();
+    fs::rename(package.join("build.rs"), package.join("x.rs")).unwrap();
+    let run = cargo_cuda(&package, &["init", "--template", "python"]);
+    run.succeeded();
+    for expected in [
+        "not written: build.rs, because Cargo.toml has `build = \"x.rs\"`; the template has\n",
+        "not added to Cargo.toml: lib.crate-type = [\"cdylib\"]",
+    ] {
+        assert!(run.stdout.contains(expected), "{run:?}");
+    }
+    assert!(!package.join("build.rs").exists());
+    let mut metadata = Command::new("cargo");
+    metadata.args(["metadata", "--no-deps", "--format-version=1"]);
+    let metadata = Finished::of(metadata.current_dir(&package).output().unwrap());
+    metadata.succeeded();
+    assert!(!metadata.stdout.contains("cdylib"), "{metadata:?}");
+}
+
 /// The command line of a setting for rust-analyzer.
 fn setting(package: &Path, name: &str) -> Vec<String> {
     let settings: Value = serde_json::from_str(&text(package, ".vscode/settings.json")).unwrap();
@@ -250,8 +289,20 @@ fn programs_of_templates_build_and_their_tests_pass() {
         run(&project, &["build"]);
         assert!(project.program(&name).is_file());
         let tested = run(&project, tests);
+        if template != "module-cust" {
+            works_without_cuda(&project);
+        }
         let passed = tested.stdout.contains("test result: ok. 1 passed");
         assert!(passed || template == "module-cust", "{tested:?}");
+    }
+}
+
+fn works_without_cuda(project: &Project) {
+    for arguments in [&CLIPPY[..], &["test"]] {
+        let mut cargo = Command::new("cargo");
+        project.prepare(cargo.args(arguments));
+        let finished = cargo.env("CUDA_BUILD_SKIP", "1").output();
+        Finished::of(finished.unwrap()).succeeded();
     }
 }
 
