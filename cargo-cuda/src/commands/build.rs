@@ -103,6 +103,8 @@ fn build_fails(mut call: Invocation, command: &str, cargo: &Options, user: &Env)
         // If a test fails, nextest ends with another code.
         "nextest" => return true,
         _ if cargo.has(&["--no-run"]) => return true,
+        // Cargo accepts `--doc` only without `--no-run`.
+        _ if cargo.has(&["--doc"]) => return false,
         "run" => call.arguments[0] = "build".into(),
         _ => call.arguments.insert(1, "--no-run".into()),
     }
