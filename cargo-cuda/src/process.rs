@@ -6,7 +6,7 @@
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use cuda_build::internal::command::Invocation;
 use cuda_build::internal::{Env, Root};
@@ -19,8 +19,24 @@ use crate::signals;
 /// Runs a program to its end and returns its exit code. If a signal ended it, the code is 128 plus
 /// the signal's number, as in a shell.
 pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
+    Ok(code(status(call, env)?))
+}
+
+/// The same for cargo commands that run a program of the user, to which signals are left.
+pub fn run_program(call: &Invocation, env: &Env) -> Result<u8, Failure> {
+    signals::leave_to_program();
+    let status = status(call, env)?;
+    status
+        .signal()
+        .into_iter()
+        .for_each(signals::end_as_program);
+    Ok(code(status))
+}
+
+fn status(call: &Invocation, env: &Env) -> Result<ExitStatus, Failure> {
     report(call);
-    run_with_input(call, env, Stdio::inherit())
+    let status = command(call, env).status();
+    status.map_err(|error| cannot_start(call, &error))
 }
 
 /// [`run`] with a file or a device as the standard input, and without a report.
@@ -29,16 +45,16 @@ pub fn run_with_input(
     env: &Env,
     input: impl Into<Stdio>,
 ) -> Result<u8, Failure> {
-    let status = command(call, env)
-        .stdin(input)
-        .status()
-        .map_err(|error| cannot_start(call, &error))?;
+    let status = command(call, env).stdin(input).status();
+    Ok(code(status.map_err(|error| cannot_start(call, &error))?))
+}
+
+fn code(status: ExitStatus) -> u8 {
     let code = status
         .signal()
         .map_or(status.code(), |signal| Some(128 + signal));
-    Ok(code
-        .and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(exit_code::FAILURE))
+    code.and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(exit_code::FAILURE)
 }
 
 /// Replaces this process with a program. The program then receives the signals, and its exit code is

@@ -4,6 +4,8 @@
 //! leave cargo, build scripts, nvcc or pip running, with cargo's lock held. The main thread waits for
 //! the program that it has started, then removes temporary files and calls [`finish`], which ends
 //! this process by the same signal.
+//!
+//! After [`leave_to_program`], a program of the user decides itself what it does with a signal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,6 +24,9 @@ static RECEIVED: AtomicI32 = AtomicI32::new(0);
 
 /// Whether the main thread has nothing left to do.
 static FINISHED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a program of the user is running, see [`leave_to_program`].
+static LEFT_TO_PROGRAM: AtomicBool = AtomicBool::new(false);
 
 /// Descendants that are still running after this time are killed.
 const KILL_AFTER: Duration = Duration::from_secs(5);
@@ -51,11 +56,52 @@ pub fn watch() {
     // Orphans become children of this process, so that `descendants` finds them.
     let _ = set_child_subreaper(Some(getpid()));
     thread::spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            RECEIVED.store(signal, Ordering::SeqCst);
-            terminate_descendants(signal);
+        for signal in signals.forever() {
+            let programs = match LEFT_TO_PROGRAM.load(Ordering::SeqCst) {
+                true => descendants(),
+                false => Vec::new(),
+            };
+            if programs.is_empty() {
+                RECEIVED.store(signal, Ordering::SeqCst);
+                terminate_descendants(signal);
+            } else if signal != SIGINT || !is_in_foreground() {
+                programs.into_iter().for_each(|it| send(it, signal));
+            }
         }
     });
+}
+
+/// From now on, no program is killed, and this process ends only when the main thread ends it. A terminal sends the
+/// SIGINT of Ctrl-C to this process and to the program, so that SIGINT is not passed on.
+pub fn leave_to_program() {
+    LEFT_TO_PROGRAM.store(true, Ordering::SeqCst);
+}
+
+/// Ends this process by the signal that ended the program, if it is one of those that are passed on.
+pub fn end_as_program(signal: i32) {
+    if [SIGINT, SIGTERM, SIGHUP].contains(&signal) {
+        let _ = emulate_default_handler(signal);
+    }
+}
+
+/// Whether a terminal sends signals to this process and to the programs that it has started.
+fn is_in_foreground() -> bool {
+    let stat = Root::system().text(Path::new("/proc/self/stat"));
+    stat.is_ok_and(|stat| has_terminal(&stat))
+}
+
+/// Whether the process of a line of `/proc/<pid>/stat` is in the foreground process group of its terminal.
+fn has_terminal(stat: &str) -> bool {
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    // The process group, and that of the terminal, which is -1 without a terminal.
+    fields.len() > 5 && fields[2] == fields[5]
+}
+
+fn send(process: i32, signal: i32) {
+    if let (Some(pid), Some(signal)) = (Pid::from_raw(process), Signal::from_named_raw(signal)) {
+        let _ = kill_process(pid, signal);
+    }
 }
 
 /// Stops adopting orphans. Must be called before another program replaces this one (`exec`).
@@ -99,13 +145,8 @@ fn terminate_descendants(signal: i32) {
         }
         for process in running {
             let kill = started.elapsed() > KILL_AFTER;
-            if signalled.insert((process, kill))
-                && let (Some(pid), Some(signal)) = (
-                    Pid::from_raw(process),
-                    Signal::from_named_raw(if kill { SIGKILL } else { signal }),
-                )
-            {
-                let _ = kill_process(pid, signal);
+            if signalled.insert((process, kill)) {
+                send(process, if kill { SIGKILL } else { signal });
             }
         }
         thread::sleep(Duration::from_millis(20));
@@ -189,6 +230,14 @@ mod tests {
         );
         assert!(Process::parse("12 (a) Z 7 12 5").unwrap().ended);
         assert_eq!(Process::parse("12 (a"), None);
+    }
+
+    #[test]
+    fn a_process_in_the_foreground_has_its_terminals_group() {
+        assert!(has_terminal("12 (a) b) S 7 12 5 34816 12 0"));
+        assert!(!has_terminal("12 (a) S 7 12 5 34816 5 0"), "background");
+        assert!(!has_terminal("12 (a) S 7 12 5 0 -1 0"), "no terminal");
+        assert!(!has_terminal("12 (a"));
     }
 
     #[test]

@@ -1,4 +1,6 @@
+use std::env;
 use std::error::Error;
+use std::path::Path;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let cuda = cuda_build::Build::new()?;
@@ -6,9 +8,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         cuda.run()?;
         return Ok(());
     }
+    let view = cuda.view()?;
     let mut native = cmake::Config::new("native");
+    // A directory for each view: if the path of nvcc changes, CMake loses what its build directory was configured with.
+    native.out_dir(Path::new(&env::var("OUT_DIR")?).join(view.root().strip_prefix("/")?));
     // CMake finds nvcc, the headers and the libraries in one directory, and compiles for the declared capabilities.
-    for (name, value) in cuda.view()?.cmake_defines(Some(&cuda.plan()?)) {
+    for (name, value) in view.cmake_defines(Some(&cuda.plan()?)) {
         native.define(name, value);
     }
     let installed = native.build();

@@ -11,7 +11,7 @@ def _call(hook, directory, config_settings):
     if program is None:
         sys.exit(
             "error: `cargo cuda` is not on `PATH` (needed to build this package)\n"
-            "hint: install it with `cargo install --locked --path cargo-cuda` in a checkout of cuda-build"
+            "hint: install it with `cargo install --locked --git https://github.com/cuda-build/cuda-build cargo-cuda`"
         )
     settings = json.dumps(config_settings or {})
     command = [program, "cuda", "pep517", hook, directory, "--python", sys.executable, "--config-settings", settings]

@@ -136,9 +136,22 @@ fn documents_install_from_the_repository_of_the_manifest() {
     let mut pages = vec![repository().join("README.md")];
     let docs = fs::read_dir(repository().join("docs")).unwrap();
     pages.extend(docs.map(|page| page.unwrap().path()));
+    let template = repository().join("templates/python");
+    pages.push(template.join("cuda_backend.py"));
+    pages.push(template.join(".github/workflows/wheels.yml"));
     let mut found = 0;
     for page in pages.iter().filter(|page| page.is_file()) {
         let text = String::from_utf8_lossy(&fs::read(page).unwrap()).into_owned();
+        assert!(
+            !text.contains("install --locked --path"),
+            "{}",
+            page.display()
+        );
+        assert!(
+            !page.starts_with(&template) || text.contains("--git https"),
+            "{}",
+            page.display()
+        );
         for rest in text.split("--git https").skip(1) {
             let address = rest.split_whitespace().next().unwrap();
             let expected = env!("CARGO_PKG_REPOSITORY");
@@ -147,4 +160,15 @@ fn documents_install_from_the_repository_of_the_manifest() {
         }
     }
     assert!(found > 2, "{found}");
+}
+
+#[test]
+fn an_existing_crate_gets_what_is_documented() {
+    let text = fs::read_to_string(repository().join("docs/getting-started.md")).unwrap();
+    let template = repository().join("templates/module-cudarc");
+    for (file, language) in [("build.rs", "rust"), ("kernels/saxpy.cu", "cuda")] {
+        let content = fs::read_to_string(template.join(file)).unwrap();
+        let block = format!("`{file}`:\n\n```{language}\n{content}```\n");
+        assert!(text.contains(&block), "{block}");
+    }
 }

@@ -126,7 +126,7 @@ fn an_interrupted_wheel_leaves_nothing() {
                 .unwrap()
                 .to_str()
                 .unwrap()
-                .starts_with("fresh-")
+                .starts_with(".cargo-cuda-")
         };
         all.filter(is_fresh).count()
     };
@@ -173,12 +173,65 @@ fn programs_end_with_the_command_that_starts_them() {
     ] {
         let mut command = start(project.command(arguments));
         let sleeps = sleeping(&project);
-        // Without a driver, `run` waits for the program, to explain why it cannot start.
+        // `run` waits for the program, to print hints if it cannot start.
         let is_replaced = arguments[0] == "exec";
         assert!(!is_replaced || sleeps == command.id(), "{arguments:?}");
         assert_eq!(signal(&mut command, "TERM"), Some(15));
         wait_for("the program ends", || (!is_running(sleeps)).then_some(()));
     }
+}
+
+/// Counts SIGINT for longer than builds have to end.
+const COUNTS: &str = r#"
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+
+static COUNT: AtomicI32 = AtomicI32::new(0);
+
+unsafe extern "C" {
+    fn signal(signal: i32, handler: extern "C" fn(i32)) -> usize;
+}
+
+extern "C" fn count(_: i32) {
+    COUNT.fetch_add(1, Ordering::SeqCst);
+}
+
+fn main() {
+    unsafe { signal(2, count) };
+    std::fs::write("sleeping", std::process::id().to_string()).unwrap();
+    while COUNT.load(Ordering::SeqCst) == 0 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(6));
+    std::process::exit(40 + COUNT.load(Ordering::SeqCst));
+}
+"#;
+
+/// Presses Ctrl-C in a terminal when the program runs, and ends with the code of the command.
+const TERMINAL: &str = r"
+import os, pty, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+while not os.path.exists('sleeping'):
+    time.sleep(0.02)
+os.write(terminal, b'\x03')
+_, status = os.waitpid(pid, 0)
+sys.exit(os.waitstatus_to_exitcode(status))
+";
+
+#[test]
+fn a_program_gets_one_interrupt_and_decides() {
+    let Some(project) = project("counts", "fn main() {}\n", COUNTS) else {
+        return;
+    };
+    project.run(&["build", "-q"]).succeeded();
+    let program = env!("CARGO_BIN_EXE_cargo-cuda");
+    let mut command = Command::new("python3");
+    command.args(["-c", TERMINAL, program, "cuda", "run", "-q"]);
+    project.prepare(&mut command);
+    let run = Finished::of(command.output().unwrap());
+    assert_eq!(run.code, 41, "{run:?}");
 }
 
 #[test]

@@ -90,6 +90,10 @@ fn shared_libraries_that_are_not_there_are_named() {
         ],
     );
     assert_eq!(build.stderr.matches("hint: ").count(), 1, "{build:?}");
+    for command in ["run", "test"] {
+        let hint = "hint: a build script links cufft, which this CUDA 13.4 does not have; ";
+        project.run(&[command]).failed(101, &[hint]);
+    }
 }
 
 #[test]
@@ -179,4 +183,8 @@ fn a_test_that_fails_gives_no_hint() {
     let test = project.run(&["test"]);
     test.ended_with(101, &["test failed"]);
     assert!(!test.stderr.contains("hint: "), "{test:?}");
+    project.write("src/main.rs", "fn main() { panic!(\"at once\") }\n");
+    let run = project.run(&["run"]);
+    run.ended_with(101, &["at once"]);
+    assert!(!run.stderr.contains("hint: "), "{run:?}");
 }

@@ -205,7 +205,7 @@ fn a_backend_that_cannot_build_reports_why() {
         1,
         &[
             "`cargo cuda` is not on `PATH`",
-            "hint: install it with `cargo install --locked --path cargo-cuda`",
+            "hint: install it with `cargo install --locked --git ",
         ],
     );
 }

@@ -227,10 +227,16 @@ fn a_program_that_needs_the_driver_is_named() {
         let run = project.run(&[command]);
         run.ended_with(code, &[reason, "hint: to run tests that need no GPU"]);
     }
-    // Another failure has no such note.
+    // Another failure has no such note, although the old program is still there.
     project.write("build.rs", "fn main() {}\n");
-    project.write("src/main.rs", "fn main() { std::process::exit(3) }\n");
-    let _ = std::fs::remove_dir_all(project.target.join("cargo-cuda"));
-    let run = project.run(&["run"]);
-    assert!(run.code == 3 && !run.stderr.contains("libcuda"), "{run:?}");
+    for (program, code) in [
+        ("fn main() { std::process::exit(3) }\n", 3),
+        ("fn main() { panic!() }\n", 101),
+        ("fn main() { not Rust }\n", 101),
+    ] {
+        project.write("src/main.rs", program);
+        let run = project.run(&["run"]);
+        assert_eq!(run.code, code, "{run:?}");
+        assert!(!run.stderr.contains("libcuda"), "{run:?}");
+    }
 }

@@ -175,6 +175,45 @@ fn init_adds_to_a_package_and_overwrites_nothing() {
     cargo_cuda(package, &["init"]).failed(exit_code::CONFIGURATION, &["no `[package]`", "member"]);
 }
 
+#[test]
+fn names_that_python_cannot_import_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    for arguments in [&["lambda"][..], &["cuda"], &["x", "--name", "def"]] {
+        let arguments = [&["new", "--template", "python"], arguments].concat();
+        let run = cargo_cuda(place.path(), &arguments);
+        run.failed(exit_code::USAGE, &["the Python package cannot be named"]);
+    }
+    assert!(files(place.path()).is_empty());
+    let run = cargo_cuda(place.path(), &["new", "my dir", "--name", "cuda"]);
+    run.succeeded();
+    assert!(run.stdout.contains("\n  cd 'my dir'\n"), "{run:?}");
+}
+
+#[test]
+fn init_leaves_targets_and_build_scripts_of_the_package() {
+    let place = tempfile::tempdir().unwrap();
+    cargo_cuda(place.path(), &["new", "own", "--vcs", "none"]).succeeded();
+    let package = place.path().join("own");
+    let manifest = text(&package, "Cargo.toml");
+    let manifest = manifest.replace("[package]\n", "[package]\nbuild = \"x.rs\"\n");
+    fs::write(package.join("Cargo.toml"), manifest).unwrap();
+    fs::rename(package.join("build.rs"), package.join("x.rs")).unwrap();
+    let run = cargo_cuda(&package, &["init", "--template", "python"]);
+    run.succeeded();
+    for expected in [
+        "not written: build.rs, because Cargo.toml has `build = \"x.rs\"`; the template has\n",
+        "not added to Cargo.toml: lib.crate-type = [\"cdylib\"]",
+    ] {
+        assert!(run.stdout.contains(expected), "{run:?}");
+    }
+    assert!(!package.join("build.rs").exists());
+    let mut metadata = Command::new("cargo");
+    metadata.args(["metadata", "--no-deps", "--format-version=1"]);
+    let metadata = Finished::of(metadata.current_dir(&package).output().unwrap());
+    metadata.succeeded();
+    assert!(!metadata.stdout.contains("cdylib"), "{metadata:?}");
+}
+
 /// The command line of a setting for rust-analyzer.
 fn setting(package: &Path, name: &str) -> Vec<String> {
     let settings: Value = serde_json::from_str(&text(package, ".vscode/settings.json")).unwrap();
@@ -250,22 +289,38 @@ fn programs_of_templates_build_and_their_tests_pass() {
         run(&project, &["build"]);
         assert!(project.program(&name).is_file());
         let tested = run(&project, tests);
+        if template != "module-cust" {
+            works_without_cuda(&project);
+        }
         let passed = tested.stdout.contains("test result: ok. 1 passed");
         assert!(passed || template == "module-cust", "{tested:?}");
+    }
+}
+
+fn works_without_cuda(project: &Project) {
+    for arguments in [&CLIPPY[..], &["test"]] {
+        let mut cargo = Command::new("cargo");
+        project.prepare(cargo.args(arguments));
+        let finished = cargo.env("CUDA_BUILD_SKIP", "1").output();
+        Finished::of(finished.unwrap()).succeeded();
     }
 }
 
 #[test]
 #[ignore = "minutes"]
 fn the_cmake_template_compiles_for_the_declared_capabilities() {
-    let Some((_place, project)) = made("cmake", "with-cmake") else {
+    let Some((place, project)) = made("cmake", "with-cmake") else {
         return;
     };
     // `cargo cuda` would also set `CUDAARCHS`, which CMake reads.
-    let mut cargo = with_tools(Command::new("cargo"));
-    cargo.args(["build", "--quiet"]);
-    project.prepare(&mut cargo);
-    Finished::of(cargo.output().unwrap()).succeeded();
+    let build = |variables: &[(&str, &str)]| {
+        let mut cargo = with_tools(Command::new("cargo"));
+        cargo.args(["build", "--quiet"]);
+        project.prepare(&mut cargo);
+        cargo.envs(variables.iter().copied());
+        Finished::of(cargo.output().unwrap()).succeeded();
+        cuobjdump(&project.program("with-cmake"))
+    };
     let expected = [
         "sm_100.cubin",
         "sm_120.cubin",
@@ -273,7 +328,15 @@ fn the_cmake_template_compiles_for_the_declared_capabilities() {
         "sm_80.cubin",
         "sm_90.cubin",
     ];
-    assert_eq!(cuobjdump(&project.program("with-cmake")), expected);
+    assert_eq!(build(&[]), expected);
+    // Another path of nvcc, on which CMake deletes its cache.
+    let views = place.path().join("views");
+    let other = [
+        ("CUDA_BUILD_VIEWS", views.to_str().unwrap()),
+        ("CUDA_BUILD_CAPABILITIES", "8.0"),
+    ];
+    assert_eq!(build(&other), ["sm_80.cubin"]);
+    assert_eq!(build(&[]), expected);
 }
 
 #[test]

@@ -99,6 +99,47 @@ fn a_wheel_larger_than_the_memory_is_rewritten() {
 }
 
 #[test]
+fn directories_of_the_user_stay_beside_the_wheel() {
+    let work = place("wheel-existing-beside");
+    let Some(old) = wheel(&work, 10) else {
+        return;
+    };
+    for name in ["fresh-data", ".cargo-cuda-own"] {
+        fs::create_dir(work.join(name)).unwrap();
+    }
+    let before = files(&work);
+    rewrite(&old, "--cuda 13 --out .").succeeded();
+    let mut after = files(&work);
+    after.retain(|path| *path != work.join(NAME.replace("fast-", "fast_cu13-")));
+    assert_eq!(after, before);
+}
+
+#[test]
+fn a_requirement_that_is_not_valid_can_be_copied() {
+    let work = place("wheel-existing-requirement");
+    let Some(old) = wheel(&work, 10) else {
+        return;
+    };
+    let requirement = "Requires-Dist: pytz (>dev)\n";
+    let mut opened = Wheel::open(&old).unwrap();
+    let path = format!("{}/METADATA", opened.dist_info);
+    let metadata = opened.text(&path).unwrap() + requirement;
+    opened.set_text(path, metadata).unwrap();
+    let changed = work.join("changed").join(NAME);
+    fs::create_dir(work.join("changed")).unwrap();
+    archive_writer::write(&opened, &changed).unwrap();
+    rewrite(&changed, "--cuda 13").failed(
+        exit_code::AUDIT,
+        &["`Requires-Dist: pytz (>dev)` is not valid", "--allow W18"],
+    );
+    rewrite(&changed, "--cuda 13 --allow W18").succeeded();
+    let new = NAME.replace("fast-", "fast_cu13-");
+    let new = Wheel::open(&work.join("changed/dist").join(new)).unwrap();
+    let metadata = new.text(&format!("{}/METADATA", new.dist_info)).unwrap();
+    assert!(metadata.contains(requirement), "{metadata}");
+}
+
+#[test]
 fn wheels_that_cannot_be_rewritten_leave_nothing() {
     let work = place("wheel-existing-refused");
     let Some(old) = wheel(&work, 10) else {

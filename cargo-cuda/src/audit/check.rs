@@ -129,7 +129,7 @@ checks! {
          the licence forbids modified copies";
     W03: [Warning],
         "A native module is linked to a library of the driver, so an import fails on a machine without a GPU.",
-        "load the driver at run time (`dlopen`), as cudart and `cust` with `dynamic-loading` do";
+        "load the driver at run time (`dlopen`), as cudart and cudarc with `dynamic-loading` do";
     W04: [Error, Warning],
         "The search path has an entry of the build machine, or one that leaves site-packages.",
         "remove the entry from the linker's arguments, or set the path with `patchelf --set-rpath`; every entry \

@@ -96,17 +96,25 @@ fn single(path: &Path) -> Result<Artifact, Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut artifact = Artifact::default();
     add_file(&mut artifact, path, &name)?;
-    if artifact.libraries.is_empty()
-        && artifact.device_files.is_empty()
-        && artifact.unreadable.is_empty()
-    {
-        return Err(Failure::wheel(format!(
-            "{}: neither a wheel, nor an ELF library, nor device code",
-            path.display()
-        ))
-        .hint(WHAT_TO_NAME));
+    match has_code(&artifact) {
+        true => Ok(artifact),
+        false => Err(without_code(path, "neither")),
     }
-    Ok(artifact)
+}
+
+fn has_code(artifact: &Artifact) -> bool {
+    !artifact.libraries.is_empty()
+        || !artifact.device_files.is_empty()
+        || !artifact.unreadable.is_empty()
+}
+
+/// The error about a file or a directory that has nothing to check. `neither` starts the list of what it has not.
+fn without_code(path: &Path, neither: &str) -> Failure {
+    let path = path.display();
+    Failure::wheel(format!(
+        "{path}: {neither} a wheel, nor an ELF library, nor device code"
+    ))
+    .hint(WHAT_TO_NAME)
 }
 
 fn directory(root: &Path) -> Result<Artifact, Failure> {
@@ -153,6 +161,9 @@ fn directory(root: &Path) -> Result<Artifact, Failure> {
         contents.dist_info.clone_from(dist_info);
         contents.has_libraries = !artifact.libraries.is_empty();
         artifact.package = Some(package::package(&contents, None));
+    }
+    if artifact.package.is_none() && !has_code(&artifact) {
+        return Err(without_code(root, "contains neither"));
     }
     artifact.files.sort_by(|a, b| a.path.cmp(&b.path));
     artifact.libraries.sort_by(|a, b| a.path.cmp(&b.path));

@@ -16,6 +16,9 @@ use crate::{lacking, output, process};
 
 const CARGO_FAILED: u8 = 101;
 
+/// The exit code of the loader if it finds a library that a program needs nowhere.
+const LOADER_FAILED: u8 = 127;
+
 /// Runs `cargo <command> <arguments>` and returns its exit code.
 pub fn run(
     options: &BuildOptions,
@@ -61,7 +64,6 @@ pub fn run(
         let text = toml::Value::String(directory.to_string_lossy().into_owned());
         call = call.args(["--config".to_owned(), format!("build.build-dir={text}")]);
     }
-    call = call.args(arguments.programs.iter().cloned());
     let loader = match command {
         "run" | "test" | "bench" | "nextest" => LoaderPath::Set,
         _ => LoaderPath::Unset,
@@ -74,21 +76,18 @@ pub fn run(
     for (name, value) in rustc_wrapper::variables(&project, &build, Scope::Search)? {
         call = call.variable(&name, value);
     }
-    if loader == LoaderPath::Set {
-        if build::has_driver() {
-            return process::replace(&call, user);
-        }
-        let code = process::run(&call, user)?;
-        if code != 0
-            && let Some(hint) = lacking::driver_hint(root, directory)
-        {
-            output::message(&hint);
-        }
-        return Ok(code);
-    }
+    let call = call.args(arguments.programs.iter().cloned());
+    let runs_programs = loader == LoaderPath::Set;
     let began = SystemTime::now();
-    let code = process::run(&call, user)?;
-    if code == CARGO_FAILED {
+    let code = match runs_programs {
+        true => process::run_program(&call, user)?,
+        false => process::run(&call, user)?,
+    };
+    if code == LOADER_FAILED && runs_programs && !build::has_driver() {
+        lacking::driver_hint(root, directory)
+            .iter()
+            .for_each(|hint| output::message(hint));
+    } else if code == CARGO_FAILED {
         for hint in lacking::hints(&build, &project, began) {
             output::message(&format!("hint: {hint}"));
         }

@@ -1,9 +1,10 @@
 //! `cargo cuda new` and `cargo cuda init`: packages from templates.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_build::internal::command::Invocation;
+use cuda_build::internal::command::{self, Invocation};
 use cuda_build::internal::{Env, Root};
 
 use crate::failure::Failure;
@@ -70,6 +71,9 @@ const VSCODE: &str = r#"{
 pub fn new(arguments: &NewArgs, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
     let cuda_build = arguments.origin.dependency(root)?;
     let template = arguments.template;
+    let name = arguments.name.as_deref().map(OsStr::new);
+    let name = name.or(arguments.path.file_name()).unwrap_or_default();
+    check_name(template, &name.to_string_lossy())?;
     // Cargo checks the name and the directory, adds the package to a workspace, and makes a repository.
     let kind = match template.is_library() {
         true => "--lib",
@@ -88,13 +92,32 @@ pub fn new(arguments: &NewArgs, env: &Env, root: &Root) -> Result<(String, u8), 
     for file in template.files(&package.name) {
         output::write(&arguments.path.join(&file.path), file.content.as_bytes())?;
     }
-    package.add(template, &cuda_build)?;
+    package.add(template, &cuda_build, false)?;
     let text = format!(
         "next commands:\n  cd {}\n  {}\n",
-        arguments.path.display(),
+        command::quoted(arguments.path.as_os_str()),
         next(template)
     );
     Ok((text, exit_code::SUCCESS))
+}
+
+/// Words that Python does not accept as the name of a module, and packages of NVIDIA that a wheel would hide. Cargo refuses
+/// the keywords that are also keywords of Rust.
+const REFUSED_IN_PYTHON: [&str; 26] = [
+    "False", "None", "True", "and", "assert", "class", "cuda", "def", "del", "elif", "except",
+    "finally", "from", "global", "import", "is", "lambda", "nonlocal", "not", "nvidia", "or",
+    "pass", "raise", "try", "with", "yield",
+];
+
+fn check_name(template: Template, name: &str) -> Result<(), Failure> {
+    if template != Template::Python || !REFUSED_IN_PYTHON.contains(&name) {
+        return Ok(());
+    }
+    let message = format!(
+        "the Python package cannot be named `{name}`: that is a keyword of Python, or the name of a package of NVIDIA"
+    );
+    let hint = format!("choose another name, such as `{name}-ext`");
+    Err(Failure::new(exit_code::USAGE, message).hint(hint))
 }
 
 /// The first command for the new package. `--fetch` fetches a toolkit on a machine without CUDA.
@@ -113,6 +136,7 @@ pub fn init(arguments: &InitArgs, root: &Root) -> Result<String, Failure> {
     }
     let cuda_build = arguments.origin.dependency(root)?;
     let package = Package::read(Path::new(""), root)?;
+    check_name(arguments.template, &package.name)?;
     let mut text = String::new();
     // The sources of the package are not from the template.
     let is_source = |file: &File| file.path.starts_with("src/") || file.path.starts_with("tests/");
@@ -120,7 +144,13 @@ pub fn init(arguments: &InitArgs, root: &Root) -> Result<String, Failure> {
     files.retain(|file| !is_source(file));
     for file in files {
         let path = Path::new(&file.path);
-        if !root.exists(path) {
+        let other_script = manifest::other_build_script(&package.manifest);
+        if let ("build.rs", Some(named)) = (file.path.as_str(), other_script) {
+            text.push_str(&format!(
+                "not written: build.rs, because Cargo.toml has `build = {named}`; the template has\n\n{}\n",
+                indented(&file.content)
+            ));
+        } else if !root.exists(path) {
             output::write(path, file.content.as_bytes())?;
             text.push_str(&format!("wrote {}\n", file.path));
         } else if root.text(path).is_ok_and(|old| old == file.content) {
@@ -133,12 +163,20 @@ pub fn init(arguments: &InitArgs, root: &Root) -> Result<String, Failure> {
             ));
         }
     }
-    let changed = package.add(arguments.template, &cuda_build)?;
+    let sources = ["src/main.rs", "src/lib.rs"];
+    let has_sources = sources.iter().any(|path| root.exists(Path::new(path)));
+    let changed = package.add(arguments.template, &cuda_build, has_sources)?;
     for key in changed.added {
         text.push_str(&format!("added to Cargo.toml: {key}\n"));
     }
     for key in changed.kept {
         text.push_str(&format!("not changed in Cargo.toml: {key}\n"));
+    }
+    if let Some(crate_type) = changed.left_out {
+        text.push_str(&format!(
+            "not added to Cargo.toml: lib.crate-type = {crate_type}, which a Python module needs, but which programs and \
+             tests of the package cannot use\n"
+        ));
     }
     text.push_str(&format!(
         "a package with sources that use this: cargo cuda new --template {} example\n",
@@ -228,8 +266,14 @@ impl Package {
     }
 
     /// Adds the tables of the template to the manifest.
-    fn add(&self, template: Template, cuda_build: &CudaBuild) -> Result<Changed, Failure> {
-        let added = manifest::add(&self.manifest, &template.manifest(&self.name), cuda_build);
+    fn add(
+        &self,
+        template: Template,
+        cuda_build: &CudaBuild,
+        has_sources: bool,
+    ) -> Result<Changed, Failure> {
+        let template = template.manifest(&self.name);
+        let added = manifest::add(&self.manifest, &template, cuda_build, has_sources);
         let changed = added.map_err(|error| {
             Failure::new(exit_code::CONFIGURATION, error.to_string().trim_end())
                 .hint("correct the syntax of Cargo.toml")

@@ -143,10 +143,19 @@ pub fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// The prefix of the names of temporary directories.
-const TEMPORARY_PREFIX: &str = "fresh-";
+/// The prefix of the names of temporary directories. No user gives a directory such a name.
+const TEMPORARY_PREFIX: &str = ".cargo-cuda-";
 
-/// A temporary directory that is removed when this value is dropped. It is locked, so that no other
+/// Creates an empty directory in `parent`, which is removed when the returned value is dropped.
+pub fn temporary_directory(parent: &Path) -> Result<tempfile::TempDir, Failure> {
+    let mut builder = tempfile::Builder::new();
+    builder
+        .prefix(TEMPORARY_PREFIX)
+        .tempdir_in(parent)
+        .map_err(Failure::io("create a directory in", parent))
+}
+
+/// A temporary directory in a directory that only this program uses. It is locked, so that no other
 /// process removes it earlier.
 #[derive(Debug)]
 pub struct TemporaryDirectory {
@@ -157,15 +166,17 @@ pub struct TemporaryDirectory {
 impl TemporaryDirectory {
     /// Creates an empty directory in `parent`, and removes directories that killed processes left.
     pub fn below(parent: &Path) -> Result<Self, Failure> {
-        let make = || {
-            // The parent stays locked until the new directory has its own lock.
-            let parent_lock = fs::File::open(parent)?;
-            FileExt::lock(&parent_lock)?;
+        // A file system without locks refuses `try_lock` too: then no directory is removed.
+        let lock = |path: &Path| {
+            let file = fs::File::open(path)?;
+            let _ = FileExt::lock(&file);
+            Ok(file)
+        };
+        let remove_unused = || {
             for entry in fs::read_dir(parent)?.flatten() {
-                let is_temporary = entry
-                    .file_name()
-                    .to_string_lossy()
-                    .starts_with(TEMPORARY_PREFIX);
+                let name = entry.file_name();
+                let is_temporary = name.to_string_lossy().starts_with(TEMPORARY_PREFIX)
+                    && entry.file_type()?.is_dir();
                 let path = entry.path();
                 if is_temporary
                     && fs::File::open(&path).is_ok_and(|f| FileExt::try_lock(&f).is_ok())
@@ -173,17 +184,18 @@ impl TemporaryDirectory {
                     fs::remove_dir_all(&path)?;
                 }
             }
-            let directory = tempfile::Builder::new()
-                .prefix(TEMPORARY_PREFIX)
-                .tempdir_in(parent)?;
-            let lock = fs::File::open(directory.path())?;
-            FileExt::lock(&lock)?;
-            Ok(Self {
-                directory,
-                _lock: lock,
-            })
+            Ok(())
         };
-        make().map_err(Failure::io("create a directory in", parent))
+        let failed = || Failure::io("create a directory in", parent);
+        // The parent stays locked until the new directory has its own lock.
+        let _parent_lock = lock(parent).map_err(failed())?;
+        remove_unused().map_err(failed())?;
+        let directory = temporary_directory(parent)?;
+        let lock = lock(directory.path()).map_err(failed())?;
+        Ok(Self {
+            directory,
+            _lock: lock,
+        })
     }
 
     pub fn path(&self) -> &Path {
@@ -198,13 +210,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fresh_directories_of_killed_processes_are_removed() {
+    fn temporary_directories_of_killed_processes_are_removed() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
-        fs::create_dir_all(at("fresh-killed/deep")).unwrap();
-        fs::create_dir(at("other")).unwrap();
+        fs::create_dir_all(at(".cargo-cuda-killed/deep")).unwrap();
+        fs::create_dir(at("fresh-data")).unwrap();
         let first = TemporaryDirectory::below(place.path()).unwrap();
-        assert!(!at("fresh-killed").exists() && at("other").exists());
+        assert!(!at(".cargo-cuda-killed").exists() && at("fresh-data").exists());
         let second = TemporaryDirectory::below(place.path()).unwrap();
         assert!(first.path().exists(), "it is in use");
         drop((first, second));

@@ -17,6 +17,8 @@ pub struct Changed {
     pub added: Vec<String>,
     /// Dotted keys that have another value than in the template.
     pub kept: Vec<String>,
+    /// The template's `lib.crate-type`, which was not added.
+    pub left_out: Option<String>,
 }
 
 /// The name of the package; `None` for the manifest of a workspace without a package.
@@ -28,15 +30,40 @@ pub fn package_name(manifest: &str) -> Result<Option<String>, TomlError> {
     Ok(name.and_then(Item::as_str).map(str::to_owned))
 }
 
-/// Adds to `manifest` what the template has and `manifest` has not.
-pub fn add(manifest: &str, template: &str, cuda_build: &CudaBuild) -> Result<Changed, TomlError> {
+/// The value of `package.build` if it is not the usual script: another path, or `false`.
+pub fn other_build_script(manifest: &str) -> Option<String> {
+    let manifest: DocumentMut = manifest.parse().ok()?;
+    let build = manifest.get("package")?.get("build")?;
+    match (build.as_str(), build.as_bool()) {
+        (Some("build.rs"), _) | (_, Some(true)) => None,
+        (Some(path), _) => Some(format!("\"{path}\"")),
+        (_, is_built) => is_built.map(|is_built| is_built.to_string()),
+    }
+}
+
+/// Adds to `manifest` what the template has and `manifest` has not. If the package has sources, `[lib]` is not added: with
+/// it, a package without `src/lib.rs` cannot be built, and other packages and tests cannot use the library.
+pub fn add(
+    manifest: &str,
+    template: &str,
+    cuda_build: &CudaBuild,
+    has_sources: bool,
+) -> Result<Changed, TomlError> {
     let mut manifest: DocumentMut = manifest.parse()?;
     let mut template: DocumentMut = template.parse()?;
     prepare(&mut template, cuda_build);
+    let library = manifest.get("lib");
+    let has_type = library.is_some_and(|library| library.get("crate-type").is_some());
+    let removed = match !has_type && (has_sources || library.is_some()) {
+        true => template.remove("lib"),
+        false => None,
+    };
+    let crate_type = removed.as_ref().and_then(|table| table.get("crate-type"));
     let mut changed = Changed {
         text: String::new(),
         added: Vec::new(),
         kept: Vec::new(),
+        left_out: crate_type.map(|item| item.to_string().trim().to_owned()),
     };
     merge(
         manifest.as_table_mut(),
@@ -127,7 +154,7 @@ mod tests {
         let manifest = "# Ours.\n[package]\nname    = 'own' # as published\nedition = \"2024\"\n\n[dependencies]\n\
              # Fast.\nlibm = '0.2'\n\n[build-dependencies]\ncc = \"1\"\n\n[profile.release]\nlto = true\n";
         let template = Template::ModuleCust.manifest("own");
-        let changed = add(manifest, &template, &git()).unwrap();
+        let changed = add(manifest, &template, &git(), true).unwrap();
         let capabilities = template
             .lines()
             .find(|line| line.starts_with("capabilities"))
@@ -147,7 +174,7 @@ mod tests {
                 "build-dependencies.cuda-build"
             ]
         );
-        let again = add(&changed.text, &template, &git()).unwrap();
+        let again = add(&changed.text, &template, &git(), true).unwrap();
         assert_eq!(again.text, changed.text);
         assert!(again.added.is_empty() && again.kept.is_empty(), "{again:?}");
     }
@@ -156,7 +183,7 @@ mod tests {
     fn values_of_the_manifest_are_kept_and_named() {
         let manifest = "[package]\nname = \"own\"\nmetadata.cuda.capabilities = [\"9.0\"]\n\
              [lib]\ncrate-type = [\"rlib\"]\n[build-dependencies]\ncuda-build = \"0.1\"\n";
-        let changed = add(manifest, &Template::Python.manifest("own"), &git()).unwrap();
+        let changed = add(manifest, &Template::Python.manifest("own"), &git(), true).unwrap();
         assert!(
             changed
                 .text
@@ -172,10 +199,40 @@ mod tests {
     }
 
     #[test]
+    fn a_crate_type_is_only_added_to_a_package_without_sources() {
+        let package = "[package]\nname = \"own\"\n";
+        let named = format!("{package}[lib]\npath = \"own.rs\"\n");
+        let template = Template::Python.manifest("own");
+        for (manifest, has_sources, expected) in [
+            (package, false, None),
+            (package, true, Some("[\"cdylib\"]")),
+            (&named, false, Some("[\"cdylib\"]")),
+        ] {
+            let changed = add(manifest, &template, &git(), has_sources).unwrap();
+            assert_eq!(changed.left_out.as_deref(), expected);
+            assert_eq!(changed.text.contains("cdylib"), expected.is_none());
+        }
+    }
+
+    #[test]
+    fn another_build_script_is_noticed() {
+        for (line, expected) in [
+            ("", None),
+            ("build = true", None),
+            ("build = \"build.rs\"", None),
+            ("build = false", Some("false")),
+            ("build = \"x.rs\" # ours", Some("\"x.rs\"")),
+        ] {
+            let manifest = format!("[package]\nname = \"own\"\n{line}\n");
+            assert_eq!(other_build_script(&manifest).as_deref(), expected);
+        }
+    }
+
+    #[test]
     fn features_of_the_dependency_stay() {
         let template = Template::Sys.manifest("own");
         let path = CudaBuild::Path("/src/cuda-build".to_owned());
-        let changed = add("[package]\nname = \"own\"\n", &template, &path).unwrap();
+        let changed = add("[package]\nname = \"own\"\n", &template, &path, true).unwrap();
         let expected = "cuda-build = { path = \"/src/cuda-build\", default-features = false, features = [\"view\"] }";
         assert!(changed.text.contains(expected), "{}", changed.text);
         assert!(changed.text.contains("links = \"own\""), "{}", changed.text);

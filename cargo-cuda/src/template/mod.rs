@@ -149,12 +149,27 @@ impl Template {
 }
 
 /// Replaces the name of a package: in TOML, as in `name = "my-app"`, in code, as in `use my_app`, and in the names of
-/// variables, as in `DEP_MY_APP_ROOT`.
+/// variables, as in `DEP_MY_APP_ROOT`. A new name that contains the old one is not replaced again.
 fn renamed(text: &str, from: &str, to: &str) -> String {
     let [from_code, to_code] = [from, to].map(|name| name.replace('-', "_"));
-    text.replace(&format!("= \"{from}\""), &format!("= \"{to}\""))
-        .replace(&from_code, &to_code)
-        .replace(&from_code.to_uppercase(), &to_code.to_uppercase())
+    let names = [
+        (format!("= \"{from}\""), format!("= \"{to}\"")),
+        (from_code.to_uppercase(), to_code.to_uppercase()),
+        (from_code, to_code),
+    ];
+    let mut renamed = String::new();
+    let mut rest = text;
+    loop {
+        let found = names
+            .iter()
+            .filter_map(|(old, new)| Some((rest.split_once(old.as_str())?, new)));
+        let Some(((before, after), new)) = found.min_by_key(|((before, _), _)| before.len()) else {
+            return renamed + rest;
+        };
+        renamed.push_str(before);
+        renamed.push_str(new);
+        rest = after;
+    }
 }
 
 #[cfg(test)]
@@ -235,6 +250,30 @@ mod tests {
                     let text = format!("{path}\n{content}").to_lowercase();
                     assert!(!text.contains(&name), "{path} contains {name}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_new_name_may_contain_the_name_of_the_template() {
+        let written = |template: Template, name: &str| {
+            let mut files = template.files(name);
+            files.push(File {
+                path: "Cargo.toml".to_owned(),
+                content: template.manifest(name),
+            });
+            let texts = files
+                .into_iter()
+                .map(|file| file.path + "\n" + &file.content);
+            texts.collect::<String>()
+        };
+        for template in templates() {
+            for name in ["my-saxpy", "saxpy2", "native-app-2", "x"] {
+                let expected = written(template, "q-0")
+                    .replace("q-0", name)
+                    .replace("q_0", &name.replace('-', "_"))
+                    .replace("Q_0", &name.replace('-', "_").to_uppercase());
+                assert_eq!(written(template, name), expected);
             }
         }
     }

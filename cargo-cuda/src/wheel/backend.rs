@@ -29,7 +29,7 @@ use crate::build;
 use crate::commands::pep517::Settings;
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::output::{self, TemporaryDirectory};
+use crate::output;
 use crate::process;
 use crate::project::BuildOptions;
 use crate::toolkits::LockPolicy;
@@ -133,7 +133,7 @@ impl<'a> Backend<'a> {
     /// Writes the source distribution, and returns its name.
     pub fn build_sdist(&self) -> Result<String, Failure> {
         let out = &self.job.out;
-        let temporary = TemporaryDirectory::below(out)?;
+        let temporary = output::temporary_directory(out)?;
         let call = self.job.maturin.hook("write-sdist");
         self.run(&call.args(["--sdist-directory".as_ref(), temporary.path().as_os_str()]))?;
         let files = output::files(temporary.path())?;

@@ -69,10 +69,11 @@ impl Requirements {
         let mut kept = Vec::new();
         let mut used = BTreeSet::new();
         for line in &self.requires {
-            let requirement = Requirement::parse(line).map_err(|reason| {
-                Failure::wheel(format!("the requirement `{line}` is not valid: {reason}"))
-                    .hint("correct it in `dependencies` of pyproject.toml or of `[package.metadata.cuda]`")
-            })?;
+            // The audit reports a requirement that is not valid.
+            let Ok(requirement) = Requirement::parse(line) else {
+                kept.push(line.clone());
+                continue;
+            };
             let extra = requirement.of_extra();
             if let Some(majors) = requirement.cuda_majors() {
                 if !majors.contains(&major) {

@@ -30,7 +30,7 @@ use crate::audit::input;
 use crate::audit::report::Audited;
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::output::{self, TemporaryDirectory};
+use crate::output;
 use crate::requirement::Requirement;
 
 /// The start of the classifier for a CUDA major.
@@ -141,7 +141,7 @@ impl Rewrite {
             file_name.rest = with_local_platform(&file_name.rest);
         }
         output::make_directory(out_dir)?;
-        let place = TemporaryDirectory::below(out_dir)?;
+        let place = output::temporary_directory(out_dir)?;
         // The audit checks the name of the file too.
         let unchecked = place.path().join(file_name.to_string());
         let Written { size, files } = archive_writer::write(&rewritten.wheel, &unchecked)?;

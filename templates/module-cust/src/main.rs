@@ -21,6 +21,9 @@ const BLOCK: u32 = 256;
 fn saxpy(a: f32, x: &[f32], y: &[f32]) -> Result<Vec<f32>, Box<dyn Error>> {
     assert_eq!(x.len(), y.len());
     let n = u32::try_from(x.len())?;
+    if n == 0 {
+        return Ok(Vec::new()); // A launch with 0 blocks is an error.
+    }
     let _context = cust::quick_init()?;
     let device = Device::get_device(0)?;
     let attribute = |attribute| device.get_attribute(attribute).map(i32::unsigned_abs);
@@ -30,7 +33,8 @@ fn saxpy(a: f32, x: &[f32], y: &[f32]) -> Result<Vec<f32>, Box<dyn Error>> {
 
     let module = Module::from_fatbin(cuda::modules::SAXPY, &[])?;
     let kernel = module.get_function("saxpy")?;
-    let stream = Stream::new(StreamFlags::NON_BLOCKING, None)?;
+    // Unlike one with NON_BLOCKING, this stream waits for the copies of `from_slice`.
+    let stream = Stream::new(StreamFlags::DEFAULT, None)?;
     let x = DeviceBuffer::from_slice(x)?;
     let on_device = DeviceBuffer::from_slice(y)?;
     // SAFETY: the arguments are those of the kernel, and both buffers have `n` elements.

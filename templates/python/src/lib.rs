@@ -35,12 +35,6 @@ fn capabilities() -> &'static str {
     cuda::CAPABILITY_LIST
 }
 
-/// The compiled kernels, as they are in the module.
-#[pyfunction]
-fn device_code() -> &'static [u8] {
-    cuda::modules::AXPY
-}
-
 /// a·x + y on the first GPU.
 #[pyfunction]
 fn axpy(a: f32, x: Vec<f32>, y: Vec<f32>) -> PyResult<Vec<f32>> {
@@ -51,8 +45,7 @@ fn axpy(a: f32, x: Vec<f32>, y: Vec<f32>) -> PyResult<Vec<f32>> {
             y.len()
         )));
     }
-    on_first_gpu(a, &x, &y)
-        .map_err(|error| PyRuntimeError::new_err(format!("no GPU can be used: {error}")))
+    on_first_gpu(a, &x, &y).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
 fn on_first_gpu(a: f32, x: &[f32], y: &[f32]) -> Result<Vec<f32>, Box<dyn Error>> {
@@ -85,6 +78,5 @@ fn on_first_gpu(a: f32, x: &[f32], y: &[f32]) -> Result<Vec<f32>, Box<dyn Error>
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cuda_runtime_version, module)?)?;
     module.add_function(wrap_pyfunction!(capabilities, module)?)?;
-    module.add_function(wrap_pyfunction!(device_code, module)?)?;
     module.add_function(wrap_pyfunction!(axpy, module)?)
 }

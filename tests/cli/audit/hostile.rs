@@ -101,6 +101,13 @@ fn what_is_no_wheel_is_refused() {
     let text = place.path().join("notes.txt");
     fs::write(&text, "text").unwrap();
     audit(&[], &[&text]).failed(15, &["neither a wheel, nor an ELF library", "hint: "]);
+    // A directory that is empty, and one with a source distribution only.
+    let dist = place.path().join("dist");
+    fs::create_dir(&dist).unwrap();
+    let nothing = "dist: contains neither a wheel, nor an ELF library, nor device code";
+    audit(&[], &[&dist]).failed(15, &[nothing]);
+    fs::write(dist.join("saxpy-1.0.tar.gz"), [31, 139, 8]).unwrap();
+    audit(&[], &[&dist]).failed(15, &[nothing]);
     audit(&[], &[Path::new("missing.whl")]).failed(16, &["could not open missing.whl"]);
     audit(&[], &[Path::new("/dev/null")]).failed(15, &["neither a regular file nor a directory"]);
 }

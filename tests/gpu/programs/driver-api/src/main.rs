@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let module = Module::from_fatbin(cuda::modules::REDUCE, &[])?;
     let kernel = module.get_function("sum_of_squares")?;
-    let stream = Stream::new(StreamFlags::NON_BLOCKING, None)?;
+    let stream = Stream::new(StreamFlags::DEFAULT, None)?;
     let values: Vec<f32> = (0..LENGTH).map(|i| (i % 7) as f32).collect();
     let here: f64 = values.iter().map(|value| f64::from(value * value)).sum();
     let values = DeviceBuffer::from_slice(&values)?;
