@@ -37,11 +37,7 @@ impl Target {
         let directory = match (arch, parts.any(|part| part == "linux")) {
             ("x86_64", true) => "x86_64-linux",
             ("aarch64", true) => SBSA,
-            _ => {
-                return Err(unsupported(
-                    "cuda-build supports only x86_64 and aarch64 Linux",
-                ));
-            }
+            _ => return Err(unsupported(reason(triple))),
         };
         // `…-linux-gnu`, `…-linux-gnuasan`, or `…-linux` alone, but not `…-linux-gnux32`, `…-linux-musl` or `…-android`.
         let abi = parts.next().unwrap_or("gnu");
@@ -94,6 +90,15 @@ impl Target {
         self.triple.split('-').next().unwrap_or_default()
     }
 
+    /// The options with which pip fetches CUDA's libraries for this platform: NVIDIA's packages have one of these two
+    /// tags. `None` for Jetson boards, for which there are no packages.
+    pub(crate) fn pip_options(&self) -> Option<String> {
+        let machine = self.architecture();
+        (self.directory != JETSON).then(|| {
+            format!("--platform manylinux2014_{machine} --platform manylinux_2_27_{machine}")
+        })
+    }
+
     /// `e_machine` in ELF files for this target: `EM_X86_64` or `EM_AARCH64`.
     pub fn elf_machine(&self) -> u16 {
         machine(self.architecture()).unwrap_or(AARCH64)
@@ -104,12 +109,33 @@ impl Target {
         self.architecture() == std::env::consts::ARCH
     }
 
+    /// Whether this is a cross build, and programs from this platform directory run on the build machine.
+    pub(crate) fn runs_here(&self, platform: &str) -> bool {
+        !self.is_native()
+            && match std::env::consts::ARCH {
+                "aarch64" => [SBSA, JETSON].contains(&platform),
+                machine => platform == format!("{machine}-linux"),
+            }
+    }
+
     /// The name of Debian's directories for this platform: `x86_64-linux-gnu` in `/usr/lib/x86_64-linux-gnu`.
     pub fn multiarch(&self) -> &'static str {
         match self.directory {
             "x86_64-linux" => "x86_64-linux-gnu",
             _ => "aarch64-linux-gnu",
         }
+    }
+}
+
+/// Why a target that is not x86-64 or 64-bit ARM Linux is not supported.
+fn reason(triple: &str) -> &'static str {
+    let is_for = |system: &str| triple.split('-').any(|part| part == system);
+    match () {
+        () if is_for("windows") => {
+            "cuda-build knows the files of CUDA for Linux only, and nvcc on Windows needs Microsoft's compiler"
+        }
+        () if is_for("darwin") => "NVIDIA has no CUDA for macOS since 10.2",
+        () => "cuda-build supports only x86_64 and aarch64 Linux",
     }
 }
 
@@ -139,13 +165,19 @@ mod tests {
 
     #[test]
     fn other_platforms_are_an_error() {
-        for triple in [
-            "x86_64-pc-windows-msvc",
-            "aarch64-apple-darwin",
-            "wasm32-unknown-unknown",
+        for (triple, reason) in [
+            ("x86_64-pc-windows-msvc", "files of CUDA for Linux only"),
+            ("x86_64-pc-windows-gnu", "files of CUDA for Linux only"),
+            ("aarch64-apple-darwin", "no CUDA for macOS"),
+            ("wasm32-unknown-unknown", "only x86_64 and aarch64 Linux"),
         ] {
-            let error = Target::from_triple(triple).unwrap_err().to_string();
-            assert!(error.contains(triple), "{error}");
+            let error = Target::from_triple(triple).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(triple) && text.contains(reason), "{text}");
+            assert!(
+                error.hints()[0].contains("`CUDA_BUILD_SKIP=1`"),
+                "{error:?}"
+            );
         }
         for triple in [
             "x86_64-unknown-linux-musl",

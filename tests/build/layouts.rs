@@ -42,7 +42,9 @@ impl Layout {
             is_installed: false,
         });
         let machine = Machine::read(&root, self.target().multiarch(), None);
-        let findings = Findings::new(&report, &driver, machine).judged();
+        let mut findings = Findings::new(&report, &driver, machine);
+        findings.is_cross = !self.target().is_native();
+        let findings = findings.judged();
         let layout = report::Layout {
             width: usize::MAX,
             unicode: false,

@@ -28,7 +28,8 @@ pub(super) fn verdict(findings: &Findings) -> (u8, String) {
         let reason = format!(": missing {}", missing.join(", "));
         return not_ready(exit_code::NOT_FOUND, &reason);
     }
-    let (nvcc, nvrtc) = (toolkit.has(Component::Nvcc), toolkit.has(Component::Nvrtc));
+    let nvcc = toolkit.has(Component::Nvcc);
+    let nvrtc = toolkit.has(Component::Nvrtc) && !findings.is_cross;
     let refused = match findings.host_compiler {
         Some(HostCompilerFindings::Refused { code, .. }) => Some(code),
         _ => None,

@@ -5,7 +5,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use cuda_build::internal::release::NEWEST_MAJOR;
-use cuda_build::internal::store;
+use cuda_build::internal::{Target, store};
 use cuda_build::{Component, ToolkitVersion, Version};
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
@@ -254,9 +254,16 @@ pub(super) fn package_of(component: Component, major: u32) -> Option<&'static st
     component.facts().package(major.min(NEWEST_MAJOR))
 }
 
-/// The architecture and operating system for which installers fetch files on this machine.
+/// The platform directory of the files that installers fetch on this machine, as the search names it. Python's
+/// packages for 64-bit ARM are for servers.
 pub(super) fn platform() -> String {
-    format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS)
+    platform_of(std::env::consts::ARCH)
+}
+
+fn platform_of(architecture: &str) -> String {
+    let triple = format!("{architecture}-unknown-linux-gnu");
+    let target = Target::from_triple(&triple);
+    target.map_or(triple, |target| target.directory().to_owned())
 }
 
 /// A package name in the normal form: `Nvidia_Cuda.Runtime` is `nvidia-cuda-runtime`.
@@ -411,6 +418,12 @@ pub(super) mod tests {
         let mut unpinned = set("13.4.3", &good);
         unpinned.packages[0].hashes.clear();
         assert!(unpinned.check().is_err());
+    }
+
+    #[test]
+    fn platforms_are_named_as_by_the_search() {
+        assert_eq!(platform_of("x86_64"), "x86_64-linux");
+        assert_eq!(platform_of("aarch64"), "sbsa-linux");
     }
 
     #[test]

@@ -133,14 +133,62 @@ impl NotFound {
             );
         }
         hints.push(match &self.cross {
-            Some(target) => format!(
-                "set CUDA_PATH or CUDA_BUILD_ROOTS to a toolkit that has `targets/{}`; `cargo cuda toolkit add` \
-                 fetches only for the machine that it runs on",
-                target.directory()
-            ),
+            Some(target) => self.cross_hint(request, target),
             None => self.fetch_hint(request),
         });
         hints
+    }
+
+    /// How to get the libraries of another platform: from a toolkit that has them, or with pip.
+    fn cross_hint(&self, request: &Request, target: &Target) -> String {
+        let directory = target.directory();
+        let own = format!(
+            "set CUDA_PATH or CUDA_BUILD_ROOTS to a toolkit that has `targets/{directory}`"
+        );
+        let mut found = (self.searched.iter())
+            .flat_map(|attempt| attempt.sets.iter().map(move |set| (attempt, set)))
+            .filter(|(_, set)| request.admits(set));
+        let compiler = found.find(|(_, set)| set.get(Component::Nvcc).is_some());
+        let release = compiler.and_then(|(_, set)| set.release());
+        let place = compiler.map_or_else(
+            || "<a toolkit of this machine with nvcc>".to_owned(),
+            |(attempt, _)| {
+                let roots = attempt.candidate.roots();
+                let roots: Vec<String> = roots.map(|root| root.display().to_string()).collect();
+                roots.join(":")
+            },
+        );
+        let major = release
+            .map(|release| release.major)
+            .or(request.newest_major());
+        let (Some(major), Some(platform)) = (major, target.pip_options()) else {
+            return own;
+        };
+        let version = release.map_or_else(|| major.to_string(), |release| release.to_string());
+        let mut packages: Vec<String> = Vec::new();
+        for Missing { component, .. } in &self.missing {
+            let facts = component.facts();
+            // Programs run on the machine that builds.
+            let Some(package) = facts.package(major).filter(|_| facts.tools.is_empty()) else {
+                continue;
+            };
+            let requirement = match facts.follows_toolkit {
+                true => format!(" '{package}=={version}.*'"),
+                false => format!(" {package}"),
+            };
+            if !packages.contains(&requirement) {
+                packages.push(requirement);
+            }
+        }
+        if packages.is_empty() {
+            return own;
+        }
+        format!(
+            "{own}; or run `pip install --target DIRECTORY {platform} --only-binary :all: --no-deps{}` and \
+             set `CUDA_BUILD_ROOTS={place}:DIRECTORY` (absolute paths): `cargo cuda` fetches only for the machine that \
+             it runs on",
+            packages.concat()
+        )
     }
 
     /// The command that fetches the missing components, or why there is none.

@@ -36,14 +36,16 @@ pub struct Locked {
     pub path: Option<PathBuf>,
 }
 
-/// The stored toolkits for the target's platform, and an error for each toolkit that cannot be used.
+/// The stored toolkits for the target's platform and, in a cross build, those for this machine, for their programs.
+/// The second list has an error for each toolkit that cannot be used.
 fn stored(root: &Root, env: &Env, target: &Target) -> (Vec<StoredToolkit>, Vec<Error>) {
     let (mut toolkits, mut errors) = (Vec::new(), Vec::new());
     let directory = store::toolkits_dir(env);
     let stored = directory.map(|directory| store::stored_toolkits(root, &directory));
+    let is_used = |platform: &str| platform == target.directory() || target.runs_here(platform);
     for toolkit in stored.unwrap_or_default() {
         match toolkit {
-            Ok(toolkit) if toolkit.platform == target.directory() => toolkits.push(toolkit),
+            Ok(toolkit) if is_used(&toolkit.platform) => toolkits.push(toolkit),
             Ok(_) => {}
             Err(error) => errors.push(error),
         }
@@ -51,7 +53,7 @@ fn stored(root: &Root, env: &Env, target: &Target) -> (Vec<StoredToolkit>, Vec<E
     (toolkits, errors)
 }
 
-/// Proposes every stored toolkit for the platform, the newest first. Of two toolkits of the same version, the
+/// Proposes every stored toolkit that [`stored`] returns, the newest first. Of two toolkits of the same version, the
 /// toolkit with more components comes first.
 pub(super) fn propose(root: &Root, env: &Env, target: &Target, found: &mut Sources) {
     let (mut toolkits, errors) = stored(root, env, target);
