@@ -16,11 +16,16 @@ use crate::error::Error;
 pub struct Target {
     triple: String,
     directory: &'static str,
+    /// The architecture of the machine that builds, as Rust names it.
+    machine: String,
 }
 
 /// The platform directories of ARM servers and of Jetson boards.
 const SBSA: &str = "sbsa-linux";
 const JETSON: &str = "aarch64-linux";
+
+/// The end of messages about files for ARM servers instead of Jetson boards, or the other way round.
+pub(crate) const JETSON_MIX_UP: &str = "; ARM servers and Jetson boards need different files: `jetson = true` in `[package.metadata.cuda]` selects Jetson";
 
 impl Target {
     /// Maps a Rust target triple to CUDA's platform directory.
@@ -49,7 +54,16 @@ impl Target {
         Ok(Self {
             triple: triple.to_owned(),
             directory,
+            machine: std::env::consts::ARCH.to_owned(),
         })
+    }
+
+    /// The same target, built on a machine with this triple. The default is the machine for which this crate was
+    /// compiled.
+    #[must_use]
+    pub fn built_on(mut self, triple: &str) -> Self {
+        architecture_of(triple).clone_into(&mut self.machine);
+        self
     }
 
     /// The same target on a Jetson board. ARM servers have the same Rust triple, but another
@@ -62,16 +76,25 @@ impl Target {
         self
     }
 
-    /// The end of a message about files for the wrong platform, whose platform directory is `found`. It is a hint if
-    /// ARM servers and Jetson boards were mixed up; otherwise it is empty.
+    /// The end of a message about files for the wrong platform, whose platform directory is `found`:
+    /// [`JETSON_MIX_UP`] if ARM servers and Jetson boards were mixed up; otherwise it is empty.
     pub(crate) fn jetson_hint(&self, found: &str) -> &'static str {
-        if [self.directory, found]
-            .iter()
-            .all(|name| [SBSA, JETSON].contains(name))
-        {
-            "; ARM servers and Jetson boards need different files: `jetson = true` in `[package.metadata.cuda]` selects Jetson"
-        } else {
-            ""
+        let both = [self.directory, found];
+        match both.iter().all(|name| [SBSA, JETSON].contains(name)) {
+            true => JETSON_MIX_UP,
+            false => "",
+        }
+    }
+
+    /// What to change after [`JETSON_MIX_UP`].
+    pub(crate) fn jetson_fix(&self) -> &'static str {
+        match self.directory {
+            JETSON => {
+                "remove `jetson = true` from `[package.metadata.cuda]`: files for ARM servers were found"
+            }
+            _ => {
+                "write `jetson = true` in `[package.metadata.cuda]`: files for Jetson boards were found"
+            }
         }
     }
 
@@ -87,7 +110,12 @@ impl Target {
 
     /// The architecture, as Rust names it.
     pub(crate) fn architecture(&self) -> &str {
-        self.triple.split('-').next().unwrap_or_default()
+        architecture_of(&self.triple)
+    }
+
+    /// The architecture of the machine that builds, as Rust names it.
+    pub(crate) fn machine(&self) -> &str {
+        &self.machine
     }
 
     /// The options with which pip fetches CUDA's libraries for this platform: NVIDIA's packages have one of these two
@@ -106,13 +134,13 @@ impl Target {
 
     /// Whether the machine that builds can run programs for this target.
     pub fn is_native(&self) -> bool {
-        self.architecture() == std::env::consts::ARCH
+        self.architecture() == self.machine
     }
 
     /// Whether this is a cross build, and programs from this platform directory run on the build machine.
     pub(crate) fn runs_here(&self, platform: &str) -> bool {
         !self.is_native()
-            && match std::env::consts::ARCH {
+            && match self.machine() {
                 "aarch64" => [SBSA, JETSON].contains(&platform),
                 machine => platform == format!("{machine}-linux"),
             }
@@ -125,6 +153,10 @@ impl Target {
             _ => "aarch64-linux-gnu",
         }
     }
+}
+
+fn architecture_of(triple: &str) -> &str {
+    triple.split('-').next().unwrap_or_default()
 }
 
 /// Why a target that is not x86-64 or 64-bit ARM Linux is not supported.

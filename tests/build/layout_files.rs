@@ -6,6 +6,7 @@
 //! ```text
 //! env CUDA_HOME=@ROOT@/opt/cuda         a variable of the search
 //! target aarch64-unknown-linux-gnu jetson
+//! host aarch64-unknown-linux-gnu        the machine that builds; without this line, x86_64
 //! library                               the crate has host and device code, which needs nvcc
 //! components cudart cublas              what the crate declares
 //! orders CUDA_BUILD_ROOTS               every order of this list must give the same
@@ -33,6 +34,7 @@ pub struct Layout {
     pub root: PathBuf,
     pub env: Vec<(String, String)>,
     pub triple: String,
+    pub host: String,
     pub jetson: bool,
     pub components: Vec<String>,
     pub library: bool,
@@ -60,6 +62,7 @@ impl Layout {
             _directory: directory,
             env: Vec::new(),
             triple: "x86_64-unknown-linux-gnu".to_owned(),
+            host: "x86_64-unknown-linux-gnu".to_owned(),
             jetson: false,
             components: Vec::new(),
             library: false,
@@ -102,6 +105,7 @@ impl Layout {
                 self.triple = first.to_owned();
                 self.jetson = words.next() == Some("jetson");
             }
+            "host" => first.clone_into(&mut self.host),
             "components" => self.components = rest.split(' ').map(str::to_owned).collect(),
             "library" => self.library = true,
             "orders" => self.orders = Some(first.to_owned()),

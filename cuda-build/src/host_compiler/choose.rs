@@ -174,6 +174,7 @@ impl Judge<'_> {
         HostCompiler {
             compiler: judged.compiler,
             option,
+            is_cross: !self.target.is_native(),
         }
     }
 

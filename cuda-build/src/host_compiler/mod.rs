@@ -74,6 +74,8 @@ pub struct HostCompiler {
     pub compiler: Compiler,
     /// The value of nvcc's option `-ccbin`; `None` if nvcc uses this compiler without the option.
     pub option: Option<PathBuf>,
+    /// Whether it compiles for another platform than this machine.
+    pub is_cross: bool,
 }
 
 impl HostCompiler {

@@ -126,7 +126,7 @@ impl Build {
     #[must_use]
     pub fn module(mut self, module: impl Into<Module>) -> Self {
         let module: Module = module.into();
-        let is_cross = Target::from_triple(&self.triple).is_ok_and(|target| !target.is_native());
+        let is_cross = self.target().is_ok_and(|target| !target.is_native());
         self.code.modules.push(match is_cross {
             true => module.without_nvrtc(),
             false => module,
@@ -189,7 +189,10 @@ impl Build {
 
     /// The platform to build for.
     fn target(&self) -> Result<Target, Error> {
-        let target = Target::from_triple(&self.triple)?;
+        let mut target = Target::from_triple(&self.triple)?;
+        if let Some(host) = self.env.peek("HOST") {
+            target = target.built_on(&host.to_string_lossy());
+        }
         Ok(if self.config.jetson {
             target.on_jetson()
         } else {

@@ -11,7 +11,7 @@ use crate::error::{Conflict, Error};
 use crate::probe::{Attempt, ComponentSet, Found};
 use crate::release::{self, NEWEST_MAJOR};
 use crate::sources::Label;
-use crate::target::Target;
+use crate::target::{JETSON_MIX_UP, Target};
 
 /// A component that is missing.
 #[derive(Clone, Debug)]
@@ -41,8 +41,8 @@ pub struct NotFound {
     pub major: Option<u32>,
     /// Missing components that were found for another CUDA major.
     pub other_major: Vec<Conflict>,
-    /// The target of a cross build, for which components for this machine cannot be used.
-    pub cross: Option<Target>,
+    /// The platform to build for; `None` if the error is about a toolkit that was already selected.
+    pub target: Option<Target>,
 }
 
 impl NotFound {
@@ -56,6 +56,11 @@ impl NotFound {
             }],
             ..Self::default()
         }
+    }
+
+    /// The target of a cross build, for which the libraries of this machine cannot be used.
+    fn cross(&self) -> Option<&Target> {
+        self.target.as_ref().filter(|target| !target.is_native())
     }
 
     fn is_missing(&self, component: Component) -> bool {
@@ -73,7 +78,8 @@ impl NotFound {
             causes.extend(unusable.map(|u| format!("{} ({})", u.reason, attempt.candidate)));
         }
         causes.extend(self.other_major.iter().map(|other| other.reason.clone()));
-        causes.extend(self.cross.as_ref().map(|target| {
+        let lacks_files = self.missing.iter().any(|m| !is_of_compiler(m.component));
+        causes.extend(self.cross().filter(|_| lacks_files).map(|target| {
             format!(
                 "the build for `{target}` needs CUDA libraries for that platform (`targets/{}` of a toolkit); the libraries \
                  of this machine cannot be used",
@@ -123,6 +129,13 @@ impl NotFound {
                 named.short()
             )
         }));
+        let remarks = self.searched.iter().flat_map(|attempt| &attempt.remarks);
+        let mut mixed_up = remarks.filter(|remark| remark.ends_with(JETSON_MIX_UP));
+        let target = self.target.as_ref().filter(|_| mixed_up.next().is_some());
+        if let Some(target) = target {
+            hints.push(target.jetson_fix().to_owned());
+            return hints;
+        }
         let is_static_runtime = |missing: &Missing| {
             missing.component == Component::Cudart && missing.lacks == Some(Part::Archive)
         };
@@ -132,63 +145,56 @@ impl NotFound {
                     .to_owned(),
             );
         }
-        hints.push(match &self.cross {
+        hints.push(match self.cross() {
             Some(target) => self.cross_hint(request, target),
             None => self.fetch_hint(request),
         });
         hints
     }
 
-    /// How to get the libraries of another platform: from a toolkit that has them, or with pip.
+    /// How to get the libraries of another platform: from a toolkit that has them, or with pip. nvcc is a program of
+    /// this machine.
     fn cross_hint(&self, request: &Request, target: &Target) -> String {
         let directory = target.directory();
         let own = format!(
             "set CUDA_PATH or CUDA_BUILD_ROOTS to a toolkit that has `targets/{directory}`"
         );
-        let mut found = (self.searched.iter())
+        let sets = (self.searched.iter())
             .flat_map(|attempt| attempt.sets.iter().map(move |set| (attempt, set)))
             .filter(|(_, set)| request.admits(set));
-        let compiler = found.find(|(_, set)| set.get(Component::Nvcc).is_some());
-        let release = compiler.and_then(|(_, set)| set.release());
-        let place = compiler.map_or_else(
-            || "<a toolkit of this machine with nvcc>".to_owned(),
-            |(attempt, _)| {
-                let roots = attempt.candidate.roots();
-                let roots: Vec<String> = roots.map(|root| root.display().to_string()).collect();
-                roots.join(":")
-            },
-        );
-        let major = release
-            .map(|release| release.major)
-            .or(request.newest_major());
-        let (Some(major), Some(platform)) = (major, target.pip_options()) else {
-            return own;
+        let mut with_nvcc = sets.filter(|(_, set)| set.get(Component::Nvcc).is_some());
+        let Some((attempt, set)) = with_nvcc.next() else {
+            return format!(
+                "nvcc has to be for this machine: name its toolkit (`cargo cuda toolkit add` fetches one) and the \
+                 libraries for {target} together, as in `CUDA_BUILD_ROOTS=<toolkit>:<libraries>`"
+            );
         };
-        let version = release.map_or_else(|| major.to_string(), |release| release.to_string());
+        let roots = attempt.candidate.roots();
+        let roots: Vec<String> = roots.map(|root| root.display().to_string()).collect();
+        let version = set.shown_release();
         let mut packages: Vec<String> = Vec::new();
         for Missing { component, .. } in &self.missing {
             let facts = component.facts();
-            // Programs run on the machine that builds.
-            let Some(package) = facts.package(major).filter(|_| facts.tools.is_empty()) else {
-                continue;
-            };
-            let requirement = match facts.follows_toolkit {
-                true => format!(" '{package}=={version}.*'"),
-                false => format!(" {package}"),
-            };
-            if !packages.contains(&requirement) {
-                packages.push(requirement);
-            }
+            let package = facts
+                .package(set.major)
+                .map(|package| match facts.follows_toolkit {
+                    true => format!(" '{package}=={version}.*'"),
+                    false => format!(" {package}"),
+                });
+            let is_new = |package: &String| !packages.contains(package);
+            let package = package.filter(|p| !is_of_compiler(*component) && is_new(p));
+            packages.extend(package);
         }
-        if packages.is_empty() {
-            return own;
+        match target.pip_options().filter(|_| !packages.is_empty()) {
+            Some(platform) => format!(
+                "{own}; or run `pip install --target DIRECTORY {platform} --only-binary :all: --no-deps{}` and set \
+                 `CUDA_BUILD_ROOTS={}:DIRECTORY` (absolute paths): `cargo cuda` fetches only for the machine that it \
+                 runs on",
+                packages.concat(),
+                roots.join(":")
+            ),
+            None => own,
         }
-        format!(
-            "{own}; or run `pip install --target DIRECTORY {platform} --only-binary :all: --no-deps{}` and \
-             set `CUDA_BUILD_ROOTS={place}:DIRECTORY` (absolute paths): `cargo cuda` fetches only for the machine that \
-             it runs on",
-            packages.concat()
-        )
     }
 
     /// The command that fetches the missing components, or why there is none.
@@ -234,6 +240,11 @@ impl NotFound {
         };
         format!("fetch them with `{command}` and commit cuda-toolkits.lock{declare}")
     }
+}
+
+/// Whether the component belongs to nvcc, so that it is the same for every target.
+fn is_of_compiler(component: Component) -> bool {
+    [Component::Nvcc, Component::Nvvm, Component::Crt].contains(&component)
 }
 
 /// What to do if a build needs nvcc, and the wheels of a CUDA major have none.
@@ -335,7 +346,7 @@ pub(super) fn not_found(
         named: named.first().map(|first| first.candidate.label.clone()),
         major: request.major.or(base.map(|base| base.set.major)),
         other_major,
-        cross: None,
+        target: None,
     }))
 }
 

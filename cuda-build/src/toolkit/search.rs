@@ -220,11 +220,8 @@ impl<'s> LazySearch<'s> {
         let directories = search.root.default_search_dirs(search.target.multiarch());
         let mut toolkit =
             chosen.and_then(|selection| Toolkit::new(selection, warnings, directories));
-        if let Err(Error::NotFound(not_found)) = &mut toolkit
-            && !search.target.is_native()
-        {
-            // Components for this machine cannot be used in a cross build.
-            not_found.cross = Some(search.target.clone());
+        if let Err(Error::NotFound(not_found)) = &mut toolkit {
+            not_found.target = Some(search.target.clone());
         }
         toolkit
     }
