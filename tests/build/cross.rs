@@ -3,6 +3,7 @@
 //! `g++-aarch64-linux-gnu` and `qemu-user` are packages of Debian. Without them, the ignored test cannot run.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,7 +12,7 @@ use cuda_build::{Build, Component, Engine, Error, Library, Module};
 
 use crate::components::site_packages;
 use crate::named_places::{package, script};
-use crate::support::{succeeds, text};
+use crate::support::succeeds;
 use crate::wheels::wheels_for;
 
 const TRIPLE: &str = "aarch64-unknown-linux-gnu";
@@ -22,8 +23,7 @@ const AARCH64: u16 = 183;
 /// Returns the error of CUDA: under emulation there is no driver.
 const ANSWER: &str = r#"#include <cuda_runtime.h>
 #include <vector>
-extern __device__ int twice(int);
-__global__ void kernel(int *x) { *x = twice(*x); }
+__global__ void kernel(int *x) { *x = 42; }
 extern "C" int answer() {
     int count = 0;
     std::vector<int> v(2, 20);
@@ -33,17 +33,28 @@ extern "C" int answer() {
 }
 "#;
 
+const CALLS: &str = "extern __device__ int twice(int);\n\
+                     __global__ void calls(int *x) { *x = twice(*x); }\n\
+                     extern \"C\" void start(int *x) { calls<<<1, 1>>>(x); }\n";
+
 const TWICE: &str = "__device__ int twice(int x) { return 2 * x; }\n";
 
 const MAIN: &str = r#"#include <cstdio>
 extern "C" int answer();
-int main() { std::printf("answer %d\n", answer()); }
+extern "C" void start(int *);
+int main() { start(nullptr); std::printf("answer %d\n", answer()); }
 "#;
+
+/// The runtime and nvcc's headers for the target.
+fn target_packages() -> Option<PathBuf> {
+    let packages = ["nvidia-cuda-runtime==13.4.92", "nvidia-cuda-crt==13.4.92"];
+    wheels_for("aarch64", &packages)
+}
 
 /// nvcc for this machine and the runtime for both, as one list for `CUDA_BUILD_ROOTS`.
 fn roots(own_is_first: bool) -> Option<PathBuf> {
     let own = site_packages(13)?;
-    let other = wheels_for("aarch64", &["nvidia-cuda-runtime==13.4.92"])?;
+    let other = target_packages()?;
     let list = match own_is_first {
         true => [own, other],
         false => [other, own],
@@ -59,13 +70,19 @@ fn cross(place: &Path, roots: &Path, variables: &[(&str, &Path)]) -> Build {
     ];
     let build = package(place, &[&own, variables].concat());
     fs::write(place.join("package/answer.cu"), ANSWER).unwrap();
+    fs::write(place.join("package/calls.cu"), CALLS).unwrap();
     fs::write(place.join("package/twice.cu"), TWICE).unwrap();
     build
 }
 
 fn library() -> Library {
-    Library::new("answer")
-        .files(["answer.cu", "twice.cu"])
+    Library::new("answer").file("answer.cu")
+}
+
+/// A library whose device code nvcc links.
+fn relocatable() -> Library {
+    Library::new("relocatable")
+        .files(["calls.cu", "twice.cu"])
         .rdc(true)
 }
 
@@ -86,51 +103,128 @@ fn link_arguments(build: &Build) -> Vec<String> {
     arguments
 }
 
+/// A root as NVIDIA's installer makes it, with nvcc for this machine and everything else for a Jetson board.
+fn jetson_root(place: &Path) -> PathBuf {
+    let root = place.join("cuda");
+    let own = site_packages(13).unwrap().join("nvidia/cu13");
+    for name in [
+        "__nvcc_device_query",
+        "bin2c",
+        "crt",
+        "cudafe++",
+        "fatbinary",
+        "nvcc",
+        "nvlink",
+        "ptxas",
+    ] {
+        fs::create_dir_all(root.join("bin")).unwrap();
+        symlink(own.join("bin").join(name), root.join("bin").join(name)).unwrap();
+    }
+    fs::write(root.join("bin/nvcc.profile"), PROFILE).unwrap();
+    symlink(own.join("nvvm"), root.join("nvvm")).unwrap();
+    let (target, include) = (
+        target_packages().unwrap().join("nvidia/cu13"),
+        "targets/aarch64-linux/include",
+    );
+    fs::create_dir_all(root.join(include)).unwrap();
+    fs::create_dir_all(root.join("targets/sbsa-linux/include")).unwrap();
+    symlink(target.join("lib"), root.join("targets/aarch64-linux/lib")).unwrap();
+    let headers = fs::read_dir(target.join("include")).unwrap();
+    let headers = headers.map(|entry| entry.unwrap().path());
+    for header in headers.chain([own.join("include/fatbinary_section.h")]) {
+        symlink(
+            &header,
+            root.join(include).join(header.file_name().unwrap()),
+        )
+        .unwrap();
+    }
+    root
+}
+
+/// The profile of NVIDIA's installers.
+const PROFILE: &str = "
+TOP              = $(_HERE_)/..
+CICC_PATH        = $(TOP)/nvvm/bin
+NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
+PATH            += $(CICC_PATH):$(_HERE_):
+INCLUDES        +=  \"-I$(TOP)/$(_TARGET_DIR_)/include\" $(_SPACE_)
+LIBRARIES        =+ $(_SPACE_) \"-L$(TOP)/$(_TARGET_DIR_)/lib$(_TARGET_SIZE_)/stubs\" \"-L$(TOP)/$(_TARGET_DIR_)/lib$(_TARGET_SIZE_)\"
+";
+
+/// Builds the libraries and a module, links a program, and runs it under emulation. Returns for what the object of the
+/// first library was compiled.
+#[track_caller]
+fn links_and_runs(place: &Path, build: Build) -> Vec<String> {
+    let build = build
+        .module("k.cu")
+        .library(library())
+        .library(relocatable());
+    let toolkit = build.toolkit().unwrap();
+    let cudart = toolkit.get(Component::Cudart).unwrap();
+    for file in cudart.libraries.iter().chain(&cudart.archives) {
+        let machine = Root::system().machine_of_library(file);
+        assert_eq!(machine, Some(AARCH64), "{}", file.display());
+    }
+    let arguments = link_arguments(&build);
+    let built = build.run().unwrap();
+    let made = &built.compiled.made;
+    assert_eq!(made.len(), 7, "{built:?}");
+    for name in ["libanswer.a", "librelocatable.a"] {
+        let machine = Root::system().machine_of_library(&place.join("out").join(name));
+        assert_eq!(machine, Some(AARCH64), "{name}");
+    }
+    let program = place.join("program");
+    fs::write(place.join("main.cpp"), MAIN).unwrap();
+    let mut linker = Command::new("aarch64-linux-gnu-g++");
+    linker.arg(place.join("main.cpp")).args(&arguments);
+    succeeds(linker.arg("-o").arg(&program));
+    assert_eq!(Root::system().elf_machine(&program), Some(AARCH64));
+    let mut run = Command::new("qemu-aarch64");
+    run.args(["-L", "/usr/aarch64-linux-gnu"]).arg(&program);
+    assert_eq!(succeeds(&mut run), "answer 42\n");
+    let mut made = made.iter();
+    let object = made.find(|made| made.output.to_string_lossy().contains("/answer-answer."));
+    object.unwrap().compiled.clone()
+}
+
 #[test]
 #[ignore = "needs g++-aarch64-linux-gnu and qemu-user"]
 fn a_library_for_arm_links_and_runs() {
     let place = tempfile::tempdir().unwrap();
     let place = place.path();
-    let mut programs = Vec::new();
     for own_is_first in [true, false] {
         let roots = roots(own_is_first).expect("this test needs real components");
         // The second build takes the image for 8.0 from the first one.
-        for capabilities in ["8.0", "8.0, 9.0+PTX"] {
-            let capabilities = Path::new(capabilities);
-            let variables = [("CUDA_BUILD_CAPABILITIES", capabilities)];
+        for (capabilities, compiled) in [("8.0", "sm_80"), ("8.0, 9.0", "sm_90")] {
+            let variables = [("CUDA_BUILD_CAPABILITIES", Path::new(capabilities))];
             let build = cross(place, &roots, &variables);
-            let build = build.module("k.cu").library(library());
-            let toolkit = build.toolkit().unwrap();
-            let cudart = toolkit.get(Component::Cudart).unwrap();
-            for file in cudart.libraries.iter().chain(&cudart.archives) {
-                let machine = Root::system().machine_of_library(file);
-                assert_eq!(machine, Some(AARCH64), "{}", file.display());
-            }
-            let arguments = link_arguments(&build);
-            let built = build.run().unwrap();
-            assert!(built.compiled.made.len() >= 4, "{built:?}");
-            let archive = place.join("out/libanswer.a");
-            assert_eq!(Root::system().machine_of_library(&archive), Some(AARCH64));
-            let program = place.join("program");
-            fs::write(place.join("main.cpp"), MAIN).unwrap();
-            succeeds(
-                Command::new("aarch64-linux-gnu-g++")
-                    .arg(place.join("main.cpp"))
-                    .args(&arguments)
-                    .arg("-o")
-                    .arg(&program),
-            );
-            assert_eq!(Root::system().elf_machine(&program), Some(AARCH64));
-            let run = Command::new("qemu-aarch64")
-                .args(["-L", "/usr/aarch64-linux-gnu"])
-                .arg(&program)
-                .output()
-                .unwrap();
-            assert_eq!(text(&run), "answer 42\n");
-            programs.push(fs::read(place.join("out/k.fatbin")).unwrap());
+            let expected = match own_is_first {
+                true => vec![compiled.to_owned()],
+                false => Vec::new(),
+            };
+            assert_eq!(links_and_runs(place, build), expected);
         }
     }
-    assert!(programs[0].len() < programs[1].len());
+}
+
+/// nvcc itself would look in `targets/sbsa-linux`.
+#[test]
+#[ignore = "needs g++-aarch64-linux-gnu and qemu-user"]
+fn a_library_for_a_jetson_board_links_and_runs() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path();
+    let root = jetson_root(place);
+    let error = cross(place, &root, &[]).library(library()).run();
+    let shown = format!("{:?}", error.unwrap_err());
+    assert!(
+        shown.contains("hint: set CUDA_PATH or CUDA_BUILD_ROOTS to"),
+        "{shown}"
+    );
+    let declared =
+        "[workspace]\nmembers = [\"package\"]\n[workspace.metadata.cuda]\njetson = true\n";
+    fs::write(place.join("Cargo.toml"), declared).unwrap();
+    let build = cross(place, &root, &[]);
+    links_and_runs(place, build);
 }
 
 #[test]
