@@ -132,11 +132,8 @@ impl<'a> Finder<'a> {
         Ok([self.request(vec![both, nvcc()])?, with_compiler])
     }
 
-    /// A request for a toolkit with nvcc or NVRTC. The NVRTC of another platform cannot compile here.
+    /// A request for a toolkit with nvcc or NVRTC.
     fn any_compiler_request(&self) -> Result<Request, Error> {
-        if !self.target.is_native() {
-            return self.request(vec![nvcc()]);
-        }
         let both = nvcc().into_iter().chain([nvrtc()]).collect();
         self.request(vec![both, vec![nvrtc()], nvcc()])
     }

@@ -395,6 +395,16 @@ fn the_target_is_the_one_that_cargo_builds_for() {
         "it comes from `[build] target` in Cargo's configuration",
     ];
     project.run(&["build"]).failed(exit_code::USAGE, &words);
+    let words = [
+        "target `x86_64-pc-windows-gnu` is not supported: cuda-build knows the files of CUDA for Linux only",
+        "hint: build for x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu, or run plain cargo with \
+         `CUDA_BUILD_SKIP=1`, which builds the crate without CUDA",
+    ];
+    let windows = ["--target", "x86_64-pc-windows-gnu"];
+    for command in ["build", "doctor"] {
+        let run = project.run(&[&[command][..], &windows].concat());
+        run.failed(exit_code::USAGE, &words);
+    }
     project
         .run(&["run", "--quiet", "--target", host])
         .succeeded();

@@ -55,6 +55,7 @@ pub(super) fn verdict(findings: &Findings) -> (u8, String) {
         (true, true, None) => "modules with NVRTC or nvcc, libraries with nvcc",
         (true, false, None) => "modules and libraries with nvcc",
         (false, true, _) => "modules with NVRTC; libraries need nvcc, which is missing",
+        (false, false, _) if findings.is_cross => "no device code, because nvcc is missing",
         (false, false, _) => "no device code, because nvcc and NVRTC are missing",
     };
     let condition = match findings.capabilities_undeclared.is_empty() {

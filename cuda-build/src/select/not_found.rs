@@ -71,7 +71,12 @@ impl NotFound {
     /// Why components that are partly present cannot be used.
     fn causes(&self) -> Vec<String> {
         let mut causes = Vec::new();
-        for attempt in &self.searched {
+        // In a cross build, only programs are used of a toolkit with an nvcc that runs on this machine.
+        let is_used = |attempt: &&Attempt| {
+            let mut sets = attempt.sets.iter();
+            self.cross().is_none() || !sets.any(|set| set.get(Component::Nvcc).is_some())
+        };
+        for attempt in self.searched.iter().filter(is_used) {
             let for_major = |major| self.major.is_none_or(|wanted| wanted == major);
             let unusable = attempt.unusable.iter();
             let unusable = unusable.filter(|u| for_major(u.major) && self.is_missing(u.component));
@@ -163,20 +168,30 @@ impl NotFound {
             .flat_map(|attempt| attempt.sets.iter().map(move |set| (attempt, set)))
             .filter(|(_, set)| request.admits(set));
         let mut with_nvcc = sets.filter(|(_, set)| set.get(Component::Nvcc).is_some());
-        let Some((attempt, set)) = with_nvcc.next() else {
+        let compiler = with_nvcc.next();
+        if compiler.is_none() && self.is_missing(Component::Nvcc) {
             return format!(
                 "nvcc has to be for this machine: name its toolkit (`cargo cuda toolkit add` fetches one) and the \
                  libraries for {target} together, as in `CUDA_BUILD_ROOTS=<toolkit>:<libraries>`"
             );
+        }
+        let mut roots = String::new();
+        for root in compiler
+            .iter()
+            .flat_map(|(attempt, _)| attempt.candidate.roots())
+        {
+            roots.push_str(&format!("{}:", root.display()));
+        }
+        let newest = request.newest_major().unwrap_or(NEWEST_MAJOR);
+        let (major, version) = match compiler {
+            Some((_, set)) => (set.major, set.shown_release()),
+            None => (newest, newest.to_string()),
         };
-        let roots = attempt.candidate.roots();
-        let roots: Vec<String> = roots.map(|root| root.display().to_string()).collect();
-        let version = set.shown_release();
         let mut packages: Vec<String> = Vec::new();
         for Missing { component, .. } in &self.missing {
             let facts = component.facts();
             let package = facts
-                .package(set.major)
+                .package(major)
                 .map(|package| match facts.follows_toolkit {
                     true => format!(" '{package}=={version}.*'"),
                     false => format!(" {package}"),
@@ -188,10 +203,9 @@ impl NotFound {
         match target.pip_options().filter(|_| !packages.is_empty()) {
             Some(platform) => format!(
                 "{own}; or run `pip install --target DIRECTORY {platform} --only-binary :all: --no-deps{}` and set \
-                 `CUDA_BUILD_ROOTS={}:DIRECTORY` (absolute paths): `cargo cuda` fetches only for the machine that it \
-                 runs on",
-                packages.concat(),
-                roots.join(":")
+                 `CUDA_BUILD_ROOTS={roots}DIRECTORY` (absolute paths): `cargo cuda` fetches only for the machine that \
+                 it runs on",
+                packages.concat()
             ),
             None => own,
         }
