@@ -12,6 +12,7 @@
 //! orders CUDA_BUILD_ROOTS               every order of this list must give the same
 //! file include/cuda.h | #define …       a text file with this line, or more with `\n` between; empty without `|`
 //! elf lib/libcudart.so.13 libcudart.so.13 [aarch64]     a small ELF library with this SONAME
+//! archive lib/libculibos.a [aarch64]   a static archive with a small ELF file
 //! tool bin/ptxas                        an executable that does nothing
 //! nvcc bin/nvcc pip-13.4                an executable that answers as `answers/pip-13.4.txt`
 //! script usr/bin/nvcc | exec …          a shell script of this one line
@@ -121,6 +122,12 @@ impl Layout {
                     words.next() == Some("aarch64"),
                 ),
             ),
+            "archive" => {
+                let object = elf(first, words.next() == Some("aarch64"));
+                // The header has 48 bytes for the name and other fields, 10 for the size and 2 at the end.
+                let head = format!("!<arch>\n{:48}{:<10}`\n", "object.o/", object.len());
+                write(&place, &[head.as_bytes(), &object].concat());
+            }
             "tool" => scripts.add(place, "exit 0"),
             "script" => scripts.add(place, &content.unwrap()),
             "nvcc" => scripts.nvcc(&self.root, place, words.next().unwrap()),
