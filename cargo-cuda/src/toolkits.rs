@@ -161,7 +161,7 @@ impl<'a> Finder<'a> {
         let uses_fetched = self.target.is_native() && !self.is_explicit(&sources);
         let mut locked = sources.locked.iter();
         let locked = locked.find(|locked| requests[1].admits_release(locked.release));
-        let missing = locked.filter(|locked| locked.path.is_none() && uses_fetched);
+        let missing = locked.filter(|locked| locked.paths.is_empty() && uses_fetched);
         let toolkit = if self.fetch && uses_fetched {
             self.find_or_fetch(&requests, missing.is_some())?
         } else if let Some(locked) = missing.filter(|_| self.lock != LockPolicy::Prefer) {

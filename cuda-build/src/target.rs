@@ -118,13 +118,9 @@ impl Target {
         &self.machine
     }
 
-    /// The options with which pip fetches CUDA's libraries for this platform: NVIDIA's packages have one of these two
-    /// tags. `None` for Jetson boards, for which there are no packages.
-    pub(crate) fn pip_options(&self) -> Option<String> {
-        let machine = self.architecture();
-        (self.directory != JETSON).then(|| {
-            format!("--platform manylinux2014_{machine} --platform manylinux_2_27_{machine}")
-        })
+    /// Whether there are Python packages with CUDA's libraries: for servers, not for Jetson boards.
+    pub(crate) fn has_packages(&self) -> bool {
+        self.directory != JETSON
     }
 
     /// `e_machine` in ELF files for this target: `EM_X86_64` or `EM_AARCH64`.

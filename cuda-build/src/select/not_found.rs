@@ -157,58 +157,32 @@ impl NotFound {
         hints
     }
 
-    /// How to get the libraries of another platform: from a toolkit that has them, or with pip. nvcc is a program of
-    /// this machine.
+    /// How to get nvcc for this machine and libraries for another platform. NVIDIA has no packages for Jetson boards.
     fn cross_hint(&self, request: &Request, target: &Target) -> String {
-        let directory = target.directory();
-        let own = format!(
-            "set CUDA_PATH or CUDA_BUILD_ROOTS to a toolkit that has `targets/{directory}`"
-        );
-        let sets = (self.searched.iter())
-            .flat_map(|attempt| attempt.sets.iter().map(move |set| (attempt, set)))
-            .filter(|(_, set)| request.admits(set));
-        let mut with_nvcc = sets.filter(|(_, set)| set.get(Component::Nvcc).is_some());
-        let compiler = with_nvcc.next();
-        if compiler.is_none() && self.is_missing(Component::Nvcc) {
-            return format!(
-                "nvcc has to be for this machine: name its toolkit (`cargo cuda toolkit add` fetches one) and the \
-                 libraries for {target} together, as in `CUDA_BUILD_ROOTS=<toolkit>:<libraries>`"
-            );
-        }
-        let mut roots = String::new();
-        for root in compiler
-            .iter()
-            .flat_map(|(attempt, _)| attempt.candidate.roots())
-        {
-            roots.push_str(&format!("{}:", root.display()));
-        }
-        let newest = request.newest_major().unwrap_or(NEWEST_MAJOR);
-        let (major, version) = match compiler {
-            Some((_, set)) => (set.major, set.shown_release()),
-            None => (newest, newest.to_string()),
+        let of_compiler = |missing: &&Missing| is_of_compiler(missing.component);
+        let only = |missing: Vec<Missing>| Self {
+            missing,
+            ..self.clone()
         };
-        let mut packages: Vec<String> = Vec::new();
-        for Missing { component, .. } in &self.missing {
-            let facts = component.facts();
-            let package = facts
-                .package(major)
-                .map(|package| match facts.follows_toolkit {
-                    true => format!(" '{package}=={version}.*'"),
-                    false => format!(" {package}"),
-                });
-            let is_new = |package: &String| !packages.contains(package);
-            let package = package.filter(|p| !is_of_compiler(*component) && is_new(p));
-            packages.extend(package);
+        let compiler: Vec<Missing> = self.missing.iter().filter(of_compiler).cloned().collect();
+        if !compiler.is_empty() {
+            let hint = only(compiler).fetch_hint(request);
+            return format!("{hint}: nvcc runs on this machine, also if the build is for {target}");
         }
-        match target.pip_options().filter(|_| !packages.is_empty()) {
-            Some(platform) => format!(
-                "{own}; or run `pip install --target DIRECTORY {platform} --only-binary :all: --no-deps{}` and set \
-                 `CUDA_BUILD_ROOTS={roots}DIRECTORY` (absolute paths): `cargo cuda` fetches only for the machine that \
-                 it runs on",
-                packages.concat()
+        match target.has_packages() {
+            true => self.fetch_hint(request),
+            false => format!(
+                "set CUDA_PATH or CUDA_BUILD_ROOTS to a toolkit that has `targets/{}`",
+                target.directory()
             ),
-            None => own,
         }
+    }
+
+    /// The release of the nvcc that was found, with which the libraries of another platform have to agree.
+    fn release_of_nvcc(&self, request: &Request) -> Option<String> {
+        let mut sets = self.searched.iter().flat_map(|attempt| &attempt.sets);
+        let set = sets.find(|set| request.admits(set) && set.get(Component::Nvcc).is_some())?;
+        Some(set.shown_release())
     }
 
     /// The command that fetches the missing components, or why there is none.
@@ -236,12 +210,19 @@ impl NotFound {
         }
         let mut named = self.missing.clone();
         named.retain(|missing| !missing.component.facts().in_every_toolkit);
+        let is_for_target = |missing: &Missing| !is_of_compiler(missing.component);
+        let target = self
+            .cross()
+            .filter(|_| self.missing.iter().any(is_for_target));
+        let release = target.and_then(|_| self.release_of_nvcc(request));
+        let release = release.unwrap_or_else(|| major.to_string());
+        let target = target.map_or_else(String::new, |target| format!(" --target {target}"));
         let ids: Vec<&str> = named.iter().map(|missing| missing.component.id()).collect();
         if ids.is_empty() {
-            return format!("fetch them with `cargo cuda toolkit add {major}`");
+            return format!("fetch them with `cargo cuda toolkit add {release}{target}`");
         }
         let command = format!(
-            "cargo cuda toolkit add {major} --components {}",
+            "cargo cuda toolkit add {release} --components {}{target}",
             ids.join(",")
         );
         let declared = named.iter().all(|missing| missing.why == DECLARED);

@@ -31,9 +31,9 @@ pub struct Locked {
     pub version: Version,
     /// Its CUDA release.
     pub release: ToolkitVersion,
-    /// The directory of the stored toolkit with exactly the packages that the lock file lists; `None` if that toolkit
-    /// has not been fetched.
-    pub path: Option<PathBuf>,
+    /// The places of the stored toolkits with exactly the packages that the lock file lists: one for the target,
+    /// and in a cross build another one for this machine. Empty if the target's has not been fetched.
+    pub paths: Vec<PathBuf>,
 }
 
 /// The stored toolkits for the target's platform and, in a cross build, those for this machine, for their programs.
@@ -93,19 +93,25 @@ pub(super) fn propose_locked(
     sort_by_key(&mut locked, |(version, ..)| Reverse(version.clone()));
     let (stored, _) = stored(root, env, target);
     for (version, release, packages) in locked {
-        let toolkit = stored.iter().find(|stored| stored.packages == packages);
-        let path = toolkit.map(|toolkit| toolkit.path.clone());
-        if let Some(toolkit) = toolkit {
-            let label = Label::Text(format!("CUDA {version} of `{LOCK_FILE}`"));
-            found
-                .candidates
-                .push(toolkit.candidate(SearchStep::Locked, label));
+        let for_platform = |is_target: bool| {
+            let is_for = |it: &&StoredToolkit| (it.platform == target.directory()) == is_target;
+            let mut toolkits = stored.iter().filter(is_for);
+            toolkits.find(|stored| stored.packages == packages)
+        };
+        let mut paths = Vec::new();
+        if let Some(own) = for_platform(true) {
+            for toolkit in [Some(own), for_platform(false)].into_iter().flatten() {
+                let label = Label::Text(format!("CUDA {version} of `{LOCK_FILE}`"));
+                let candidate = toolkit.candidate(SearchStep::Locked, label);
+                paths.push(candidate.path.clone());
+                found.candidates.push(candidate);
+            }
         }
         found.locked.push(Locked {
             file: file.clone(),
             version,
             release,
-            path,
+            paths,
         });
     }
     Ok(())

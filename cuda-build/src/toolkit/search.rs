@@ -178,11 +178,11 @@ impl<'s> LazySearch<'s> {
     /// Whether the newest locked toolkit that the request admits has been fetched.
     fn has_locked(&self, request: &Request) -> bool {
         self.locked(request)
-            .is_some_and(|locked| locked.path.is_some())
+            .is_some_and(|locked| !locked.paths.is_empty())
     }
 
     /// Whether a candidate is used for the request. Of the locked toolkits, only the newest
-    /// admitted one is used.
+    /// admitted one is used, for both platforms of a cross build.
     fn is_considered(&self, index: usize, request: &Request) -> bool {
         let candidate = &self.sources.candidates[index];
         match candidate.layout {
@@ -193,7 +193,7 @@ impl<'s> LazySearch<'s> {
             }
             _ if candidate.step == SearchStep::Locked => self
                 .locked(request)
-                .is_some_and(|locked| locked.path.as_ref() == Some(&candidate.path)),
+                .is_some_and(|locked| locked.paths.contains(&candidate.path)),
             _ => true,
         }
     }
@@ -229,7 +229,9 @@ impl<'s> LazySearch<'s> {
     /// Selects, and adds a note if the locked toolkit has not been fetched.
     fn select(&mut self, request: &Request) -> Result<Selection, Error> {
         let mut selection = self.select_in_order(request)?;
-        let missing = self.locked(request).filter(|locked| locked.path.is_none());
+        let missing = self
+            .locked(request)
+            .filter(|locked| locked.paths.is_empty());
         if let Some(locked) = missing.filter(|_| !selection.step.is_explicit()) {
             selection.note(Note::LockNotFetched {
                 file: locked.file.clone(),
