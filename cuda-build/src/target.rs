@@ -119,7 +119,7 @@ impl Target {
     }
 
     /// Whether there are Python packages with CUDA's libraries: for servers, not for Jetson boards.
-    pub(crate) fn has_packages(&self) -> bool {
+    pub fn has_packages(&self) -> bool {
         self.directory != JETSON
     }
 

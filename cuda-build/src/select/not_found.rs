@@ -167,6 +167,7 @@ impl NotFound {
         let compiler: Vec<Missing> = self.missing.iter().filter(of_compiler).cloned().collect();
         if !compiler.is_empty() {
             let hint = only(compiler).fetch_hint(request);
+            let hint = hint.replace(NVRTC_INSTEAD, "");
             return format!("{hint}: nvcc runs on this machine, also if the build is for {target}");
         }
         match target.has_packages() {
@@ -242,10 +243,13 @@ fn is_of_compiler(component: Component) -> bool {
     [Component::Nvcc, Component::Nvvm, Component::Crt].contains(&component)
 }
 
+/// What a cross build cannot do: the target's NVRTC cannot be loaded here.
+const NVRTC_INSTEAD: &str = "use NVRTC for modules, ";
+
 /// What to do if a build needs nvcc, and the wheels of a CUDA major have none.
 pub fn without_nvcc(major: u32) -> String {
     format!(
-        "no wheel of CUDA {major} has nvcc: use NVRTC for modules, fetch NVIDIA's archives with `cargo cuda toolkit \
+        "no wheel of CUDA {major} has nvcc: {NVRTC_INSTEAD}fetch NVIDIA's archives with `cargo cuda toolkit \
          add {major} --from redist`, install the CUDA {major} toolkit of your system or of conda, or build for CUDA \
          {NEWEST_MAJOR}"
     )
