@@ -157,8 +157,7 @@ impl<'a> Finder<'a> {
         let sources = self.sources();
         let requests = self.requests(&sources)?;
         // The search does not use fetched toolkits if the user has named a root. For Jetson boards there are none.
-        let has_packages = self.target.is_native() || self.target.has_packages();
-        let uses_fetched = has_packages && !self.is_explicit(&sources);
+        let uses_fetched = !self.target.is_jetson() && !self.is_explicit(&sources);
         let mut locked = sources.locked.iter();
         let locked = locked.find(|locked| requests[1].admits_release(locked.release));
         let missing = locked.filter(|locked| locked.paths.is_empty() && uses_fetched);

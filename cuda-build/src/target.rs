@@ -118,9 +118,9 @@ impl Target {
         &self.machine
     }
 
-    /// Whether there are Python packages with CUDA's libraries: for servers, not for Jetson boards.
-    pub fn has_packages(&self) -> bool {
-        self.directory != JETSON
+    /// Whether the target is a Jetson board. NVIDIA's Python packages are for servers.
+    pub fn is_jetson(&self) -> bool {
+        self.directory == JETSON
     }
 
     /// `e_machine` in ELF files for this target: `EM_X86_64` or `EM_AARCH64`.

@@ -217,7 +217,7 @@ fn a_library_for_a_jetson_board_links_and_runs() {
     let error = cross(place, &root, &[]).library(library()).run();
     let shown = format!("{:?}", error.unwrap_err());
     assert!(
-        shown.contains("hint: set CUDA_PATH or CUDA_BUILD_ROOTS to"),
+        shown.contains("for a Jetson board, write `jetson = true` in `[package.metadata.cuda]`"),
         "{shown}"
     );
     let declared =

@@ -159,23 +159,29 @@ impl NotFound {
 
     /// How to get nvcc for this machine and libraries for another platform. NVIDIA has no packages for Jetson boards.
     fn cross_hint(&self, request: &Request, target: &Target) -> String {
-        let of_compiler = |missing: &&Missing| is_of_compiler(missing.component);
+        let is_program = |missing: &&Missing| !missing.component.facts().tools.is_empty();
         let only = |missing: Vec<Missing>| Self {
             missing,
             ..self.clone()
         };
-        let compiler: Vec<Missing> = self.missing.iter().filter(of_compiler).cloned().collect();
-        if !compiler.is_empty() {
-            let hint = only(compiler).fetch_hint(request);
+        let programs: Vec<Missing> = self.missing.iter().filter(is_program).cloned().collect();
+        if !programs.is_empty() {
+            let hint = only(programs).fetch_hint(request);
             let hint = hint.replace(NVRTC_INSTEAD, "");
             return format!("{hint}: nvcc runs on this machine, also if the build is for {target}");
         }
-        match target.has_packages() {
-            true => self.fetch_hint(request),
-            false => format!(
+        if target.is_jetson() {
+            return format!(
                 "set CUDA_PATH or CUDA_BUILD_ROOTS to a toolkit that has `targets/{}`",
                 target.directory()
+            );
+        }
+        let fetch = self.fetch_hint(request);
+        match target.architecture() {
+            "aarch64" => format!(
+                "{fetch}; for a Jetson board, write `jetson = true` in `[package.metadata.cuda]`"
             ),
+            _ => fetch,
         }
     }
 
