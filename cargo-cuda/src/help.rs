@@ -145,6 +145,7 @@ const TEXTS: &[(&str, &str, &[&str])] = &[
         &[
             "cargo cuda toolkit add 12 13",
             "cargo cuda toolkit add 13 --components cublas,cufft",
+            "cargo cuda toolkit add 13 --target aarch64-unknown-linux-gnu",
         ],
     ),
     ("toolkit list", "", &["cargo cuda toolkit list --json"]),

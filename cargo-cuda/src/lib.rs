@@ -6,6 +6,12 @@
     reason = "only this program and its tests use this library"
 )]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "cargo-cuda runs on Linux only, because it fetches CUDA for Linux and builds with it; on other systems, \
+     `CUDA_BUILD_SKIP=1` with plain cargo builds crates that use cuda-build without CUDA"
+);
+
 pub mod audit;
 pub mod build;
 mod cargo_arguments;

@@ -157,12 +157,11 @@ impl<'a> Finder<'a> {
     pub fn find(&self) -> Result<Toolkit, Failure> {
         let sources = self.sources();
         let requests = self.requests(&sources)?;
-        // The search does not use fetched toolkits if the user has named a root, or in a cross
-        // build.
-        let uses_fetched = self.target.is_native() && !self.is_explicit(&sources);
+        // The search does not use fetched toolkits if the user has named a root. For Jetson boards there are none.
+        let uses_fetched = !self.target.is_jetson() && !self.is_explicit(&sources);
         let mut locked = sources.locked.iter();
         let locked = locked.find(|locked| requests[1].admits_release(locked.release));
-        let missing = locked.filter(|locked| locked.path.is_none() && uses_fetched);
+        let missing = locked.filter(|locked| locked.paths.is_empty() && uses_fetched);
         let toolkit = if self.fetch && uses_fetched {
             self.find_or_fetch(&requests, missing.is_some())?
         } else if let Some(locked) = missing.filter(|_| self.lock != LockPolicy::Prefer) {
@@ -319,6 +318,16 @@ impl<'a> Finder<'a> {
             output::status("Guessed", &shown.join(", "));
         }
         let added = store::add(&request, &self.context())?;
+        if !self.target.is_native() {
+            let target = Some(self.target.clone());
+            store::add(
+                &AddRequest {
+                    target,
+                    ..request.clone()
+                },
+                &self.context(),
+            )?;
+        }
         for guess in &guesses {
             if added.unavailable.contains(&guess.component) {
                 let reason = match request.locked {

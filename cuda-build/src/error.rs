@@ -212,7 +212,9 @@ impl Error {
                 correct
             }
             Self::UnsupportedTarget { .. } => {
-                "build for x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu".to_owned()
+                "build for x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu, or run plain cargo with \
+                 `CUDA_BUILD_SKIP=1`, which builds the crate without CUDA"
+                    .to_owned()
             }
             Self::ViewConflict { components, .. } => {
                 let [first, second] = components;

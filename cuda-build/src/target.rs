@@ -16,11 +16,16 @@ use crate::error::Error;
 pub struct Target {
     triple: String,
     directory: &'static str,
+    /// The architecture of the machine that builds, as Rust names it.
+    machine: String,
 }
 
 /// The platform directories of ARM servers and of Jetson boards.
 const SBSA: &str = "sbsa-linux";
 const JETSON: &str = "aarch64-linux";
+
+/// The end of messages about files for ARM servers instead of Jetson boards, or the other way round.
+pub(crate) const JETSON_MIX_UP: &str = "; ARM servers and Jetson boards need different files: `jetson = true` in `[package.metadata.cuda]` selects Jetson";
 
 impl Target {
     /// Maps a Rust target triple to CUDA's platform directory.
@@ -37,11 +42,7 @@ impl Target {
         let directory = match (arch, parts.any(|part| part == "linux")) {
             ("x86_64", true) => "x86_64-linux",
             ("aarch64", true) => SBSA,
-            _ => {
-                return Err(unsupported(
-                    "cuda-build supports only x86_64 and aarch64 Linux",
-                ));
-            }
+            _ => return Err(unsupported(reason(triple))),
         };
         // `…-linux-gnu`, `…-linux-gnuasan`, or `…-linux` alone, but not `…-linux-gnux32`, `…-linux-musl` or `…-android`.
         let abi = parts.next().unwrap_or("gnu");
@@ -53,7 +54,16 @@ impl Target {
         Ok(Self {
             triple: triple.to_owned(),
             directory,
+            machine: std::env::consts::ARCH.to_owned(),
         })
+    }
+
+    /// The same target, built on a machine with this triple. The default is the machine for which this crate was
+    /// compiled.
+    #[must_use]
+    pub fn built_on(mut self, triple: &str) -> Self {
+        architecture_of(triple).clone_into(&mut self.machine);
+        self
     }
 
     /// The same target on a Jetson board. ARM servers have the same Rust triple, but another
@@ -66,16 +76,25 @@ impl Target {
         self
     }
 
-    /// The end of a message about files for the wrong platform, whose platform directory is `found`. It is a hint if
-    /// ARM servers and Jetson boards were mixed up; otherwise it is empty.
+    /// The end of a message about files for the wrong platform, whose platform directory is `found`:
+    /// [`JETSON_MIX_UP`] if ARM servers and Jetson boards were mixed up; otherwise it is empty.
     pub(crate) fn jetson_hint(&self, found: &str) -> &'static str {
-        if [self.directory, found]
-            .iter()
-            .all(|name| [SBSA, JETSON].contains(name))
-        {
-            "; ARM servers and Jetson boards need different files: `jetson = true` in `[package.metadata.cuda]` selects Jetson"
-        } else {
-            ""
+        let both = [self.directory, found];
+        match both.iter().all(|name| [SBSA, JETSON].contains(name)) {
+            true => JETSON_MIX_UP,
+            false => "",
+        }
+    }
+
+    /// What to change after [`JETSON_MIX_UP`].
+    pub(crate) fn jetson_fix(&self) -> &'static str {
+        match self.directory {
+            JETSON => {
+                "remove `jetson = true` from `[package.metadata.cuda]`: files for ARM servers were found"
+            }
+            _ => {
+                "write `jetson = true` in `[package.metadata.cuda]`: files for Jetson boards were found"
+            }
         }
     }
 
@@ -91,7 +110,17 @@ impl Target {
 
     /// The architecture, as Rust names it.
     pub(crate) fn architecture(&self) -> &str {
-        self.triple.split('-').next().unwrap_or_default()
+        architecture_of(&self.triple)
+    }
+
+    /// The architecture of the machine that builds, as Rust names it.
+    pub(crate) fn machine(&self) -> &str {
+        &self.machine
+    }
+
+    /// Whether the target is a Jetson board. NVIDIA's Python packages are for servers.
+    pub fn is_jetson(&self) -> bool {
+        self.directory == JETSON
     }
 
     /// `e_machine` in ELF files for this target: `EM_X86_64` or `EM_AARCH64`.
@@ -101,7 +130,16 @@ impl Target {
 
     /// Whether the machine that builds can run programs for this target.
     pub fn is_native(&self) -> bool {
-        self.architecture() == std::env::consts::ARCH
+        self.architecture() == self.machine
+    }
+
+    /// Whether this is a cross build, and programs from this platform directory run on the build machine.
+    pub(crate) fn runs_here(&self, platform: &str) -> bool {
+        !self.is_native()
+            && match self.machine() {
+                "aarch64" => [SBSA, JETSON].contains(&platform),
+                machine => platform == format!("{machine}-linux"),
+            }
     }
 
     /// The name of Debian's directories for this platform: `x86_64-linux-gnu` in `/usr/lib/x86_64-linux-gnu`.
@@ -110,6 +148,22 @@ impl Target {
             "x86_64-linux" => "x86_64-linux-gnu",
             _ => "aarch64-linux-gnu",
         }
+    }
+}
+
+fn architecture_of(triple: &str) -> &str {
+    triple.split('-').next().unwrap_or_default()
+}
+
+/// Why a target that is not x86-64 or 64-bit ARM Linux is not supported.
+fn reason(triple: &str) -> &'static str {
+    let is_for = |system: &str| triple.split('-').any(|part| part == system);
+    match () {
+        () if is_for("windows") => {
+            "cuda-build knows the files of CUDA for Linux only, and nvcc on Windows needs Microsoft's compiler"
+        }
+        () if is_for("darwin") => "NVIDIA has no CUDA for macOS since 10.2",
+        () => "cuda-build supports only x86_64 and aarch64 Linux",
     }
 }
 
@@ -139,13 +193,19 @@ mod tests {
 
     #[test]
     fn other_platforms_are_an_error() {
-        for triple in [
-            "x86_64-pc-windows-msvc",
-            "aarch64-apple-darwin",
-            "wasm32-unknown-unknown",
+        for (triple, reason) in [
+            ("x86_64-pc-windows-msvc", "files of CUDA for Linux only"),
+            ("x86_64-pc-windows-gnu", "files of CUDA for Linux only"),
+            ("aarch64-apple-darwin", "no CUDA for macOS"),
+            ("wasm32-unknown-unknown", "only x86_64 and aarch64 Linux"),
         ] {
-            let error = Target::from_triple(triple).unwrap_err().to_string();
-            assert!(error.contains(triple), "{error}");
+            let error = Target::from_triple(triple).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(triple) && text.contains(reason), "{text}");
+            assert!(
+                error.hints()[0].contains("`CUDA_BUILD_SKIP=1`"),
+                "{error:?}"
+            );
         }
         for triple in [
             "x86_64-unknown-linux-musl",

@@ -57,11 +57,21 @@ fn impostors() -> tempfile::TempDir {
 }
 
 fn chosen(toolkit: &Toolkit, path: &[&Path], more: &[(&str, &str)]) -> Result<HostCompiler, Error> {
+    chosen_for("x86_64-unknown-linux-gnu", toolkit, path, more)
+}
+
+fn chosen_for(
+    triple: &str,
+    toolkit: &Toolkit,
+    path: &[&Path],
+    more: &[(&str, &str)],
+) -> Result<HostCompiler, Error> {
     let mut env = Env::from_pairs([("PATH", std::env::join_paths(path).unwrap())]);
     for (name, value) in more {
         env = env.with(name, value);
     }
-    choose(&env, &Root::system(), toolkit)
+    let target = Target::from_triple(triple).unwrap();
+    choose(&env, &Root::system(), toolkit, &target)
 }
 
 const SYSTEM: &str = "/usr/bin";
@@ -335,4 +345,67 @@ fn the_verdict_is_that_of_the_toolkits_header() {
     // A header that cannot be judged leaves the decision to the table.
     std::fs::write(&header, "#include <absent-on-this-machine.h>\n").unwrap();
     choose().unwrap();
+}
+
+/// Compilers for 64-bit ARM by what they define. No code is compiled with them.
+#[test]
+fn a_cross_build_uses_a_cross_compiler() {
+    let Some(toolkit) = toolkit() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    for (name, major) in [
+        ("aarch64-linux-gnu-g++", "99"),
+        ("aarch64-linux-gnu-g++-12", "12"),
+        ("aarch64-linux-gnu-g++-13", "13"),
+        ("aarch64-poky-linux-g++", "11"),
+    ] {
+        let path = directory.path().join(name);
+        let script = format!(
+            "#!/bin/sh\nexec /usr/bin/g++ -U__x86_64__ -D__aarch64__=1 -U__GNUC__ -D__GNUC__={major} \"$@\"\n"
+        );
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = [directory.path(), Path::new(SYSTEM)];
+    let arm = |more: &[(&str, &str)]| {
+        chosen_for("aarch64-unknown-linux-gnu", &toolkit, &path, more).unwrap()
+    };
+    let poky = directory.path().join("aarch64-poky-linux-g++");
+    let with_launcher = format!("ccache {}", poky.display());
+    for (variables, expected) in [
+        // The first one is too new for this toolkit.
+        (&[][..], "aarch64-linux-gnu-g++-13"),
+        (
+            &[("CXX_aarch64_unknown_linux_gnu", "aarch64-poky-linux-g++")],
+            "aarch64-poky-linux-g++",
+        ),
+        (&[("TARGET_CXX", &*with_launcher)], "aarch64-poky-linux-g++"),
+        (
+            &[
+                ("NVCC_CCBIN", "aarch64-linux-gnu-g++-12"),
+                ("CXX", "aarch64-poky-linux-g++"),
+            ],
+            "aarch64-linux-gnu-g++-12",
+        ),
+    ] {
+        let host = arm(variables);
+        assert_eq!(
+            host.compiler.path,
+            directory.path().join(expected),
+            "{variables:?}"
+        );
+    }
+    assert_eq!(
+        arm(&[]).option,
+        Some(directory.path().join("aarch64-linux-gnu-g++-13")),
+        "nvcc does not choose it by itself"
+    );
+    // A build for this machine does not read these variables, and does not take such a compiler.
+    let own = chosen(&toolkit, &path, &[("TARGET_CXX", &with_launcher)]).unwrap();
+    assert_eq!(own.option, None);
+    let error = chosen(&toolkit, &path, &[("NVCC_CCBIN", poky.to_str().unwrap())]);
+    let shown = format!("{:?}", error.unwrap_err());
+    assert!(
+        shown.contains("which `NVCC_CCBIN` names, compiles for aarch64, but the build is for x86_64-unknown-linux-gnu"),
+        "{shown}"
+    );
 }

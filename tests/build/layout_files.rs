@@ -6,11 +6,13 @@
 //! ```text
 //! env CUDA_HOME=@ROOT@/opt/cuda         a variable of the search
 //! target aarch64-unknown-linux-gnu jetson
+//! host aarch64-unknown-linux-gnu        the machine that builds; without this line, x86_64
 //! library                               the crate has host and device code, which needs nvcc
 //! components cudart cublas              what the crate declares
 //! orders CUDA_BUILD_ROOTS               every order of this list must give the same
 //! file include/cuda.h | #define …       a text file with this line, or more with `\n` between; empty without `|`
 //! elf lib/libcudart.so.13 libcudart.so.13 [aarch64]     a small ELF library with this SONAME
+//! archive lib/libculibos.a [aarch64]   a static archive with a small ELF file
 //! tool bin/ptxas                        an executable that does nothing
 //! nvcc bin/nvcc pip-13.4                an executable that answers as `answers/pip-13.4.txt`
 //! script usr/bin/nvcc | exec …          a shell script of this one line
@@ -33,6 +35,7 @@ pub struct Layout {
     pub root: PathBuf,
     pub env: Vec<(String, String)>,
     pub triple: String,
+    pub host: String,
     pub jetson: bool,
     pub components: Vec<String>,
     pub library: bool,
@@ -60,6 +63,7 @@ impl Layout {
             _directory: directory,
             env: Vec::new(),
             triple: "x86_64-unknown-linux-gnu".to_owned(),
+            host: "x86_64-unknown-linux-gnu".to_owned(),
             jetson: false,
             components: Vec::new(),
             library: false,
@@ -102,6 +106,7 @@ impl Layout {
                 self.triple = first.to_owned();
                 self.jetson = words.next() == Some("jetson");
             }
+            "host" => first.clone_into(&mut self.host),
             "components" => self.components = rest.split(' ').map(str::to_owned).collect(),
             "library" => self.library = true,
             "orders" => self.orders = Some(first.to_owned()),
@@ -117,6 +122,12 @@ impl Layout {
                     words.next() == Some("aarch64"),
                 ),
             ),
+            "archive" => {
+                let object = elf(first, words.next() == Some("aarch64"));
+                // The header has 48 bytes for the name and other fields, 10 for the size and 2 at the end.
+                let head = format!("!<arch>\n{:48}{:<10}`\n", "object.o/", object.len());
+                write(&place, &[head.as_bytes(), &object].concat());
+            }
             "tool" => scripts.add(place, "exit 0"),
             "script" => scripts.add(place, &content.unwrap()),
             "nvcc" => scripts.nvcc(&self.root, place, words.next().unwrap()),

@@ -25,6 +25,7 @@ impl Layout {
 
     pub fn target(&self) -> Target {
         let target = Target::from_triple(&self.triple).unwrap();
+        let target = target.built_on(&self.host);
         if self.jetson {
             target.on_jetson()
         } else {
@@ -42,7 +43,9 @@ impl Layout {
             is_installed: false,
         });
         let machine = Machine::read(&root, self.target().multiarch(), None);
-        let findings = Findings::new(&report, &driver, machine).judged();
+        let mut findings = Findings::new(&report, &driver, machine);
+        findings.is_cross = !self.target().is_native();
+        let findings = findings.judged();
         let layout = report::Layout {
             width: usize::MAX,
             unicode: false,
@@ -81,7 +84,8 @@ impl Layout {
         let env = env
             .with("CARGO_MANIFEST_DIR", &package)
             .with("OUT_DIR", &out)
-            .with("TARGET", self.triple.as_str());
+            .with("TARGET", self.triple.as_str())
+            .with("HOST", self.host.as_str());
         let build = Build::from_env(env, Root::below(&self.root)).unwrap();
         if self.library {
             build.library(Library::new("k").file("k.cu"))
@@ -307,8 +311,11 @@ layouts! {
     redist_two_majors: "redist-two-majors"
     redist_two_releases: "redist-two-releases"
     spack_12_4: "spack-12.4"
+    stored_cross: "stored-cross"
     usr_local_12_4: "usr-local-12.4"
     usr_local_and_cudnn_from_apt: "usr-local-and-cudnn-from-apt"
+    usr_local_cross_12_4: "usr-local-cross-12.4"
+    usr_local_cross_jetson_12_4: "usr-local-cross-jetson-12.4"
     usr_local_partial: "usr-local-partial"
     wsl_12_4: "wsl-12.4"
     wrong_machine: "wrong-machine"

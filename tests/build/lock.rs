@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::Command;
 
 use cargo_cuda::dependencies::{Dependencies, Guess};
 use cargo_cuda::toolkits::Finder;
+use cuda_build::internal::probe::Found;
 use cuda_build::internal::{Env, Root};
 use cuda_build::{Build, Component, Error, Toolkit};
 
@@ -335,4 +338,51 @@ fn the_list_of_sources_may_leave_out_the_lock() {
     let sources = |list| [("CUDA_BUILD_SOURCES", list)];
     assert_eq!(workspace.release(APP, &sources("environment")), "12.6");
     assert_eq!(workspace.release(APP, &sources("lock")), "13.4");
+}
+
+/// Of toolkits for this machine and for the target, those that the lock file lists.
+#[test]
+fn a_cross_build_uses_the_locked_toolkits_of_both_platforms() {
+    let layout = Layout::load("stored-cross");
+    let root = &layout.root;
+    for (from, to) in [("13.4.3-1", "13.5.0-3"), ("13.4.3-2", "13.5.0-4")] {
+        let stored = |name: &str| root.join("cache/toolkits").join(name);
+        let copied = Command::new("cp")
+            .arg("-r")
+            .args([stored(from), stored(to)])
+            .status();
+        assert!(copied.unwrap().success());
+        let manifest = stored(to).join("toolkit.toml");
+        let text = fs::read_to_string(&manifest).unwrap();
+        let text = text
+            .replace("13.4.3", "13.5.0")
+            .replace("13.4.92", "13.5.37");
+        fs::write(manifest, text).unwrap();
+    }
+    let lock = root.join("cuda-toolkits.lock");
+    let locked = |version: &str, package: &str| {
+        let text = format!(
+            "format_version = 1\n[[toolkit]]\nrequest = \"13\"\nversion = \"{version}\"\n\
+             [[toolkit.packages]]\nname = \"nvidia-cuda-runtime\"\nversion = \"{package}\"\nhashes = []\n"
+        );
+        fs::write(&lock, text).unwrap();
+        let env = layout.environment().with("CUDA_BUILD_LOCK", &lock);
+        let disk = Root::below(root);
+        let toolkit = Finder::new(&env, &disk, &layout.target(), None)
+            .find()
+            .unwrap();
+        let path = |component, part: fn(&Found) -> &PathBuf| {
+            let path = part(toolkit.get(component).unwrap());
+            path.strip_prefix(root.join("cache/toolkits"))
+                .unwrap()
+                .to_owned()
+        };
+        let first = |path: PathBuf| path.iter().next().unwrap().to_str().unwrap().to_owned();
+        [
+            first(path(Component::Cudart, |found| &found.libraries[0])),
+            first(path(Component::Nvcc, |found| &found.tools[0])),
+        ]
+    };
+    assert_eq!(locked("13.4.3", "13.4.92"), ["13.4.3-1", "13.4.3-2"]);
+    assert_eq!(locked("13.5.0", "13.5.37"), ["13.5.0-3", "13.5.0-4"]);
 }

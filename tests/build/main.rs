@@ -17,6 +17,7 @@ mod capability;
 mod cmake;
 #[path = "../support/components.rs"]
 mod components;
+mod cross;
 mod documents;
 mod fatbin;
 mod fuzz;

@@ -204,10 +204,14 @@ fn other_platforms_can_be_skipped() {
         .find(|path| path.is_file())
         .unwrap();
     let linux = fs::read_to_string(out.join("cuda_build.rs")).unwrap();
-    for triple in [
-        "x86_64-pc-windows-msvc",
-        "aarch64-apple-darwin",
-        "x86_64-unknown-linux-musl",
+    for (triple, reason) in [
+        ("x86_64-pc-windows-msvc", "the files of CUDA for Linux only"),
+        (
+            "x86_64-pc-windows-gnu",
+            "nvcc on Windows needs Microsoft's compiler",
+        ),
+        ("aarch64-apple-darwin", "no CUDA for macOS"),
+        ("x86_64-unknown-linux-musl", "need the GNU C library"),
     ] {
         let out = project.path.join(triple);
         fs::create_dir(&out).unwrap();
@@ -249,7 +253,14 @@ fn other_platforms_can_be_skipped() {
             fs::read_to_string(out.join("cuda_build.rs")).unwrap(),
             linux
         );
-        run("0").failed(1, &[triple, "is not supported"]);
+        let words = [
+            triple,
+            "is not supported",
+            reason,
+            "hint: ",
+            "`CUDA_BUILD_SKIP=1`",
+        ];
+        run("0").failed(1, &words);
     }
 }
 

@@ -1,6 +1,9 @@
-//! `cargo cuda toolkit list`, `remove` and `gc`.
+//! `cargo cuda toolkit list`, `remove` and `gc`, and `add --target`.
+
+use std::path::Path;
 
 use cargo_cuda::exit_code;
+use cuda_build::internal::Root;
 
 use crate::support::{Sandbox, Tool, online};
 
@@ -83,4 +86,37 @@ fn gc_removes_what_another_toolkit_has() {
     assert!(sandbox.stored().contains(&name(0)));
     sandbox.run(&["remove", "13", "--all"]).succeeded();
     assert_eq!(sandbox.stored(), [name(0)]);
+}
+
+/// Headers and libraries for cross compilation. nvcc of that platform would not run here.
+#[test]
+fn libraries_of_another_platform_are_fetched_by_uv() {
+    const TARGET: [&str; 2] = ["--target", "aarch64-unknown-linux-gnu"];
+    if !online() {
+        return;
+    }
+    let only = ["add", "13.4.3", "--only", "cudart", "--json"];
+    let sandbox = Sandbox::new(Tool::Uv);
+    let own = sandbox.run(&only).json();
+    let add = || sandbox.run(&[&only[..], &TARGET].concat()).json();
+    let other = add();
+    assert_ne!(own["name"], other["name"]);
+    assert_eq!(other["components"], serde_json::json!(["cudart"]));
+    let library =
+        Path::new(other["path"].as_str().unwrap()).join("nvidia/cu13/lib/libcudart.so.13");
+    let aarch64 = 183;
+    assert_eq!(Root::system().elf_machine(&library), Some(aarch64));
+    assert_eq!(add()["new"], false);
+    assert_eq!(sandbox.stored().len(), 2);
+    let windows = ["add", "13.4.3", "--target", "x86_64-pc-windows-gnu"];
+    let words = ["is not supported: cuda-build knows the files of CUDA for Linux only"];
+    sandbox.run(&windows).failed(exit_code::USAGE, &words);
+    let archives = [&["add", "12.4", "--from", "redist"][..], &TARGET].concat();
+    let words = ["NVIDIA's archives are fetched for this machine only"];
+    sandbox.run(&archives).failed(exit_code::USAGE, &words);
+
+    let words = ["only uv fetches for another platform", "hint: install uv"];
+    Sandbox::new(Tool::Pip)
+        .run(&[&only[..], &TARGET].concat())
+        .failed(exit_code::NO_INSTALLER, &words);
 }

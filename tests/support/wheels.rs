@@ -12,14 +12,19 @@ use crate::tools::tool;
 /// depend on, made once below the user's cache directory; `None` where tests of real components are
 /// left out.
 pub fn wheels(requirements: &[&str]) -> Option<PathBuf> {
+    wheels_for("x86_64", requirements)
+}
+
+/// The same for another architecture.
+pub fn wheels_for(architecture: &str, requirements: &[&str]) -> Option<PathBuf> {
     if offline() {
         return None;
     }
-    let name: String = requirements
-        .join("+")
-        .chars()
-        .map(|c| if c == '=' { '-' } else { c })
-        .collect();
+    let name = requirements.join("+").replace('=', "-");
+    let name = match architecture {
+        "x86_64" => name,
+        _ => format!("{architecture}+{name}"),
+    };
     let place = test_cache().join("wheels");
     let (finished, part) = (place.join(&name), place.join(format!("{name}.part")));
     // Nothing is written if the packages are there.
@@ -37,12 +42,8 @@ pub fn wheels(requirements: &[&str]) -> Option<PathBuf> {
     command
         .args(["pip", "install", "--quiet", "--no-deps", "--target"])
         .arg(&part);
-    command.args([
-        "--python-platform",
-        "x86_64-manylinux_2_28",
-        "--python-version",
-        "3.11",
-    ]);
+    let platform = format!("{architecture}-manylinux_2_28");
+    command.args(["--python-platform", &platform, "--python-version", "3.11"]);
     let output = command.args(requirements).output().unwrap();
     assert!(
         output.status.success(),

@@ -69,6 +69,7 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
     let version = outcome.toolkit.as_ref().ok().map(Toolkit::version);
     let machine = Machine::read(root, project.target.multiarch(), version);
     let mut findings = Findings::new(&outcome, &driver, machine);
+    findings.is_cross = !project.target.is_native();
     if let Some(workspace) = &project.workspace {
         findings.workspace = Some(shown(&workspace.root));
         findings.compiles = project.packages().any(|p| p.uses_cuda_build);
@@ -98,7 +99,7 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
         findings.optional_absent = absent(&outcome, toolkit, &project);
         findings.missing_for_features = missing_for_features(toolkit, project.guesses());
         if toolkit.get(Component::Nvcc).is_some() {
-            let host = host_compiler::choose(env, root, toolkit);
+            let host = host_compiler::choose(env, root, toolkit, &project.target);
             findings.launcher = host
                 .as_ref()
                 .ok()

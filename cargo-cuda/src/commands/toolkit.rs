@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
 use cuda_build::Component;
+use cuda_build::internal::Target;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -61,12 +62,19 @@ struct AddArgs {
     /// Fetch Python packages (`wheels`), or NVIDIA's archives (`redist`), which have nvcc for every release
     #[arg(long, value_name = "SOURCE", value_parser = source)]
     from: Option<Source>,
+    /// Fetch the libraries for this platform, for cross compilation, instead of those for this machine
+    #[arg(long, value_name = "TRIPLE", value_parser = target)]
+    target: Option<Target>,
     /// Look for newer versions than those in the lock file and in the store
     #[arg(long)]
     upgrade: bool,
     /// Fail if the lock file would change
     #[arg(long, conflicts_with = "upgrade")]
     locked: bool,
+}
+
+fn target(text: &str) -> Result<Target, String> {
+    Target::from_triple(text).map_err(|error| error.to_string())
 }
 
 fn source(text: &str) -> Result<Source, String> {
@@ -85,6 +93,7 @@ impl AddArgs {
             source: self.from,
             upgrade: self.upgrade,
             locked: self.locked,
+            target: self.target.clone().filter(|target| !target.is_native()),
             ..AddRequest::new(release.clone())
         };
         self.releases.iter().map(request).collect()

@@ -50,6 +50,9 @@ pub struct Findings {
     /// Always true outside a workspace.
     #[serde(skip)]
     pub compiles: bool,
+    /// Whether the build is for another platform, whose NVRTC cannot be loaded here.
+    #[serde(skip)]
+    pub is_cross: bool,
     /// The exit code that a build would have.
     #[serde(skip)]
     pub code: u8,

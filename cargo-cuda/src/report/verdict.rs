@@ -28,7 +28,8 @@ pub(super) fn verdict(findings: &Findings) -> (u8, String) {
         let reason = format!(": missing {}", missing.join(", "));
         return not_ready(exit_code::NOT_FOUND, &reason);
     }
-    let (nvcc, nvrtc) = (toolkit.has(Component::Nvcc), toolkit.has(Component::Nvrtc));
+    let nvcc = toolkit.has(Component::Nvcc);
+    let nvrtc = toolkit.has(Component::Nvrtc) && !findings.is_cross;
     let refused = match findings.host_compiler {
         Some(HostCompilerFindings::Refused { code, .. }) => Some(code),
         _ => None,
@@ -54,6 +55,7 @@ pub(super) fn verdict(findings: &Findings) -> (u8, String) {
         (true, true, None) => "modules with NVRTC or nvcc, libraries with nvcc",
         (true, false, None) => "modules and libraries with nvcc",
         (false, true, _) => "modules with NVRTC; libraries need nvcc, which is missing",
+        (false, false, _) if findings.is_cross => "no device code, because nvcc is missing",
         (false, false, _) => "no device code, because nvcc and NVRTC are missing",
     };
     let condition = match findings.capabilities_undeclared.is_empty() {

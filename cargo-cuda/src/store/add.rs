@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::directory::{StagingDirectory, Store, link, size, trusted};
 use super::installer::{Cache, Installer};
 use super::lock::Lock;
-use super::package::{Manifest, PackageSet, Source, platform};
+use super::package::{Manifest, PackageSet, Source};
 use super::redist::Mirror;
 use super::request::with_needed;
 use super::resolve::{SetSpec, resolve};
@@ -74,6 +74,12 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     // A request for another source than that of the locked set replaces the set.
     let locked = locked.filter(|set| set.source == source);
     let wanted = request.wanted(source)?;
+    if source == Source::Redist && request.target.is_some() {
+        let text = "NVIDIA's archives are fetched for this machine only";
+        return Err(
+            Failure::new(exit_code::USAGE, text).hint("leave out `--target` or `--from redist`")
+        );
+    }
     if request.locked {
         check_locked(locked, &wanted, request, context)?;
     }
@@ -84,7 +90,7 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     if locked != Some(&set) {
         run.remember(&set)?;
     }
-    let name = set.name();
+    let name = set.name(&request.platform());
     let path = run.store.path(&name);
     let manifest = run.store.manifest(&name).ok().flatten();
     let (components, bytes) = manifest
@@ -238,10 +244,11 @@ impl Run<'_> {
         let started = Instant::now();
         let lock = self.store.lock(&self.progress)?;
         // Another process may have added the set before this one got the lock.
+        let platform = self.request.platform();
         let Some(problem) = self.problem(set)? else {
             return Ok(None);
         };
-        if Root::system().exists(&self.store.path(&set.name())) {
+        if Root::system().exists(&self.store.path(&set.name(&platform))) {
             let version = &set.version;
             self.progress
                 .step("Repairing", &format!("CUDA {version}: {problem}"));
@@ -259,9 +266,9 @@ impl Run<'_> {
         if let Some(reason) = damage(&part.site(), set) {
             return Err(incomplete(&reason));
         }
-        let found = components(&part.site(), set, wanted)?;
-        let manifest = Manifest::new(set.clone(), &found, size(&part.site()));
-        self.store.commit(&part, &set.name(), &manifest)?;
+        let found = components(&part.site(), set, wanted, self.request.target.as_ref())?;
+        let manifest = Manifest::new(set.clone(), &platform, &found, size(&part.site()));
+        self.store.commit(&part, &set.name(&platform), &manifest)?;
         let size = match fetched.downloaded {
             _ if fetched.packages.is_empty() => "all packages were in the store".to_owned(),
             0 => format!("{} unpacked", human_size(fetched.bytes)),
@@ -276,7 +283,7 @@ impl Run<'_> {
 
     /// Why the set in the store is missing or damaged; `None` if it is complete.
     fn problem(&self, set: &PackageSet) -> Result<Option<String>, Failure> {
-        let name = set.name();
+        let name = set.name(&self.request.platform());
         let path = self.store.path(&name);
         trusted(&path)?;
         match self.store.manifest(&name) {
@@ -302,7 +309,7 @@ impl Run<'_> {
         let names = self.store.names().into_iter();
         let stored: Vec<(PathBuf, Manifest)> = names
             .filter_map(|name| Some((self.store.path(&name), self.store.manifest(&name).ok()??)))
-            .filter(|(_, manifest)| manifest.platform == platform())
+            .filter(|(_, manifest)| manifest.platform == self.request.platform())
             .collect();
         let (mut held, mut missing) = (Vec::new(), Vec::new());
         for package in &set.packages {
@@ -326,6 +333,7 @@ impl Run<'_> {
             let (count, plural) = (missing.len(), if missing.len() == 1 { "" } else { "s" });
             let text = format!("{count} package{plural} with {}", installer.name());
             self.progress.step("Fetching", &text);
+            let installer = installer.for_target(self.request.target.as_ref())?;
             downloaded = installer.install(&missing, &part, lock, cache, &self.progress)?;
         }
         let bytes = size(&site);

@@ -382,7 +382,7 @@ mod tests {
             version: "13.4.3".to_owned(),
             ..PackageSet::default()
         };
-        Manifest::new(set, &[], 0)
+        Manifest::new(set, "x86_64-linux", &[], 0)
     }
 
     fn entries(store: &Store) -> Vec<String> {

@@ -19,8 +19,8 @@ use std::path::{Path, absolute};
 use std::process::{Command, Stdio};
 
 use cuda_build::Version;
-use cuda_build::internal::Env;
 use cuda_build::internal::command::Invocation;
+use cuda_build::internal::{Env, Target};
 use rustix::io::Errno;
 use rustix::pty::{self, OpenptFlags};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -50,6 +50,8 @@ pub(super) struct Installer {
     env: Env,
     /// The directory in which the program starts.
     directory: TempDir,
+    /// The platform whose files to fetch, as uv names it; `None` for this machine.
+    platform: Option<String>,
 }
 
 /// Whether uv may use its cache. uv hard-links files from its cache, so if a stored file is damaged,
@@ -186,6 +188,7 @@ impl Installer {
             },
             env: settings(env),
             directory,
+            platform: None,
         })
     }
 
@@ -211,6 +214,17 @@ impl Installer {
         };
         let is_old = OLDEST_PIP.parse().is_ok_and(|oldest| version < oldest);
         is_old.then(|| format!("{version} is older than {OLDEST_PIP}"))
+    }
+
+    /// The same program, for the files of another platform.
+    pub fn for_target(mut self, target: Option<&Target>) -> Result<Self, Failure> {
+        if target.is_some() && self.kind == Kind::Pip {
+            let text = "only uv fetches for another platform: pip records the hashes of this machine's files alone";
+            return Err(Failure::new(exit_code::NO_INSTALLER, text).hint("install uv"));
+        }
+        let architecture = target.and_then(|target| target.triple().split('-').next());
+        self.platform = architecture.map(|architecture| format!("{architecture}-manylinux_2_28"));
+        Ok(self)
     }
 
     /// The name for messages.
@@ -353,6 +367,11 @@ impl Installer {
                 // Symbolic links into uv's cache would dangle after `uv cache clean`.
                 .args(["pip", "install", "--link-mode", "hardlink"])
                 .args(self.python())
+                .args(
+                    self.platform
+                        .iter()
+                        .flat_map(|it| ["--python-platform", it]),
+                )
                 .args((cache == Cache::Bypass).then_some("--no-cache")),
             Kind::Pip => program.args(["install"]).args(TARGET_ONLY),
         };

@@ -120,7 +120,7 @@ impl Lock {
     pub(super) fn requests_of(&self, name: &str) -> Vec<String> {
         let toolkits = self.toolkits.iter();
         toolkits
-            .filter(|locked| locked.set.name() == name)
+            .filter(|locked| locked.set.has_name(name))
             .map(|locked| locked.request.clone())
             .collect()
     }
@@ -138,7 +138,7 @@ impl Lock {
 
     /// Removes the releases that were resolved to the toolkit called `name` in the store.
     pub(super) fn forget(&mut self, name: &str) {
-        self.toolkits.retain(|locked| locked.set.name() != name);
+        self.toolkits.retain(|locked| !locked.set.has_name(name));
     }
 
     /// Writes the file, unless it already has this content.

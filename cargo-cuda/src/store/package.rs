@@ -5,7 +5,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use cuda_build::internal::release::NEWEST_MAJOR;
-use cuda_build::internal::store;
+use cuda_build::internal::{Target, store};
 use cuda_build::{Component, ToolkitVersion, Version};
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
@@ -136,13 +136,19 @@ impl PackageSet {
     /// The name of the toolkit's directory in the store: the release and a digest of the exact packages.
     ///
     /// The digest excludes file hashes, because uv and pip report different numbers of them.
-    pub(super) fn name(&self) -> String {
+    pub(super) fn name(&self, platform: &str) -> String {
         let mut digest = sha2::Sha256::new();
-        digest.update(platform());
+        digest.update(platform);
         for package in &self.packages {
             digest.update(format!("\n{}=={}", package.name, package.version));
         }
         format!("{}-{}", self.version, hex(&digest.finalize()[..4]))
+    }
+
+    /// Whether `name` is the name of this set in the store, for any platform.
+    pub(super) fn has_name(&self, name: &str) -> bool {
+        let mut platforms = ["x86_64", "aarch64"].into_iter().map(platform_of);
+        platforms.any(|platform| self.name(&platform) == name)
     }
 
     /// The package that contains a component.
@@ -254,9 +260,16 @@ pub(super) fn package_of(component: Component, major: u32) -> Option<&'static st
     component.facts().package(major.min(NEWEST_MAJOR))
 }
 
-/// The architecture and operating system for which installers fetch files on this machine.
+/// The platform directory of the files that installers fetch on this machine, as the search names it. Python's
+/// packages for 64-bit ARM are for servers.
 pub(super) fn platform() -> String {
-    format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS)
+    platform_of(std::env::consts::ARCH)
+}
+
+fn platform_of(architecture: &str) -> String {
+    let triple = format!("{architecture}-unknown-linux-gnu");
+    let target = Target::from_triple(&triple);
+    target.map_or(triple, |target| target.directory().to_owned())
 }
 
 /// A package name in the normal form: `Nvidia_Cuda.Runtime` is `nvidia-cuda-runtime`.
@@ -281,10 +294,10 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    pub fn new(set: PackageSet, components: &[Component], bytes: u64) -> Self {
+    pub fn new(set: PackageSet, platform: &str, components: &[Component], bytes: u64) -> Self {
         Self {
             format_version: store::FORMAT_VERSION,
-            platform: platform(),
+            platform: platform.to_owned(),
             bytes,
             components: components.iter().map(ToString::to_string).collect(),
             set,
@@ -365,10 +378,12 @@ pub(super) mod tests {
         let one = set("13.4.3", &[("nvidia-cuda-runtime", "13.4.92")]);
         let mut two = one.clone();
         two.packages[0] = package("nvidia-cuda-runtime", "13.4.92", 'b');
-        assert_eq!(one.name(), two.name());
+        let name = |set: &PackageSet| set.name("x86_64-linux");
+        assert_eq!(name(&one), name(&two));
         two.packages[0].version = "13.4.93".to_owned();
-        assert_ne!(one.name(), two.name());
-        assert!(one.name().starts_with("13.4.3-") && one.name().len() == "13.4.3-".len() + 8);
+        assert_ne!(name(&one), name(&two));
+        assert_ne!(name(&one), one.name("sbsa-linux"));
+        assert!(name(&one).starts_with("13.4.3-") && name(&one).len() == "13.4.3-".len() + 8);
     }
 
     #[test]
@@ -414,9 +429,15 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn platforms_are_named_as_by_the_search() {
+        assert_eq!(platform_of("x86_64"), "x86_64-linux");
+        assert_eq!(platform_of("aarch64"), "sbsa-linux");
+    }
+
+    #[test]
     fn the_search_reads_what_the_store_writes() {
         let set = set("13.4.3", &[("nvidia-cuda-runtime", "13.4.92")]);
-        let manifest = Manifest::new(set, &[Component::Cudart], 7);
+        let manifest = Manifest::new(set, &platform(), &[Component::Cudart], 7);
         let text = toml::to_string(&manifest).unwrap();
         assert_eq!(Manifest::parse(&text).unwrap(), manifest);
         assert!(Manifest::parse(&text.replace("13.4.3", "../x")).is_err());

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use cuda_build::internal::RequestedRelease;
 use cuda_build::internal::component::{EdgeKind, closure};
 use cuda_build::internal::release::{NEWEST_MAJOR, OLDEST_MAJOR, is_nvcc_packaged};
+use cuda_build::internal::{RequestedRelease, Target};
 use cuda_build::{Component, Version};
 
-use super::package::Source;
+use super::package::{Source, platform};
 use super::refusal::no_package;
 use crate::failure::Failure;
 
@@ -122,6 +122,8 @@ pub struct AddRequest {
     pub upgrade: bool,
     /// Fail if the lock file would change.
     pub locked: bool,
+    /// The platform whose files to fetch; `None` for this machine.
+    pub target: Option<Target>,
 }
 
 impl AddRequest {
@@ -135,7 +137,14 @@ impl AddRequest {
             source: None,
             upgrade: false,
             locked: false,
+            target: None,
         }
+    }
+
+    /// The platform directory of the files to fetch, as the search names it.
+    pub(super) fn platform(&self) -> String {
+        let target = self.target.as_ref();
+        target.map_or_else(platform, |target| target.directory().to_owned())
     }
 
     /// The components to fetch.

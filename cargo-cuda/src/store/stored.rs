@@ -254,9 +254,13 @@ pub(super) fn components(
     site: &Path,
     set: &PackageSet,
     wanted: &BTreeSet<Component>,
+    target: Option<&Target>,
 ) -> Result<Vec<Component>, Failure> {
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let Ok(target) = Target::from_triple(&triple) else {
+    let Ok(target) = target
+        .cloned()
+        .map_or_else(|| Target::from_triple(&triple), Ok)
+    else {
         // This platform is not supported, so the probe does not know its layout.
         return Ok(set.components().collect());
     };
@@ -268,7 +272,10 @@ pub(super) fn components(
     let major = set.major();
     let probed = attempt.sets.iter().find(|probed| probed.major == major);
     let is_found = |component: &Component| probed.is_some_and(|set| set.get(*component).is_some());
-    if let Some(&component) = wanted.iter().find(|component| !is_found(component)) {
+    // Programs for another platform do not run here, so the probe does not accept them.
+    let runs = |component: &Component| target.is_native() || component.facts().tools.is_empty();
+    let mut absent = wanted.iter().filter(|component| !is_found(component));
+    if let Some(&component) = absent.find(|component| runs(component)) {
         let Some(package) = set.package_for(component) else {
             return Err(no_package(component, major, set.source));
         };
@@ -426,6 +433,7 @@ mod tests {
             site_packages.path(),
             &set,
             &BTreeSet::from([Component::Cufft]),
+            None,
         );
         assert_eq!(found.unwrap(), [Component::Cufft]);
         let (site_packages, set) = site(&[]);
@@ -433,6 +441,7 @@ mod tests {
             site_packages.path(),
             &set,
             &BTreeSet::from([Component::Cufft]),
+            None,
         )
         .unwrap_err();
         let text = error.to_string();
@@ -440,12 +449,13 @@ mod tests {
             text.contains("nvidia-cufft-cu12 11.4.1.4") && text.contains("`cufft`"),
             "{text}"
         );
-        let found = components(site_packages.path(), &set, &BTreeSet::new());
+        let found = components(site_packages.path(), &set, &BTreeSet::new(), None);
         assert_eq!(found.unwrap(), []);
         let error = components(
             site_packages.path(),
             &set,
             &BTreeSet::from([Component::Cublas]),
+            None,
         )
         .unwrap_err();
         assert!(error.message.contains("no Python package"), "{error}");

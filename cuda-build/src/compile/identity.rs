@@ -146,9 +146,12 @@ pub(crate) fn cxx_runtime(env: &Env, triple: &str) -> Option<(&'static str, Stri
 
 /// The variables from which the `cc` crate reads a setting. The first that is set counts:
 /// `CXX_<triple>`, the same with underscores, `HOST_CXX` or `TARGET_CXX`, `CXX`.
-fn names_for_target(name: &str, env: &Env, triple: &str) -> [String; 4] {
-    let host = env.peek("HOST");
-    let is_host = host.is_none_or(|host| host == triple);
+pub(crate) fn names_for_target(name: &str, env: &Env, triple: &str) -> [String; 4] {
+    // Only build scripts have `HOST`.
+    let is_native = || triple.split('-').next() == Some(std::env::consts::ARCH);
+    let is_host = env
+        .peek("HOST")
+        .map_or_else(is_native, |host| host == triple);
     let kind = if is_host { "HOST" } else { "TARGET" };
     [
         format!("{name}_{triple}"),

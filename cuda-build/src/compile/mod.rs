@@ -180,6 +180,15 @@ impl Module {
         }
     }
 
+    /// The same module, compiled by nvcc unless an engine was chosen. A cross build has the target's NVRTC, which cannot
+    /// be loaded here.
+    pub(crate) fn without_nvrtc(mut self) -> Self {
+        if self.engine == Engine::Auto {
+            self.engine = Engine::Nvcc;
+        }
+        self
+    }
+
     pub(crate) fn wanted_engine(&self) -> Engine {
         self.engine
     }

@@ -241,13 +241,16 @@ impl NvccCall {
         if let Some(compiler) = settings.host.and_then(|(host, _)| host.option.as_ref()) {
             options.extend(["-ccbin".to_owned(), compiler.display().to_string()]);
         }
+        let is_cross = settings.host.is_some_and(|(host, _)| host.is_cross);
         let mut toolkit_includes = toolkit.include_dirs();
         for directory in &toolkit_includes {
-            // nvcc's profile already names the directories of its root, in the right order.
-            let known = in_view.is_some()
-                || own_root
-                    .as_ref()
-                    .is_some_and(|root| directory.starts_with(root));
+            // nvcc's profile already names the directories of its root, in the right order, but not always those of
+            // another platform.
+            let is_own = || {
+                let root = own_root.as_ref().filter(|_| !is_cross);
+                root.is_some_and(|root| directory.starts_with(root))
+            };
+            let known = in_view.is_some() || is_own();
             if !known {
                 options.extend(["-isystem".to_owned(), directory.display().to_string()]);
             }

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use super::HostCompiler;
 use super::judge::{Judge, Judged};
+use crate::compile::identity::names_for_target;
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
 use crate::nvcc::{self, locate};
 use crate::root::Root;
+use crate::target::Target;
 use crate::toolkit::Toolkit;
 
 /// nvcc's own variables for flags.
@@ -18,11 +20,16 @@ const FLAGS: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
 /// Chooses the host compiler for a toolkit with nvcc.
 ///
 /// # Errors
-/// [`Error::HostCompiler`] if the user named a compiler that the toolkit does not accept, or if no
-/// accepted compiler is installed. If `NVCC_PREPEND_FLAGS` or `NVCC_APPEND_FLAGS` contains
+/// [`Error::HostCompiler`] if the user named a compiler that the toolkit does not accept or that does not compile for
+/// `target`, or if no accepted compiler is installed. If `NVCC_PREPEND_FLAGS` or `NVCC_APPEND_FLAGS` contains
 /// `-allow-unsupported-compiler`, every compiler is accepted. [`Error::Program`] if nvcc or the
 /// compiler hangs.
-pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler, Error> {
+pub fn choose(
+    env: &Env,
+    root: &Root,
+    toolkit: &Toolkit,
+    target: &Target,
+) -> Result<HostCompiler, Error> {
     let nvcc = toolkit
         .tool(Component::Nvcc, "nvcc")
         .unwrap_or(Path::new("nvcc"));
@@ -41,6 +48,7 @@ pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler,
         root,
         env,
         toolkit: toolkit.version(),
+        target,
         include: include.map(PathBuf::as_path),
         unchecked: flag(
             env,
@@ -66,12 +74,24 @@ pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler,
         let option = (default.as_ref() != Some(&path)).then_some(path);
         return Ok(judge.chosen(judged, option));
     }
+    if let Some((variable, program)) = named_for_target(env, target) {
+        let file = locate(root, &program, &env.search_path());
+        let judged = judge.named(&variable, &program, file)?;
+        let option = Some(judged.compiler.path.clone());
+        return Ok(judge.chosen(judged, option));
+    }
+    // nvcc's own choice compiles for this machine.
+    let default = match target.is_native() {
+        true => default,
+        false => locate(root, &usual_name(target), &env.search_path()),
+    };
     let default = default
         .map(|path| judge.judge(&path))
         .transpose()?
         .flatten();
     if let Some(judged) = default.as_ref().filter(|judged| judge.accepts(judged)) {
-        return Ok(judge.chosen(judged.clone(), None));
+        let option = (!target.is_native()).then(|| judged.compiler.path.clone());
+        return Ok(judge.chosen(judged.clone(), option));
     }
     let installed = judge.installed();
     match (preferred(&installed), default) {
@@ -82,6 +102,28 @@ pub fn choose(env: &Env, root: &Root, toolkit: &Toolkit) -> Result<HostCompiler,
         (None, Some(judged)) => Err(judge.refused(&judged, None, &installed)),
         (None, None) => Err(judge.absent(None)),
     }
+}
+
+/// The usual name of the compiler for another platform: `aarch64-linux-gnu-g++`.
+fn usual_name(target: &Target) -> PathBuf {
+    format!("{}-g++", target.multiarch()).into()
+}
+
+/// The compiler for another platform that a variable of the `cc` crate names: `CXX_aarch64_unknown_linux_gnu` and so
+/// on. `None` if this machine is the target: nvcc does not read these variables. A launcher before the compiler is
+/// left out.
+fn named_for_target(env: &Env, target: &Target) -> Option<(String, PathBuf)> {
+    if target.is_native() {
+        return None;
+    }
+    let names = names_for_target("CXX", env, target.triple());
+    let (name, value) = (names.into_iter()).find_map(|name| env.path(&name).map(|v| (name, v)))?;
+    let words: Vec<&str> = value.to_str().unwrap_or_default().split(' ').collect();
+    let program = match words.as_slice() {
+        ["ccache" | "sccache", program] => PathBuf::from(program),
+        _ => value,
+    };
+    Some((name, program))
 }
 
 /// The variable that contains one of these options of nvcc, and the option's value.
@@ -109,7 +151,7 @@ fn option_value(flags: &str, names: &[&str]) -> Option<String> {
 
 impl Judge<'_> {
     fn accepts(&self, judged: &Judged) -> bool {
-        self.unchecked || judged.refusal.is_none()
+        judged.is_for(self.target) && (self.unchecked || judged.refusal.is_none())
     }
 
     /// The compiler that a variable names.
@@ -132,10 +174,11 @@ impl Judge<'_> {
         HostCompiler {
             compiler: judged.compiler,
             option,
+            is_cross: !self.target.is_native(),
         }
     }
 
-    /// Every C++ compiler on `PATH` that has a usual name, each once. A program that cannot
+    /// Every C++ compiler for the target on `PATH` that has a usual name, each once. A program that cannot
     /// be queried is skipped.
     fn installed(&self) -> Vec<Judged> {
         let root = self.root;
@@ -145,7 +188,9 @@ impl Judge<'_> {
             for name in root.names(&directory) {
                 let path = directory.join(&name);
                 let real = root.resolve(&path);
-                if name.to_str().is_some_and(is_compiler_name)
+                if name
+                    .to_str()
+                    .is_some_and(|name| self.is_compiler_name(name))
                     && root.is_file(&path)
                     && !seen.contains(&real)
                 {
@@ -154,7 +199,21 @@ impl Judge<'_> {
                 }
             }
         }
+        compilers.retain(|judged| judged.is_for(self.target));
         compilers
+    }
+
+    /// A C++ compiler for the target by its file name: `g++`, `g++-12`, `clang++-18`, and in a cross build
+    /// `aarch64-linux-gnu-g++-12`.
+    fn is_compiler_name(&self, name: &str) -> bool {
+        match self.target.is_native() {
+            true => is_compiler_name(name),
+            false => {
+                let prefix = name.strip_prefix(self.target.multiarch());
+                let name = prefix.and_then(|rest| rest.strip_prefix('-'));
+                name.is_some_and(is_compiler_name)
+            }
+        }
     }
 
     /// The newest compilers that the toolkit supports, for a message.
@@ -179,6 +238,13 @@ impl Judge<'_> {
             None => "an older g++".to_owned(),
         };
         let setting = setting(named_by.unwrap_or("NVCC_CCBIN"), "<its path>");
+        if !self.target.is_native() {
+            let (name, package) = (usual_name(self.target), self.target.multiarch());
+            return format!(
+                "install {} (Debian: `apt install g++-{package}`), and if it is not on `PATH`, {setting}",
+                name.display()
+            );
+        }
         format!("install {example}, and if it is not on `PATH`, {setting}")
     }
 
@@ -186,6 +252,17 @@ impl Judge<'_> {
     fn refused(&self, judged: &Judged, named_by: Option<&str>, installed: &[Judged]) -> Error {
         let compiler = &judged.compiler;
         let named = named_by.map(|variable| format!(", which `{variable}` names,"));
+        if let Some(architecture) = judged.architecture.filter(|_| !judged.is_for(self.target)) {
+            return Error::HostCompiler {
+                reason: format!(
+                    "host compiler {compiler}{} compiles for {architecture}, but the build is for {}",
+                    named.unwrap_or_default(),
+                    self.target
+                ),
+                tried: installed.iter().map(|j| j.compiler.to_string()).collect(),
+                hints: vec![self.install_hint(named_by)],
+            };
+        }
         let hint = match (preferred(installed), named_by) {
             (Some(other), Some(variable)) => format!(
                 "{}; or {}: the newest installed compiler that CUDA {} accepts is then used",
@@ -225,6 +302,12 @@ impl Judge<'_> {
             Some((variable, path)) => format!(
                 "`{variable}` names {}, which is not a C++ compiler that can be run",
                 path.display()
+            ),
+            None if !self.target.is_native() => format!(
+                "nvcc needs a C++ compiler for {}, and there is no `{}` on `PATH` ({})",
+                self.target,
+                usual_name(self.target).display(),
+                self.bounds()
             ),
             None => format!(
                 "nvcc needs a host compiler, and there is none on `PATH` ({})",

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::hash::Fnv;
 use crate::release::{self, Release};
 use crate::root::Root;
+use crate::target::Target;
 use crate::version::ToolkitVersion;
 
 /// The toolkit's header that stops with an `#error` if the toolkit does not support the host compiler.
@@ -25,6 +26,8 @@ pub(super) struct Judge<'a> {
     pub(super) root: &'a Root,
     pub(super) env: &'a Env,
     pub(super) toolkit: ToolkitVersion,
+    /// The platform to build for.
+    pub(super) target: &'a Target,
     /// The include directory that contains `crt/host_config.h`.
     pub(super) include: Option<&'a Path>,
     /// Whether a flag disables the check of the host compiler.
@@ -37,6 +40,16 @@ pub(super) struct Judged {
     pub(super) compiler: Compiler,
     /// Why the toolkit does not accept the compiler; `None` if the toolkit accepts it.
     pub(super) refusal: Option<String>,
+    /// The architecture that the compiler compiles for, if the compiler has its usual macro.
+    pub(super) architecture: Option<&'static str>,
+}
+
+impl Judged {
+    /// Whether the compiler compiles for a platform.
+    pub(super) fn is_for(&self, target: &Target) -> bool {
+        self.architecture
+            .is_none_or(|architecture| architecture == target.architecture())
+    }
 }
 
 impl Judge<'_> {
@@ -143,6 +156,7 @@ impl Judge<'_> {
                 // decides.
                 refusal(text).or_else(by_table)
             },
+            architecture: architecture(text),
         })
     }
 }
@@ -177,6 +191,18 @@ fn family_and_version(output: &str) -> Option<(Family, String)> {
     };
     let [minor, patch] = rest.map(|name| number(name).unwrap_or(0));
     Some((family, format!("{}.{minor}.{patch}", number(major)?)))
+}
+
+/// The architecture of the code that the compiler with these macros makes, as Rust names it.
+fn architecture(output: &str) -> Option<&'static str> {
+    let defines = |name: &str| {
+        output
+            .lines()
+            .any(|line| line == format!("#define {name} 1"))
+    };
+    let known = [("__x86_64__", "x86_64"), ("__aarch64__", "aarch64")];
+    let (_, architecture) = known.into_iter().find(|(name, _)| defines(name))?;
+    Some(architecture)
 }
 
 /// The path of the compiler proper, from the output of `-v`. gcc starts `cc1plus`, clang starts itself, and a
@@ -226,6 +252,14 @@ mod tests {
             Some("unsupported clang version!")
         );
         assert_eq!(refusal("fatal error: features.h: No such file"), None);
+    }
+
+    #[test]
+    fn macros_name_the_architecture() {
+        let arm = "#define __GNUC__ 12\n#define __aarch64__ 1\n";
+        assert_eq!(architecture(arm), Some("aarch64"));
+        assert_eq!(architecture("#define __x86_64__ 1\n"), Some("x86_64"));
+        assert_eq!(architecture("#define __riscv 1\n"), None);
     }
 
     #[test]

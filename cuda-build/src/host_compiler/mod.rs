@@ -6,6 +6,9 @@
 //! accepted gcc on `PATH`, or the newest accepted clang if there is no such gcc, is passed to nvcc with
 //! `-ccbin`.
 //!
+//! In a cross build, the variables of the `cc` crate (`CXX_aarch64_unknown_linux_gnu` …) come after nvcc's own, and the
+//! default is `aarch64-linux-gnu-g++`. A compiler for another architecture than the target's is never used.
+//!
 //! To find out whether a toolkit accepts a compiler, the compiler preprocesses the toolkit's
 //! `crt/host_config.h`, which contains an `#error` for each compiler that NVIDIA does not support.
 
@@ -71,6 +74,8 @@ pub struct HostCompiler {
     pub compiler: Compiler,
     /// The value of nvcc's option `-ccbin`; `None` if nvcc uses this compiler without the option.
     pub option: Option<PathBuf>,
+    /// Whether it compiles for another platform than this machine.
+    pub is_cross: bool,
 }
 
 impl HostCompiler {

@@ -19,7 +19,13 @@ fn judged(text: &str) -> Judged {
             files: Vec::new(),
         },
         refusal: words.get(2).map(|_| "it is unsupported!".to_owned()),
+        architecture: None,
     }
+}
+
+fn native() -> Target {
+    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    Target::from_triple(&triple).unwrap()
 }
 
 fn compilers(list: &[&str]) -> Vec<Judged> {
@@ -47,12 +53,14 @@ fn the_newest_accepted_gcc_then_clang() {
 #[test]
 fn a_refusal_names_bounds_and_ways_out() {
     let (root, env) = (Root::system(), Env::default());
+    let native = native();
     let choice = |toolkit: &str| {
         let toolkit: ToolkitVersion = toolkit.parse().unwrap();
         Judge {
             root: &root,
             env: &env,
             toolkit,
+            target: &native,
             include: None,
             unchecked: false,
         }

@@ -83,7 +83,7 @@ impl Archive {
 pub(super) fn select_archives(target: &Target, paths: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
     let platform = |path: &PathBuf| Archive::parse(path)?.platform;
     let is_other = |platform: &String| platform != target.directory();
-    let is_foreign = |platform: String| is_other(&platform) && !runs_here(target, &platform);
+    let is_foreign = |platform: String| is_other(&platform) && !target.runs_here(&platform);
     let (foreign, mut roots): (Vec<PathBuf>, Vec<PathBuf>) = paths
         .into_iter()
         .partition(|path| platform(path).is_some_and(is_foreign));
@@ -119,15 +119,6 @@ pub(super) fn select_archives(target: &Target, paths: Vec<PathBuf>) -> (Vec<Path
         roots.retain(|path| Archive::parse(path).is_none_or(|archive| !older.contains(&archive)));
     }
     (roots, remarks)
-}
-
-/// Whether this is a cross build, and programs of this platform run on the build machine.
-fn runs_here(target: &Target, platform: &str) -> bool {
-    !target.is_native()
-        && match std::env::consts::ARCH {
-            "aarch64" => matches!(platform, "sbsa-linux" | "aarch64-linux"),
-            machine => platform == format!("{machine}-linux"),
-        }
 }
 
 /// The remark about archives of which a newer version was found.

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use super::Found;
 use super::products::directory_number;
 use super::searched::SearchedDirectories;
 use super::versions::{header_version, release_in_file_name};
+use super::{Found, Prober};
 use crate::component::{Class, Component, Facts};
 use crate::list::{entry, sort_by_key};
 use crate::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
@@ -180,8 +180,8 @@ impl<'a> Lookup<'a> {
     /// Whether a program runs on this machine. A file that is not ELF may be a script, so it only has to be
     /// executable.
     fn runs(&self, component: Component, path: &Path) -> bool {
-        let root = self.searched.prober.root;
-        let is_foreign = |its: u16| Some(its) != machine(std::env::consts::ARCH);
+        let Prober { root, target, .. } = self.searched.prober;
+        let is_foreign = |its: u16| Some(its) != machine(target.machine());
         let reason = if root.machine_of_file(path).is_some_and(is_foreign) {
             "do not run on this machine"
         } else if !root.is_executable(path) {

@@ -21,6 +21,7 @@ use crate::list::sorted_set;
 use crate::nvcc;
 use crate::root::Root;
 use crate::select::Request;
+use crate::target::Target;
 use crate::toolkit::Toolkit;
 use crate::view::View;
 
@@ -96,6 +97,23 @@ impl Code {
         }
         request.needs = needs;
         Ok(request)
+    }
+
+    /// Refuses NVRTC in a cross build.
+    pub(super) fn check_engines(&self, target: &Target) -> Result<(), Error> {
+        let mut modules = self.modules.iter();
+        let by_nvrtc = modules.find(|module| module.wanted_engine() == Engine::Nvrtc);
+        match by_nvrtc.filter(|_| !target.is_native()) {
+            None => Ok(()),
+            Some(module) => Err(Error::Usage {
+                reason: format!(
+                    "module `{}` is to be compiled by NVRTC, but the build is for {target}, whose NVRTC cannot be \
+                     loaded on this machine",
+                    module.name()
+                ),
+                hint: "remove `.engine(Engine::Nvrtc)`: nvcc then compiles it".to_owned(),
+            }),
+        }
     }
 
     /// Refuses two modules with the same name, because they would share a file and a constant.
@@ -330,7 +348,7 @@ impl Build {
         if self.code.libraries.is_empty() && !self.code.modules.iter().any(by_nvcc) {
             return Ok(None);
         }
-        host_compiler::choose(&self.env, &self.root, toolkit).map(Some)
+        host_compiler::choose(&self.env, &self.root, toolkit, &self.target()?).map(Some)
     }
 
     /// Declares the paths that compilers read or searched, so that Cargo watches them. Cargo checks every file below a

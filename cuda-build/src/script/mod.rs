@@ -120,11 +120,17 @@ impl Build {
         })
     }
 
-    /// Adds device code that becomes a file in `OUT_DIR`: a path, or a [`Module`] with options.
+    /// Adds device code that becomes a file in `OUT_DIR`: a path, or a [`Module`] with options. In a cross build, nvcc
+    /// compiles it.
     #[cfg(feature = "compile")]
     #[must_use]
     pub fn module(mut self, module: impl Into<Module>) -> Self {
-        self.code.modules.push(module.into());
+        let module: Module = module.into();
+        let is_cross = self.target().is_ok_and(|target| !target.is_native());
+        self.code.modules.push(match is_cross {
+            true => module.without_nvrtc(),
+            false => module,
+        });
         self.toolkit = OnceCell::new();
         self.view = OnceCell::new();
         self
@@ -163,15 +169,18 @@ impl Build {
             return Ok(toolkit);
         }
         self.check_not_skipped()?;
+        let target = self.target()?;
         let major = self.config.release.map(|release| release.major);
         let request = request(&self.config, major);
+        #[cfg(feature = "compile")]
+        self.code.check_engines(&target)?;
         #[cfg(feature = "compile")]
         let request =
             (self.code).added_to(request, self.config.cudart, &self.root, &self.package)?;
         let search = Search {
             root: &self.root,
             env: &self.env,
-            target: &self.target()?,
+            target: &target,
             places: Vec::new(),
         };
         let toolkit = search.find(&request)?;
@@ -180,7 +189,10 @@ impl Build {
 
     /// The platform to build for.
     fn target(&self) -> Result<Target, Error> {
-        let target = Target::from_triple(&self.triple)?;
+        let mut target = Target::from_triple(&self.triple)?;
+        if let Some(host) = self.env.peek("HOST") {
+            target = target.built_on(&host.to_string_lossy());
+        }
         Ok(if self.config.jetson {
             target.on_jetson()
         } else {

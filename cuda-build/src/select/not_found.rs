@@ -11,7 +11,7 @@ use crate::error::{Conflict, Error};
 use crate::probe::{Attempt, ComponentSet, Found};
 use crate::release::{self, NEWEST_MAJOR};
 use crate::sources::Label;
-use crate::target::Target;
+use crate::target::{JETSON_MIX_UP, Target};
 
 /// A component that is missing.
 #[derive(Clone, Debug)]
@@ -41,8 +41,8 @@ pub struct NotFound {
     pub major: Option<u32>,
     /// Missing components that were found for another CUDA major.
     pub other_major: Vec<Conflict>,
-    /// The target of a cross build, for which components for this machine cannot be used.
-    pub cross: Option<Target>,
+    /// The platform to build for; `None` if the error is about a toolkit that was already selected.
+    pub target: Option<Target>,
 }
 
 impl NotFound {
@@ -58,6 +58,11 @@ impl NotFound {
         }
     }
 
+    /// The target of a cross build, for which the libraries of this machine cannot be used.
+    fn cross(&self) -> Option<&Target> {
+        self.target.as_ref().filter(|target| !target.is_native())
+    }
+
     fn is_missing(&self, component: Component) -> bool {
         let mut missing = self.missing.iter();
         missing.any(|missing| missing.component == component)
@@ -66,14 +71,20 @@ impl NotFound {
     /// Why components that are partly present cannot be used.
     fn causes(&self) -> Vec<String> {
         let mut causes = Vec::new();
-        for attempt in &self.searched {
+        // In a cross build, only programs are used of a toolkit with an nvcc that runs on this machine.
+        let is_used = |attempt: &&Attempt| {
+            let mut sets = attempt.sets.iter();
+            self.cross().is_none() || !sets.any(|set| set.get(Component::Nvcc).is_some())
+        };
+        for attempt in self.searched.iter().filter(is_used) {
             let for_major = |major| self.major.is_none_or(|wanted| wanted == major);
             let unusable = attempt.unusable.iter();
             let unusable = unusable.filter(|u| for_major(u.major) && self.is_missing(u.component));
             causes.extend(unusable.map(|u| format!("{} ({})", u.reason, attempt.candidate)));
         }
         causes.extend(self.other_major.iter().map(|other| other.reason.clone()));
-        causes.extend(self.cross.as_ref().map(|target| {
+        let lacks_files = self.missing.iter().any(|m| !is_of_compiler(m.component));
+        causes.extend(self.cross().filter(|_| lacks_files).map(|target| {
             format!(
                 "the build for `{target}` needs CUDA libraries for that platform (`targets/{}` of a toolkit); the libraries \
                  of this machine cannot be used",
@@ -128,6 +139,13 @@ impl NotFound {
                 named.short()
             )
         }));
+        let remarks = self.searched.iter().flat_map(|attempt| &attempt.remarks);
+        let mut mixed_up = remarks.filter(|remark| remark.ends_with(JETSON_MIX_UP));
+        let target = self.target.as_ref().filter(|_| mixed_up.next().is_some());
+        if let Some(target) = target {
+            hints.push(target.jetson_fix().to_owned());
+            return hints;
+        }
         let is_static_runtime = |missing: &Missing| {
             missing.component == Component::Cudart && missing.lacks == Some(Part::Archive)
         };
@@ -137,15 +155,46 @@ impl NotFound {
                     .to_owned(),
             );
         }
-        hints.push(match &self.cross {
-            Some(target) => format!(
-                "set CUDA_PATH or CUDA_BUILD_ROOTS to a toolkit that has `targets/{}`; `cargo cuda toolkit add` \
-                 fetches only for the machine that it runs on",
-                target.directory()
-            ),
+        hints.push(match self.cross() {
+            Some(target) => self.cross_hint(request, target),
             None => self.fetch_hint(request),
         });
         hints
+    }
+
+    /// How to get nvcc for this machine and libraries for another platform. NVIDIA has no packages for Jetson boards.
+    fn cross_hint(&self, request: &Request, target: &Target) -> String {
+        let is_program = |missing: &&Missing| !missing.component.facts().tools.is_empty();
+        let only = |missing: Vec<Missing>| Self {
+            missing,
+            ..self.clone()
+        };
+        let programs: Vec<Missing> = self.missing.iter().filter(is_program).cloned().collect();
+        if !programs.is_empty() {
+            let hint = only(programs).fetch_hint(request);
+            let hint = hint.replace(NVRTC_INSTEAD, "");
+            return format!("{hint}: nvcc runs on this machine, also if the build is for {target}");
+        }
+        if target.is_jetson() {
+            return format!(
+                "set CUDA_PATH or CUDA_BUILD_ROOTS to a toolkit that has `targets/{}`",
+                target.directory()
+            );
+        }
+        let fetch = self.fetch_hint(request);
+        match target.architecture() {
+            "aarch64" => format!(
+                "{fetch}; for a Jetson board, write `jetson = true` in `[package.metadata.cuda]`"
+            ),
+            _ => fetch,
+        }
+    }
+
+    /// The release of the nvcc that was found, with which the libraries of another platform have to agree.
+    fn release_of_nvcc(&self, request: &Request) -> Option<String> {
+        let mut sets = self.searched.iter().flat_map(|attempt| &attempt.sets);
+        let set = sets.find(|set| request.admits(set) && set.get(Component::Nvcc).is_some())?;
+        Some(set.shown_release())
     }
 
     /// The command that fetches the missing components, or why there is none.
@@ -173,12 +222,19 @@ impl NotFound {
         }
         let mut named = self.missing.clone();
         named.retain(|missing| !missing.component.facts().in_every_toolkit);
+        let is_for_target = |missing: &Missing| !is_of_compiler(missing.component);
+        let target = self
+            .cross()
+            .filter(|_| self.missing.iter().any(is_for_target));
+        let release = target.and_then(|_| self.release_of_nvcc(request));
+        let release = release.unwrap_or_else(|| major.to_string());
+        let target = target.map_or_else(String::new, |target| format!(" --target {target}"));
         let ids: Vec<&str> = named.iter().map(|missing| missing.component.id()).collect();
         if ids.is_empty() {
-            return format!("fetch them with `cargo cuda toolkit add {major}`");
+            return format!("fetch them with `cargo cuda toolkit add {release}{target}`");
         }
         let command = format!(
-            "cargo cuda toolkit add {major} --components {}",
+            "cargo cuda toolkit add {release} --components {}{target}",
             ids.join(",")
         );
         let declared = named.iter().all(|missing| missing.why == DECLARED);
@@ -193,10 +249,18 @@ impl NotFound {
     }
 }
 
+/// Whether the component belongs to nvcc, so that it is the same for every target.
+fn is_of_compiler(component: Component) -> bool {
+    [Component::Nvcc, Component::Nvvm, Component::Crt].contains(&component)
+}
+
+/// What a cross build cannot do: the target's NVRTC cannot be loaded here.
+const NVRTC_INSTEAD: &str = "use NVRTC for modules, ";
+
 /// What to do if a build needs nvcc, and the wheels of a CUDA major have none.
 pub fn without_nvcc(major: u32) -> String {
     format!(
-        "no wheel of CUDA {major} has nvcc: use NVRTC for modules, fetch NVIDIA's archives with `cargo cuda toolkit \
+        "no wheel of CUDA {major} has nvcc: {NVRTC_INSTEAD}fetch NVIDIA's archives with `cargo cuda toolkit \
          add {major} --from redist`, install the CUDA {major} toolkit of your system or of conda, or build for CUDA \
          {NEWEST_MAJOR}"
     )
@@ -292,7 +356,7 @@ pub(super) fn not_found(
         named: named.first().map(|first| first.candidate.label.clone()),
         major: request.major.or(base.map(|base| base.set.major)),
         other_major,
-        cross: None,
+        target: None,
     }))
 }
 

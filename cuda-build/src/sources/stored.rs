@@ -31,19 +31,21 @@ pub struct Locked {
     pub version: Version,
     /// Its CUDA release.
     pub release: ToolkitVersion,
-    /// The directory of the smallest stored toolkit with the packages that the lock file lists; `None` if no such
-    /// toolkit has been fetched.
-    pub path: Option<PathBuf>,
+    /// The places of the smallest stored toolkits with the packages that the lock file lists: one for the target, and
+    /// in a cross build another one for this machine. Empty if the target's has not been fetched.
+    pub paths: Vec<PathBuf>,
 }
 
-/// The stored toolkits for the target's platform, and an error for each toolkit that cannot be used.
+/// The stored toolkits for the target's platform and, in a cross build, those for this machine, for their programs.
+/// The second list has an error for each toolkit that cannot be used.
 fn stored(root: &Root, env: &Env, target: &Target) -> (Vec<StoredToolkit>, Vec<Error>) {
     let (mut toolkits, mut errors) = (Vec::new(), Vec::new());
     let directory = store::toolkits_dir(env);
     let stored = directory.map(|directory| store::stored_toolkits(root, &directory));
+    let is_used = |platform: &str| platform == target.directory() || target.runs_here(platform);
     for toolkit in stored.unwrap_or_default() {
         match toolkit {
-            Ok(toolkit) if toolkit.platform == target.directory() => toolkits.push(toolkit),
+            Ok(toolkit) if is_used(&toolkit.platform) => toolkits.push(toolkit),
             Ok(_) => {}
             Err(error) => errors.push(error),
         }
@@ -51,7 +53,7 @@ fn stored(root: &Root, env: &Env, target: &Target) -> (Vec<StoredToolkit>, Vec<E
     (toolkits, errors)
 }
 
-/// Proposes every stored toolkit for the platform, the newest first. Of two toolkits of the same version, the
+/// Proposes every stored toolkit that [`stored`] returns, the newest first. Of two toolkits of the same version, the
 /// toolkit with more components comes first.
 pub(super) fn propose(root: &Root, env: &Env, target: &Target, found: &mut Sources) {
     let (mut toolkits, errors) = stored(root, env, target);
@@ -93,22 +95,26 @@ pub(super) fn propose_locked(
     let (stored, _) = stored(root, env, target);
     for (version, release, packages) in locked {
         // `cargo cuda toolkit gc` removes a toolkit if a larger one has all of it.
-        let holders = stored
-            .iter()
-            .filter(|stored| stored.contains(&version, &packages));
-        let toolkit = holders.min_by_key(|stored| stored.packages.len());
-        let path = toolkit.map(|toolkit| toolkit.path.clone());
-        if let Some(toolkit) = toolkit {
-            let label = Label::Text(format!("CUDA {version} of `{LOCK_FILE}`"));
-            found
-                .candidates
-                .push(toolkit.candidate(SearchStep::Locked, label));
+        let for_platform = |is_target: bool| {
+            let is_for = |it: &&StoredToolkit| (it.platform == target.directory()) == is_target;
+            let holders = stored.iter().filter(is_for);
+            let holders = holders.filter(|stored| stored.contains(&version, &packages));
+            holders.min_by_key(|stored| stored.packages.len())
+        };
+        let mut paths = Vec::new();
+        if let Some(own) = for_platform(true) {
+            for toolkit in [Some(own), for_platform(false)].into_iter().flatten() {
+                let label = Label::Text(format!("CUDA {version} of `{LOCK_FILE}`"));
+                let candidate = toolkit.candidate(SearchStep::Locked, label);
+                paths.push(candidate.path.clone());
+                found.candidates.push(candidate);
+            }
         }
         found.locked.push(Locked {
             file: file.clone(),
             version,
             release,
-            path,
+            paths,
         });
     }
     Ok(())

@@ -178,11 +178,11 @@ impl<'s> LazySearch<'s> {
     /// Whether the newest locked toolkit that the request admits has been fetched.
     fn has_locked(&self, request: &Request) -> bool {
         self.locked(request)
-            .is_some_and(|locked| locked.path.is_some())
+            .is_some_and(|locked| !locked.paths.is_empty())
     }
 
     /// Whether a candidate is used for the request. Of the locked toolkits, only the newest
-    /// admitted one is used.
+    /// admitted one is used, for both platforms of a cross build.
     fn is_considered(&self, index: usize, request: &Request) -> bool {
         let candidate = &self.sources.candidates[index];
         match candidate.layout {
@@ -193,7 +193,7 @@ impl<'s> LazySearch<'s> {
             }
             _ if candidate.step == SearchStep::Locked => self
                 .locked(request)
-                .is_some_and(|locked| locked.path.as_ref() == Some(&candidate.path)),
+                .is_some_and(|locked| locked.paths.contains(&candidate.path)),
             _ => true,
         }
     }
@@ -202,7 +202,7 @@ impl<'s> LazySearch<'s> {
     fn is_locked_for_others(&self, index: usize, request: &Request) -> bool {
         let candidate = &self.sources.candidates[index];
         let is_other = |locked: &Locked| {
-            locked.path.as_ref() == Some(&candidate.path) && !request.admits_release(locked.release)
+            locked.paths.contains(&candidate.path) && !request.admits_release(locked.release)
         };
         candidate.step == SearchStep::Locked && self.sources.locked.iter().any(is_other)
     }
@@ -229,11 +229,8 @@ impl<'s> LazySearch<'s> {
         let directories = search.root.default_search_dirs(search.target.multiarch());
         let mut toolkit =
             chosen.and_then(|selection| Toolkit::new(selection, warnings, directories));
-        if let Err(Error::NotFound(not_found)) = &mut toolkit
-            && !search.target.is_native()
-        {
-            // Components for this machine cannot be used in a cross build.
-            not_found.cross = Some(search.target.clone());
+        if let Err(Error::NotFound(not_found)) = &mut toolkit {
+            not_found.target = Some(search.target.clone());
         }
         toolkit
     }
@@ -241,7 +238,9 @@ impl<'s> LazySearch<'s> {
     /// Selects, and adds a note if the locked toolkit has not been fetched.
     fn select(&mut self, request: &Request) -> Result<Selection, Error> {
         let mut selection = self.select_in_order(request)?;
-        let missing = self.locked(request).filter(|locked| locked.path.is_none());
+        let missing = self
+            .locked(request)
+            .filter(|locked| locked.paths.is_empty());
         if let Some(locked) = missing.filter(|_| !selection.step.is_explicit()) {
             selection.note(Note::LockNotFetched {
                 file: locked.file.clone(),
