@@ -242,7 +242,9 @@ impl<'a> Finder<'a> {
                 "{}; the Python packages of CUDA {major} have no nvcc, and the CUDA {release} that is found has it",
                 absent.join(", ")
             );
-            return Err(Failure::new(exit_code::NOT_RELEASED, text));
+            let hint =
+                format!("install them beside CUDA {release}, or build with another: `--cuda 13`");
+            return Err(Failure::new(exit_code::NOT_RELEASED, text).hint(hint));
         }
         finder.fetch_for(&request).map(drop)
     }

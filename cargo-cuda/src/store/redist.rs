@@ -251,11 +251,9 @@ impl<'a> Mirror<'a> {
             code = fetch()?;
         }
         if let Some(signal) = signals::received() {
-            let text = "the same command continues the download";
-            return Err(Failure::new(
-                exit_code::FAILURE,
-                format!("interrupted by signal {signal}; {text}"),
-            ));
+            let text = format!("interrupted by signal {signal}");
+            return Err(Failure::new(exit_code::FAILURE, text)
+                .hint("run the same command again: it continues the download"));
         }
         if code == NOT_WRITTEN {
             // curl does not report why, so the reason is found by writing another file.
@@ -269,7 +267,8 @@ impl<'a> Mirror<'a> {
             NOT_WRITTEN => Err(Failure::new(
                 exit_code::DISK,
                 format!("curl could not write {}", file.display()),
-            )),
+            )
+            .hint("free some space on its disk, and check who may write there")),
             _ => Err(Failure::new(
                 exit_code::INDEX,
                 format!("could not fetch {shown}: curl ended with code {code}"),

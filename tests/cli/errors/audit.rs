@@ -42,6 +42,8 @@ pub(super) fn add(snapshot: &mut Snapshot) {
     let machine = Machine::new();
     machine.write("notes.txt", "text");
     machine.fails(snapshot, "audit notes.txt");
+    machine.write("dist/notes.txt", "text");
+    machine.fails(snapshot, "audit dist");
     machine.write("p.whl", "text");
     machine.fails_as(snapshot, "no zip file", "audit p.whl");
     let metadata = format!("{INFO}/METADATA");

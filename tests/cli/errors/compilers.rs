@@ -46,6 +46,14 @@ fn with_nvcc(compile: &str) -> (Layout, Package) {
     (layout, package)
 }
 
+/// A script that runs the machine's g++, which then calls itself another version.
+fn gcc(version: &str) -> String {
+    format!(
+        "exec /usr/bin/g++ -U__GNUC__ -D__GNUC__={version} -U__GNUC_MINOR__ -D__GNUC_MINOR__=1 \
+         -U__GNUC_PATCHLEVEL__ -D__GNUC_PATCHLEVEL__=0 \"$@\""
+    )
+}
+
 fn compilers(snapshot: &mut Snapshot) {
     let module = |build: Build| {
         let module = Module::new("k.cu").engine(Engine::Nvcc);
@@ -99,7 +107,6 @@ fn compilers(snapshot: &mut Snapshot) {
     let (layout, package) = with_nvcc("exit 0");
     let package = package.with("NVCC_CCBIN", "/nowhere/g++");
     add("NVCC_CCBIN=/nowhere/g++", &layout, &package, &module);
-    // The machine's g++ that calls itself another version.
     let header = "#if __GNUC__ > 16\n#error -- unsupported GNU version! gcc versions later than 16 are not supported!\n#endif\n";
     for (what, installed) in [("", None), (" beside g++-12", Some("12"))] {
         let (layout, package) = with_nvcc("exit 0");
@@ -110,10 +117,7 @@ fn compilers(snapshot: &mut Snapshot) {
         fs::write(layout.root.join(include), header).unwrap();
         for (name, version) in [("g++", Some("99")), ("g++-12", installed)] {
             if let Some(version) = version {
-                let body = format!(
-                    "exec /usr/bin/g++ -U__GNUC__ -D__GNUC__={version} -U__GNUC_MINOR__ -D__GNUC_MINOR__=1 -U__GNUC_PATCHLEVEL__ -D__GNUC_PATCHLEVEL__=0 \"$@\""
-                );
-                package.script(&format!("bin/{name}"), &body);
+                package.script(&format!("bin/{name}"), &gcc(version));
             }
         }
         add(
@@ -123,6 +127,29 @@ fn compilers(snapshot: &mut Snapshot) {
             &module,
         );
     }
+    let layout = Layout::load("usr-local-cross-12.4");
+    for (name, value) in [("PATH", "/here/bin"), ("NVCC_CCBIN", "/here/g++")] {
+        let mut package = Package::new("capabilities = [\"8.0\"]").with(name, value);
+        package.env = package
+            .env
+            .clone()
+            .with("TARGET", "aarch64-unknown-linux-gnu")
+            .with("CUDA_BUILD_ROOTS", layout.root.join("usr/local/cuda"));
+        package.script("g++", &gcc("12"));
+        let what = format!("TARGET=aarch64-unknown-linux-gnu {name}={value}");
+        add(&what, &layout, &package, &module);
+    }
+    let package = Package::new("").with("TARGET", "aarch64-unknown-linux-gnu");
+    let by_nvrtc = |build: Build| {
+        let module = Module::new("k.cu").engine(Engine::Nvrtc);
+        build.module(module).run().map(drop)
+    };
+    add(
+        "TARGET=aarch64-unknown-linux-gnu, Engine::Nvrtc",
+        &layout,
+        &package,
+        &by_nvrtc,
+    );
     let other = Package::new("");
     other.script("nvcc", "echo something else");
     let answer = nvcc::query(&Root::system(), &other.env, &other.here.join("nvcc"));

@@ -131,6 +131,21 @@ const NOT_CAUSED: &[(&str, &str)] = &[
         "a disk that fails while it is read",
     ),
     ("its names have more than", "needs a library of 32 MB"),
+    ("curl could not write", "a disk that fails while it is used"),
+    (
+        "free some space on its disk, and check who may write there",
+        "a disk that fails while it is used",
+    ),
+    (
+        "run the same command again: it continues the download",
+        "an interrupted download",
+    ),
+    (", or build with another: `--cuda 13`", "a note"),
+    (
+        "only uv fetches for another platform: pip records the hashes of this machine's files alone",
+        "needs a resolution by pip",
+    ),
+    ("; the Python packages of CUDA", "a note"),
     (
         "` is not known, so its lower bound cannot be written",
         "needs a component without a version and a table of symbols",

@@ -140,6 +140,11 @@ fn archives(snapshot: &mut Snapshot) {
     let machine = Machine::new();
     let line = "toolkit add 12 --only cudart --from redist";
     let at = |place: &str| format!("CUDA_BUILD_REDIST={place} {line}");
+    machine.fails(snapshot, "toolkit add 12 --only nccl --from redist");
+    machine.fails(
+        snapshot,
+        &format!("{line} --target aarch64-unknown-linux-gnu"),
+    );
     machine.fails(snapshot, &at("ftp://mirror.invalid"));
     machine.fails(snapshot, &at("nowhere"));
     machine.fails(snapshot, &at("https://mirror.invalid"));

@@ -132,7 +132,7 @@ fn without_sizes(text: &str) -> String {
 
 /// The start of a path's part without the random end of a temporary name.
 fn without_random_end(part: &str) -> String {
-    for prefix in [".tmp", ".part-", "cargo-cuda-", "fresh-"] {
+    for prefix in [".tmp", ".part-", ".cargo-cuda-", "cargo-cuda-"] {
         let rest = part.strip_prefix(prefix);
         if let Some(rest) = rest.filter(|rest| rest.len() >= 6 && rest.is_char_boundary(6))
             && rest[..6].chars().all(|c| c.is_ascii_alphanumeric())

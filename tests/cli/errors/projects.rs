@@ -99,6 +99,7 @@ fn new(snapshot: &mut Snapshot) {
     machine.fails(snapshot, "new p --template opencl");
     machine.fails(snapshot, "new p --cuda-build-path nowhere");
     machine.fails(snapshot, "PATH=/nowhere new p");
+    machine.fails(snapshot, "new lambda --template python");
     machine.fails(snapshot, "init");
     machine.write("Cargo.toml", "[workspace]\n");
     machine.fails_as(snapshot, "a workspace without a package", "init");
