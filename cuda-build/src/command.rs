@@ -16,6 +16,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -173,29 +175,37 @@ fn complete(
     let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
         return Ok(None);
     };
-    let stdout = read(Box::new(stdout), keep);
-    let stderr = read(Box::new(stderr), keep);
+    let open = Arc::new(AtomicUsize::new(2));
+    let stdout = read(Box::new(stdout), keep, &open);
+    let stderr = read(Box::new(stderr), keep, &open);
     loop {
-        // A program can close its streams and keep running, and a program that it started can keep them open.
-        if stdout.is_finished()
-            && stderr.is_finished()
-            && let Some(status) = child.try_wait()?
-        {
+        // A program that it started can keep the streams open.
+        let remaining = end.saturating_duration_since(Instant::now());
+        if open.load(Ordering::Acquire) > 0 {
+            thread::park_timeout(remaining);
+        } else if let Some(status) = child.try_wait()? {
             return Ok(Some(Finished {
                 success: status.success(),
                 stdout: stdout.join().unwrap_or_default(),
                 stderr: stderr.join().unwrap_or_default(),
             }));
+        } else {
+            // A program can close its streams and keep running.
+            thread::sleep(Duration::from_millis(1));
         }
-        if Instant::now() >= end {
+        if remaining.is_zero() {
             return Ok(None);
         }
-        thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Reads a stream to its end in a new thread.
-fn read(mut stream: Box<dyn Read + Send>, keep: OutputLimits) -> JoinHandle<String> {
+/// Reads a stream to its end in a new thread, which then subtracts one from `open` and unparks this thread.
+fn read(
+    mut stream: Box<dyn Read + Send>,
+    keep: OutputLimits,
+    open: &Arc<AtomicUsize>,
+) -> JoinHandle<String> {
+    let (open, caller) = (Arc::clone(open), thread::current());
     thread::spawn(move || {
         let mut kept = TruncatedOutput {
             keep,
@@ -207,6 +217,8 @@ fn read(mut stream: Box<dyn Read + Send>, keep: OutputLimits) -> JoinHandle<Stri
         while let Ok(count @ 1..) = stream.read(&mut buffer) {
             kept.push(&buffer[..count]);
         }
+        open.fetch_sub(1, Ordering::Release);
+        caller.unpark();
         kept.into_text()
     })
 }

@@ -41,8 +41,8 @@
 //! }
 //! ```
 //!
-//! The included source needs only `core`, contains no `unsafe`, and compiles with `#![deny(missing_docs, warnings)]`
-//! and clippy's pedantic lints. It defines
+//! The included source needs edition 2018 or later, and only `core`. It contains no `unsafe`, and compiles with
+//! `#![deny(missing_docs, warnings)]` and clippy's pedantic lints. It defines
 //!
 //! - `modules::SAXPY: &[u8]`, and so on for each module, for `cuModuleLoadData` (a `&str` for [`Format::Ptx`]);
 //! - `check_device(major, minor) -> Result<Support, DeviceError>`: whether this build has code for a GPU, as machine

@@ -1,7 +1,7 @@
 //! Finds the known name that a misspelt name was probably meant to be.
 
-/// The name among `known` that differs least from `text`, if it differs in one or two characters and in
-/// fewer than half of them.
+/// The name among `known` that differs least from `text`, if it differs in one or two characters, and in at most half of
+/// them.
 pub(crate) fn nearest<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = 2.min(text.chars().count() / 2);
     let distances = known.into_iter().map(|name| (distance(text, name), name));

@@ -44,10 +44,11 @@ impl Compiler {
 }
 
 /// Variables of the machine that would change what is found or compiled.
-const FOREIGN: [&str; 22] = [
+const FOREIGN: [&str; 23] = [
     "CUDA_BUILD_TOOLKIT",
     "CUDA_BUILD_SOURCES",
     "CUDA_BUILD_SKIP",
+    "DOCS_RS",
     "CUDA_BUILD_RELEASE",
     "CUDA_BUILD_LOCK",
     "CUDA_BUILD_CAPABILITIES",

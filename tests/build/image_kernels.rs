@@ -179,6 +179,7 @@ fn kernels_of_a_published_crate() {
         }
     }
     modules.sort();
+    assert!(!modules.is_empty(), "the directory has no `.cu` files");
     for (name, text) in modules {
         let Some(package) = Package::new(&text, Some(Engine::Nvcc)) else {
             return;

@@ -155,15 +155,10 @@ fn removed_text(removed: &[Listed]) -> String {
 pub(super) fn added_text(added: &Added) -> String {
     let what = format!("CUDA {} ({})", added.version, added.components.join(", "));
     let (path, bytes) = (added.path.display(), human_size(added.bytes));
-    if !added.new {
-        return format!("{what} is already fetched, {bytes}\n  {path}\n");
+    match added.new {
+        true => format!("added {what}, {bytes}\n  {path}\n"),
+        false => format!("{what} is already fetched, {bytes}\n  {path}\n"),
     }
-    format!(
-        "added {what}: fetched {} in {}.{} s, {bytes} in total\n  {path}\n",
-        human_size(added.bytes_added),
-        added.milliseconds / 1000,
-        added.milliseconds % 1000 / 100,
-    )
 }
 
 /// A table, with the sizes of the toolkits and of all of them together.

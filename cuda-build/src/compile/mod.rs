@@ -169,11 +169,12 @@ impl Module {
     /// The name of its constant in the generated source: `saxpy-2` gives `SAXPY_2`.
     pub(crate) fn constant(&self) -> String {
         let letter = |c: char| match c {
-            c if c.is_alphabetic() || c.is_ascii_digit() => c.to_ascii_uppercase(),
+            // An upper-case letter of another alphabet is a warning of rustc, or not allowed in a name.
+            c if c.is_ascii_alphanumeric() => c.to_ascii_uppercase(),
             _ => '_',
         };
         let constant: String = self.name.chars().map(letter).collect();
-        if constant.starts_with(|c: char| c.is_ascii_digit()) {
+        if constant == "_" || constant.starts_with(|c: char| c.is_ascii_digit()) {
             format!("_{constant}")
         } else {
             constant
@@ -343,5 +344,22 @@ impl Library {
     /// Whether device code is linked.
     pub(crate) fn has_device_link(&self) -> bool {
         self.rdc
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Module;
+
+    #[test]
+    fn constants_are_valid_names_in_upper_case() {
+        for (source, expected) in [
+            ("kernels/saxpy-2.cu", "SAXPY_2"),
+            ("2d.cu", "_2D"),
+            ("größe.cu", "GR__E"),
+            ("_.cu", "__"),
+        ] {
+            assert_eq!(Module::new(source).constant(), expected);
+        }
     }
 }

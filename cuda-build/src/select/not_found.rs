@@ -237,12 +237,13 @@ impl NotFound {
             "cargo cuda toolkit add {release} --components {}{target}",
             ids.join(",")
         );
-        let declared = named.iter().all(|missing| missing.why == DECLARED);
-        let declare = match declared {
+        named.retain(|missing| missing.why != DECLARED);
+        let undeclared: Vec<&str> = named.iter().map(|missing| missing.component.id()).collect();
+        let declare = match undeclared.is_empty() {
             true => String::new(),
             false => format!(
                 "; `components = [\"{}\"]` in `[package.metadata.cuda]` makes `cargo cuda fetch` fetch them too",
-                ids.join("\", \"")
+                undeclared.join("\", \"")
             ),
         };
         format!("fetch them with `{command}` and commit cuda-toolkits.lock{declare}")
