@@ -42,6 +42,8 @@ impl Progress {
     /// Starts a step: `verb` and `text`, as in Cargo's own messages.
     pub fn step(&self, verb: &str, text: &str) {
         self.line.set_style(style(STEP));
+        // Each call draws the line, which must not have the verb of one step and the text of another.
+        self.line.set_message("");
         self.line.set_prefix(verb.to_owned());
         self.line.set_message(text.to_owned());
         match self.is_on_terminal() {
