@@ -114,7 +114,9 @@ fn hostile_paths(compiler: Compiler) {
                     last = Some(made);
                 }
                 (Err(one), Err(_))
-                    if REFUSED.contains(name) || one.contains("could not compile") => {}
+                    if REFUSED.contains(name)
+                        || one.contains("could not compile")
+                        || one.contains("as a shell command") => {}
                 (one, other) => wrong.push(format!("{shown:?}: {one:?}, fresh {other:?}")),
             }
         }

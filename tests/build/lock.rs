@@ -363,7 +363,7 @@ fn a_cross_build_uses_the_locked_toolkits_of_both_platforms() {
     let locked = |version: &str, package: &str| {
         let text = format!(
             "format_version = 1\n[[toolkit]]\nrequest = \"13\"\nversion = \"{version}\"\n\
-             [[toolkit.packages]]\nname = \"nvidia-cuda-runtime\"\nversion = \"{package}\"\nhashes = []\n"
+             [[toolkit.packages]]\nname = \"nvidia-cuda-runtime\"\nversion = \"{package}\"\nhashes = [\"sha256-1\"]\n"
         );
         fs::write(&lock, text).unwrap();
         let env = layout.environment().with("CUDA_BUILD_LOCK", &lock);
