@@ -19,8 +19,8 @@ const STATIC_LIBRARIES_HINT: &str = "the Python packages do not contain them. En
                         CUDA_PATH to a toolkit that has them: from NVIDIA's installer or redist archives, \
                         from Debian, or from conda with the `-static` packages";
 
-/// The hints for a build that started at `began` and failed. There are none if the reason is an error in Rust code, or
-/// in a script with cuda-build, which prints hints itself.
+/// The hints for a build that started at `began` and failed. There are none if the reason is an error in Rust code. A
+/// script with cuda-build prints hints itself; only the one about nvcc is repeated.
 pub fn hints(build: &Build, project: &Project, began: SystemTime) -> Vec<String> {
     let version = build.toolkit.version();
     let scripts = Scripts::read(&project.root, &build.directory.path, began);
@@ -60,27 +60,26 @@ pub fn hints(build: &Build, project: &Project, began: SystemTime) -> Vec<String>
         let mut packages = project.packages();
         packages.any(|package| package.name == name && package.uses_cuda_build)
     };
-    let failed = scripts.failed.iter().map(String::as_str);
-    let failed: Vec<&str> = failed.filter(|name| !uses_cuda_build(name)).collect();
-    if failed.is_empty() {
-        return hints;
-    }
+    let failed: Vec<&str> = scripts.failed.iter().map(String::as_str).collect();
     // Only the script's own messages show what it looked for.
     let script = format!("if the build script of {}", failed.join(", "));
-    if !absent.is_empty() {
-        hints.push(format!(
-            "{script} looked for a library: this CUDA {version} has no {}; {}",
-            ids(&absent).join(", "),
-            declare(&absent[..1])
-        ));
+    if !failed.iter().all(|name| uses_cuda_build(name)) {
+        if !absent.is_empty() {
+            hints.push(format!(
+                "{script} looked for a library: this CUDA {version} has no {}; {}",
+                ids(&absent).join(", "),
+                declare(&absent[..1])
+            ));
+        }
+        if build.plan.is_none() {
+            hints.push(format!(
+                "{script} reads CUDA_COMPUTE_CAP: no capabilities are declared, and this machine has no GPU; give \
+                 `--capabilities 8.0`, or declare `capabilities` in [package.metadata.cuda]"
+            ));
+        }
     }
-    if build.plan.is_none() {
-        hints.push(format!(
-            "{script} reads CUDA_COMPUTE_CAP: no capabilities are declared, and this machine has no GPU; give \
-             `--capabilities 8.0`, or declare `capabilities` in [package.metadata.cuda]"
-        ));
-    }
-    if build.toolkit.get(Component::Nvcc).is_none() {
+    // cuda-build has printed this too, but above what cargo and maturin print.
+    if !failed.is_empty() && build.toolkit.get(Component::Nvcc).is_none() {
         let major = version.major;
         let advice = match release::is_nvcc_packaged(major) {
             true => format!("add it with `cargo cuda toolkit add {major}`"),

@@ -180,7 +180,10 @@ fn a_backend_that_cannot_build_reports_why() {
     let prepare = "prepare_metadata_for_build_editable('.', {'cuad': '12'})";
     package.hook(prepare).failed(
         cargo_cuda::exit_code::USAGE,
-        &["unknown config setting `cuad`", "hint: use `cuda`"],
+        &[
+            "unknown config setting `cuad`",
+            "hint: the settings are `cuda`",
+        ],
     );
     package.edit(
         "pyproject.toml",
