@@ -492,10 +492,7 @@ impl<'a> Edits<'a> {
     /// All edits were right.
     #[track_caller]
     pub fn finish(self) {
-        assert!(
-            self.wrong.is_empty(),
-            "wrong after:\n{}",
-            self.wrong.join("\n")
-        );
+        let wrong = self.wrong.join("\n");
+        assert!(wrong.is_empty(), "wrong after:\n{wrong}");
     }
 }
