@@ -99,7 +99,7 @@ fn guesses(features: &[(&str, &str, Linkage)]) -> Vec<Guess> {
 }
 
 /// Components whose names are also features of crates that have nothing to do with CUDA.
-const ORDINARY_NAMES: [Component; 2] = [Component::Opencl, Component::Sanitizer];
+pub const ORDINARY_NAMES: [Component; 2] = [Component::Opencl, Component::Sanitizer];
 
 /// Whether a feature has the name of a component or of one of its libraries. The driver's components are not fetched, and
 /// those of every toolkit need no guess.

@@ -10,6 +10,7 @@ use cuda_build::internal::component::Facts;
 use cuda_build::internal::{release, select};
 
 use crate::build::{Build, Scripts};
+use crate::dependencies::ORDINARY_NAMES;
 use crate::project::Project;
 use crate::wheel::elf;
 
@@ -96,6 +97,8 @@ fn facts_of(build: &Build) -> impl Iterator<Item = &'static Facts> {
     Component::all()
         .map(Component::facts)
         .filter(move |facts| facts.is_part_of_toolkit() && facts.package(major).is_some())
+        // `-lOpenCL` of the system is no part of CUDA.
+        .filter(|facts| !ORDINARY_NAMES.contains(&facts.component))
         .filter(|facts| !facts.libraries.is_empty() || !facts.archives.is_empty())
 }
 

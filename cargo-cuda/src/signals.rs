@@ -57,23 +57,20 @@ pub fn watch() {
     let _ = set_child_subreaper(Some(getpid()));
     thread::spawn(move || {
         for signal in signals.forever() {
-            let programs = match LEFT_TO_PROGRAM.load(Ordering::SeqCst) {
-                true => descendants(),
-                false => Vec::new(),
-            };
-            if programs.is_empty() {
+            if !LEFT_TO_PROGRAM.load(Ordering::SeqCst) {
                 RECEIVED.store(signal, Ordering::SeqCst);
                 terminate_descendants(signal);
             } else if signal != SIGINT || !is_in_foreground() {
-                programs.into_iter().for_each(|it| send(it, signal));
+                descendants().into_iter().for_each(|it| send(it, signal));
             }
         }
     });
 }
 
-/// From now on, no program is killed, and this process ends only when the main thread ends it. A terminal sends the
-/// SIGINT of Ctrl-C to this process and to the program, so that SIGINT is not passed on.
+/// From now on, no program is killed or adopted, and this process ends only when the main thread ends it. A terminal
+/// sends the SIGINT of Ctrl-C to this process and to the program, so that SIGINT is not passed on.
 pub fn leave_to_program() {
+    release();
     LEFT_TO_PROGRAM.store(true, Ordering::SeqCst);
 }
 

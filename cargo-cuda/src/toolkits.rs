@@ -167,7 +167,11 @@ impl<'a> Finder<'a> {
         } else if let Some(locked) = missing.filter(|_| self.lock != LockPolicy::Prefer) {
             let (file, version) = (locked.file.display(), &locked.version);
             let text = format!("{file} locks CUDA {version}, which has not been fetched");
-            return Err(Failure::new(exit_code::LOCK, text).hint("run `cargo cuda fetch`"));
+            let fetch = match self.target.is_native() {
+                true => "run `cargo cuda fetch`".to_owned(),
+                false => format!("run `cargo cuda fetch --target {}`", self.target),
+            };
+            return Err(Failure::new(exit_code::LOCK, text).hint(fetch));
         } else {
             self.find_without_fetching(&requests)?
         };

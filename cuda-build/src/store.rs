@@ -151,7 +151,7 @@ impl StoredToolkit {
                 .iter()
                 .any(|own| own.shares_a_file_with(package))
         };
-        self.version == *version && packages.iter().all(has)
+        self.version == *version && !packages.is_empty() && packages.iter().all(has)
     }
 
     /// The place that the search reads.

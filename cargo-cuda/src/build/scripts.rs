@@ -3,7 +3,7 @@
 //! In `build/<package>-<hash>`, Cargo writes `invoked.timestamp` when it starts a script, and `output`, with what the
 //! script printed, after the script has succeeded.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -21,12 +21,23 @@ impl Scripts {
     /// Reads the scripts of a target directory. Scripts that were started before `began` did not fail in this build.
     pub fn read(root: &Root, target: &Path, began: SystemTime) -> Self {
         let mut scripts = Self::default();
+        let mut newest = BTreeMap::new();
         for directory in script_directories(root, target) {
             let time = |name: &str| root.metadata(&directory.join(name)).ok()?.modified().ok();
-            let (started, ended) = (time("invoked.timestamp"), time("output"));
-            if started.is_some_and(|started| started >= began) && ended < started {
-                scripts.failed.extend(package(&directory));
+            let (Some(package), Some(started)) = (package(&directory), time("invoked.timestamp"))
+            else {
+                continue;
+            };
+            if started >= began && time("output") < Some(started) {
+                scripts.failed.insert(package.clone());
             }
+            let other = newest.entry(package).or_insert((started, PathBuf::new()));
+            if other.0 <= started {
+                *other = (started, directory);
+            }
+        }
+        // A package has other directories of builds with other features.
+        for (_, directory) in newest.into_values() {
             let output = root.text(&directory.join("output")).unwrap_or_default();
             scripts.linked.extend(output.lines().filter_map(library));
         }
@@ -66,8 +77,40 @@ fn library(line: &str) -> Option<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests prepare real directories")]
 mod tests {
-    use super::library;
+    use std::fs;
+    use std::time::{Duration, SystemTime};
+
+    use cuda_build::internal::Root;
+
+    use super::{Scripts, library};
+
+    #[test]
+    fn of_two_builds_of_a_package_the_newer_counts() {
+        let target = tempfile::tempdir().unwrap();
+        let began = SystemTime::now();
+        let script = |hash: &str, age: u64, output: Option<&str>| {
+            let directory = target.path().join(format!("debug/build/blas-sys-{hash}"));
+            fs::create_dir_all(&directory).unwrap();
+            let started = fs::File::create(directory.join("invoked.timestamp")).unwrap();
+            started
+                .set_modified(began - Duration::from_secs(age))
+                .unwrap();
+            if let Some(output) = output {
+                fs::write(directory.join("output"), output).unwrap();
+            }
+        };
+        let read = || Scripts::read(&Root::system(), target.path(), began);
+        script("1", 9, Some("cargo::rustc-link-lib=cufft\n"));
+        assert!(read().linked.contains("cufft"));
+        script("2", 5, Some("cargo::rustc-link-lib=cublas\n"));
+        assert!(read().linked.iter().eq(["cublas"]));
+        script("3", 5, None);
+        assert!(read().failed.is_empty(), "an older build");
+        script("4", 0, None);
+        assert!(read().failed.iter().eq(["blas-sys"]));
+    }
 
     #[test]
     fn libraries_of_every_form() {

@@ -252,17 +252,6 @@ impl Judge<'_> {
     fn refused(&self, judged: &Judged, named_by: Option<&str>, installed: &[Judged]) -> Error {
         let compiler = &judged.compiler;
         let named = named_by.map(|variable| format!(", which `{variable}` names,"));
-        if let Some(architecture) = judged.architecture.filter(|_| !judged.is_for(self.target)) {
-            return Error::HostCompiler {
-                reason: format!(
-                    "host compiler {compiler}{} compiles for {architecture}, but the build is for {}",
-                    named.unwrap_or_default(),
-                    self.target
-                ),
-                tried: installed.iter().map(|j| j.compiler.to_string()).collect(),
-                hints: vec![self.install_hint(named_by)],
-            };
-        }
         let hint = match (preferred(installed), named_by) {
             (Some(other), Some(variable)) => format!(
                 "{}; or {}: the newest installed compiler that CUDA {} accepts is then used",
@@ -275,6 +264,17 @@ impl Judge<'_> {
             ),
             _ => self.install_hint(named_by),
         };
+        if let Some(architecture) = judged.architecture.filter(|_| !judged.is_for(self.target)) {
+            return Error::HostCompiler {
+                reason: format!(
+                    "host compiler {compiler}{} compiles for {architecture}, but the build is for {}",
+                    named.unwrap_or_default(),
+                    self.target
+                ),
+                tried: installed.iter().map(|j| j.compiler.to_string()).collect(),
+                hints: vec![hint],
+            };
+        }
         Error::HostCompiler {
             reason: format!(
                 "host compiler {compiler}{} is not accepted by CUDA {}: {} ({})",

@@ -155,9 +155,11 @@ impl NotFound {
                     .to_owned(),
             );
         }
-        hints.push(match self.cross() {
-            Some(target) => self.cross_hint(request, target),
-            None => self.fetch_hint(request),
+        let native = self.target.as_ref().filter(|target| target.is_native());
+        hints.push(match (self.cross(), native) {
+            (Some(target), _) => self.cross_hint(request, target),
+            (None, Some(target)) if target.is_jetson() => jetson_hint(target),
+            (None, _) => self.fetch_hint(request),
         });
         hints
     }
@@ -176,10 +178,7 @@ impl NotFound {
             return format!("{hint}: nvcc runs on this machine, also if the build is for {target}");
         }
         if target.is_jetson() {
-            return format!(
-                "set CUDA_PATH or CUDA_BUILD_ROOTS to a toolkit that has `targets/{}`",
-                target.directory()
-            );
+            return jetson_hint(target);
         }
         let fetch = self.fetch_hint(request);
         match target.architecture() {
@@ -248,6 +247,14 @@ impl NotFound {
         };
         format!("fetch them with `{command}` and commit cuda-toolkits.lock{declare}")
     }
+}
+
+/// What to do without libraries for a Jetson board, which have no Python packages.
+fn jetson_hint(target: &Target) -> String {
+    format!(
+        "set CUDA_PATH or CUDA_BUILD_ROOTS to a toolkit that has `targets/{}`",
+        target.directory()
+    )
 }
 
 /// Whether the component belongs to nvcc, so that it is the same for every target.
