@@ -13,7 +13,7 @@ const INFO: &str = "p-1.0.dist-info";
 
 /// Writes a zip file with stored entries.
 pub(super) fn zip(machine: &Machine, name: &str, files: &[(&str, &[u8])]) {
-    let mut zip = ZipWriter::new(File::create(machine.path("work").join(name)).unwrap());
+    let mut zip = ZipWriter::new(File::create(machine.path("project").join(name)).unwrap());
     let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
     for (name, content) in files {
         zip.start_file(*name, options).unwrap();
@@ -25,7 +25,7 @@ pub(super) fn zip(machine: &Machine, name: &str, files: &[(&str, &[u8])]) {
 /// Replaces bytes in a file, wherever they are.
 pub(super) fn replace(machine: &Machine, name: &str, from: &[u8], to: &[u8]) {
     assert_eq!(from.len(), to.len());
-    let path = machine.path("work").join(name);
+    let path = machine.path("project").join(name);
     let mut bytes = std::fs::read(&path).unwrap();
     let places: Vec<usize> = (0..bytes.len())
         .filter(|at| bytes[*at..].starts_with(from))
@@ -100,7 +100,7 @@ pub(super) fn add(snapshot: &mut Snapshot) {
 }
 
 fn large(snapshot: &mut Snapshot, machine: &Machine) {
-    let path = machine.path("work").join("p-1.0-py3-none-any.whl");
+    let path = machine.path("project").join("p-1.0-py3-none-any.whl");
     let mut zip = ZipWriter::new(File::create(path).unwrap());
     zip.add_symlink("p.so", "/etc/passwd", SimpleFileOptions::default())
         .unwrap();

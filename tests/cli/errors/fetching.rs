@@ -164,15 +164,15 @@ fn archives(snapshot: &mut Snapshot) {
         seen.push(what);
         let mut mirror = Mirror::new("12.9.1");
         mirror.add("cuda_cudart", "12.9.79", fill);
-        copy(&mirror.path(""), &machine.path("work/mirror"));
+        copy(&mirror.path(""), &machine.path("project/mirror"));
         machine.fails_as(snapshot, what, &at("mirror"));
-        std::fs::remove_dir_all(machine.path("work/mirror")).unwrap();
+        std::fs::remove_dir_all(machine.path("project/mirror")).unwrap();
     }
     let mut mirror = Mirror::new("12.9.1");
     let archive = mirror.add("cuda_cudart", "12.9.79", |archive| {
         file(archive, "top/a", b"");
     });
-    copy(&mirror.path(""), &machine.path("work/mirror"));
+    copy(&mirror.path(""), &machine.path("project/mirror"));
     machine.write(&format!("mirror/{archive}"), "changed");
     machine.fails_as(snapshot, "a changed archive", &at("mirror"));
 }

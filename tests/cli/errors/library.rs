@@ -31,7 +31,19 @@ pub(super) struct Package {
     pub env: Env,
 }
 
-const CUDA_H: &str = "#define CUDA_VERSION 13040\nCUresult CUDAAPI cuInit(unsigned int Flags);\n";
+/// The files of a toolkit that the search finds and no compiler reads.
+pub(super) const TOOLKIT: [(&str, &str); 7] = [
+    (
+        "include/cuda.h",
+        "#define CUDA_VERSION 13040\nCUresult CUDAAPI cuInit(unsigned int Flags);\n",
+    ),
+    ("include/cuda_runtime.h", ""),
+    ("include/nvrtc.h", ""),
+    ("lib/libcudart.so.13", ""),
+    ("lib/libcudart_static.a", ""),
+    ("lib/libnvrtc.so.13", ""),
+    ("lib/libnvrtc-builtins.so.13.4", ""),
+];
 
 impl Package {
     pub(super) fn new(cuda: &str) -> Self {
@@ -53,15 +65,7 @@ impl Package {
         let manifest = format!("[package]\nname = \"p\"\n\n[package.metadata.cuda]\n{cuda}\n");
         package.write("Cargo.toml", &manifest);
         package.write("k.cu", "");
-        for (file, text) in [
-            ("include/cuda.h", CUDA_H),
-            ("include/cuda_runtime.h", ""),
-            ("include/nvrtc.h", ""),
-            ("lib/libcudart.so.13", ""),
-            ("lib/libcudart_static.a", ""),
-            ("lib/libnvrtc.so.13", ""),
-            ("lib/libnvrtc-builtins.so.13.4", ""),
-        ] {
+        for (file, text) in TOOLKIT {
             package.write(&format!("cuda/{file}"), text);
         }
         fs::create_dir_all(package.here.join("target/debug/build/p-0/out")).unwrap();

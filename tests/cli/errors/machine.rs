@@ -22,7 +22,9 @@ impl Machine {
         for name in ["cargo", "rustc"] {
             symlink(cargo.with_file_name(name), here.join("bin").join(name)).unwrap();
         }
-        fs::create_dir(here.join("home")).unwrap();
+        for directory in ["home", "project"] {
+            fs::create_dir(here.join(directory)).unwrap();
+        }
         Self { sandbox, here }
     }
 
@@ -34,7 +36,7 @@ impl Machine {
     pub(super) fn write(&self, file: &str, text: impl AsRef<[u8]>) {
         let path = match file.strip_prefix("/here/") {
             Some(below) => self.here.join(below),
-            None => self.here.join("work").join(file),
+            None => self.here.join("project").join(file),
         };
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -58,7 +60,7 @@ impl Machine {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
         command
             .arg("cuda")
-            .current_dir(self.here.join("work"))
+            .current_dir(self.here.join("project"))
             .env_clear()
             .env("PATH", self.here.join("bin"))
             .env("HOME", self.here.join("home"))

@@ -1,6 +1,7 @@
 //! Commands in packages and workspaces: builds, views, new packages, environments.
 
 use super::Snapshot;
+use super::library::TOOLKIT;
 use super::machine::Machine;
 use super::store::lock;
 
@@ -23,18 +24,7 @@ pub(super) fn package(lib: &str, cuda: &str) -> Machine {
 
 /// A toolkit of empty files below `/here/cuda`.
 pub(super) fn toolkit(machine: &Machine) {
-    for (file, text) in [
-        (
-            "include/cuda.h",
-            "#define CUDA_VERSION 13040\nCUresult CUDAAPI cuInit(unsigned int Flags);\n",
-        ),
-        ("include/cuda_runtime.h", ""),
-        ("include/nvrtc.h", ""),
-        ("lib/libcudart.so.13", ""),
-        ("lib/libcudart_static.a", ""),
-        ("lib/libnvrtc.so.13", ""),
-        ("lib/libnvrtc-builtins.so.13.4", ""),
-    ] {
+    for (file, text) in TOOLKIT {
         machine.write(&format!("/here/cuda/{file}"), text);
     }
 }
@@ -79,7 +69,7 @@ pub(super) fn add(snapshot: &mut Snapshot) {
         "target/cargo-cuda/latest is a file",
         "CUDA_HOME=/here/cuda build",
     );
-    std::fs::remove_dir_all(machine.path("work/target")).unwrap();
+    std::fs::remove_dir_all(machine.path("project/target")).unwrap();
     machine.write("target/cargo-cuda", "");
     machine.fails_as(
         snapshot,

@@ -142,7 +142,7 @@ impl Other {
         self.machine.write("libfoo.so.1", library("libfoo.so.1"));
         files[0].1 = module(&self.machine, "libfoo.so.1", &[]);
         self.write(&files, |record| record);
-        let wheel = std::fs::read(self.machine.path("work").join(NAME)).unwrap();
+        let wheel = std::fs::read(self.machine.path("project").join(NAME)).unwrap();
         machine.write(NAME, wheel);
         let copy = "case \"$1\" in --version) echo maturin 1.16.0; exit;; esac\n\
                     while [ $# -gt 1 ]; do [ $1 = --out ] && out=$2; shift; done\n";
@@ -161,7 +161,7 @@ impl Other {
         with_backend.write("out/file", "");
         with_backend.write(
             NAME,
-            std::fs::read(machine.path("work").join(NAME)).unwrap(),
+            std::fs::read(machine.path("project").join(NAME)).unwrap(),
         );
         let twice = format!("{copy}/bin/cp {NAME} \"$out/a.whl\"; /bin/cp {NAME} \"$out/b.whl\"");
         with_backend.program("maturin", &twice);
@@ -190,7 +190,7 @@ impl Other {
         self.write(&without_path, same);
         self.fails(snapshot, "no search path");
         self.write(&good, same);
-        let unnamed = std::fs::read(self.machine.path("work").join(NAME)).unwrap();
+        let unnamed = std::fs::read(self.machine.path("project").join(NAME)).unwrap();
         self.machine.write("p.whl", unnamed);
         self.machine
             .fails(snapshot, "wheel --cuda 13 --from-wheel p.whl");
@@ -308,7 +308,7 @@ impl Other {
 
 /// Links a module with a library of the machine's working directory, with more options for the linker.
 fn module(machine: &Machine, library: &str, options: &[&str]) -> Vec<u8> {
-    let work = machine.path("work");
+    let work = machine.path("project");
     let output = work.join("module.so");
     let mut gcc = Command::new("gcc");
     gcc.args([
