@@ -4,7 +4,7 @@
 # Toolkits are unpacked below the user's cache directory, and nothing is installed: Debian's are laid over /usr and /etc
 # in a mount namespace, which needs root, a kernel with overlayfs, and x86_64. 12.4 needs a g++ up to 13 on this machine.
 # The mirror is that of apt, or DEBIAN_MIRROR.
-# CUDA_BUILD_TEST_ALL_ORDERS=1 takes all orders of four capabilities; TESTS=in_every_order runs only those tests.
+# TESTS=added_capability runs only that test.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 cache=${CUDA_BUILD_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/cuda-build}/tests/nvcc
@@ -72,5 +72,5 @@ for release in "${releases[@]}"; do
         11.8 | 12.4) around=(over_usr "$release") CUDA_BUILD_TEST_CUDA=/usr ;;
     esac
     echo "== nvcc $release"
-    "${around[@]}" cargo test -p cargo-cuda --test build -- --nocapture "${TESTS:-image}"
+    "${around[@]}" cargo test -p cargo-cuda --test build -- --nocapture --include-ignored "${TESTS:-images::}"
 done

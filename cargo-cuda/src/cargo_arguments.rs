@@ -3,34 +3,9 @@
 use std::ffi::{OsStr, OsString};
 
 /// Long options of cargo that take a value.
-const WITH_VALUE: [&str; 26] = [
-    "--artifact-dir",
-    "--bench",
-    "--bin",
-    "--branch",
-    "--color",
-    "--config",
-    "--example",
-    "--exclude",
-    "--features",
-    "--git",
-    "--jobs",
-    "--lint",
-    "--lockfile-path",
-    "--manifest-path",
-    "--message-format",
-    "--out-dir",
-    "--package",
-    "--path",
-    "--profile",
-    "--registry",
-    "--rev",
-    "--root",
-    "--tag",
-    "--target",
-    "--target-dir",
-    "--test",
-];
+const WITH_VALUE: &str = "--artifact-dir --bench --bin --branch --color --config --example --exclude --features --git --jobs \
+                          --lint --lockfile-path --manifest-path --message-format --out-dir --package --path --profile \
+                          --registry --rev --root --tag --target --target-dir --test";
 
 /// Short options of cargo that take a value, which may be attached: `-j 4` or `-j4`.
 const SHORT_WITH_VALUE: [char; 5] = ['C', 'F', 'Z', 'j', 'p'];
@@ -46,17 +21,16 @@ pub struct SplitArguments {
     pub programs: Vec<OsString>,
 }
 
-/// Splits a command line. The program's arguments start at `--`, and for `run` also at the first
-/// argument that is not an option. `ours` returns whether an option of `cargo cuda` takes a value,
-/// and `None` for any other option.
+/// Splits a command line. The program's arguments start at `--`, and for `run` also at the first argument that is not an
+/// option. `takes_value` returns whether an option of `cargo cuda` takes a value, and `None` for any other option.
 pub fn split(
     command: &str,
     arguments: &[OsString],
-    ours: impl Fn(&str) -> Option<TakesValue>,
+    takes_value: impl Fn(&str) -> Option<bool>,
 ) -> SplitArguments {
     let is_option = |argument: &OsString| {
-        let text = argument.to_string_lossy();
-        text.starts_with('-') && text != "-"
+        let text = argument.as_encoded_bytes();
+        text.starts_with(b"-") && text != b"-"
     };
     let mut split = SplitArguments {
         command: command.to_owned(),
@@ -67,41 +41,32 @@ pub fn split(
         rest.next_if(|next| next != "--" && (command != "run" || is_option(next)))
     {
         let text = argument.to_string_lossy().into_owned();
-        let (name, attached) = text
-            .split_once('=')
-            .map_or((&*text, false), |(name, _)| (name, true));
-        if let Some(takes) = ours(name) {
+        let (name, is_attached) = match text.split_once('=') {
+            Some((name, _)) => (name, true),
+            None => (text.as_str(), false),
+        };
+        if let Some(takes_value) = takes_value(name) {
             split.ours.push(argument);
-            if takes == TakesValue::Yes && !attached {
+            if takes_value && !is_attached {
                 split.ours.extend(rest.next());
             }
             continue;
         }
-        // The value of some options is optional, so an argument that starts with `-` is no value.
-        let value = rest.next_if(|next| takes_next(&argument) && !is_option(next));
+        let letters = short(&text).unwrap_or_default();
+        let last_takes_value = letters.find(SHORT_WITH_VALUE).map(|index| index + 1);
         split.cargos.push(argument);
-        split.cargos.extend(value);
+        if is_with_value(&text) || last_takes_value == Some(letters.len()) {
+            // The value of some options is optional, so an argument that starts with `-` is no value.
+            split.cargos.extend(rest.next_if(|next| !is_option(next)));
+        }
     }
     split.programs = rest.collect();
     split
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TakesValue {
-    Yes,
-    No,
-}
-
 /// Whether `option` is a long option of cargo that takes a value.
-pub fn takes_value(option: &str) -> bool {
-    WITH_VALUE.contains(&option)
-}
-
-fn takes_next(argument: &OsStr) -> bool {
-    let text = argument.to_string_lossy();
-    let short =
-        short(&text).is_some_and(|names| names.find(SHORT_WITH_VALUE) == Some(names.len() - 1));
-    short || WITH_VALUE.contains(&&*text)
+pub fn is_with_value(option: &str) -> bool {
+    WITH_VALUE.split(' ').any(|name| name == option)
 }
 
 /// The names of the short options in one argument: `vr` for `-vr`.
@@ -122,29 +87,29 @@ impl Options {
         let mut rest = arguments
             .iter()
             .take_while(|argument| *argument != "--")
-            .filter_map(|argument| argument.to_str());
+            .filter_map(|argument| OsStr::to_str(argument));
         while let Some(argument) = rest.next() {
-            if argument.starts_with("--") {
-                let (name, value) = match argument.split_once('=') {
-                    Some((name, value)) => (name, Some(value)),
-                    None if WITH_VALUE.contains(&argument) => (argument, rest.next()),
-                    None => (argument, None),
-                };
+            let mut add = |name: &str, value: Option<&str>| {
                 options.push((name.to_owned(), value.map(str::to_owned)));
+            };
+            if argument.starts_with("--") {
+                match argument.split_once('=') {
+                    Some((name, value)) => add(name, Some(value)),
+                    None if is_with_value(argument) => add(argument, rest.next()),
+                    None => add(argument, None),
+                }
                 continue;
             }
-            let Some(names) = short(argument) else {
-                continue;
-            };
-            for (index, name) in names.char_indices() {
-                let attached = &names[index + name.len_utf8()..];
-                if SHORT_WITH_VALUE.contains(&name) {
-                    let value = Some(attached).filter(|value| !value.is_empty());
-                    let value = value.or_else(|| rest.next()).map(str::to_owned);
-                    options.push((format!("-{name}"), value));
-                    break;
+            let mut letters = short(argument).unwrap_or_default().chars();
+            while let Some(letter) = letters.next() {
+                let name = format!("-{letter}");
+                if !SHORT_WITH_VALUE.contains(&letter) {
+                    add(&name, None);
+                    continue;
                 }
-                options.push((format!("-{name}"), None));
+                let attached = Some(letters.as_str()).filter(|value| !value.is_empty());
+                add(&name, attached.or_else(|| rest.next()));
+                break;
             }
         }
         Self(options)
@@ -152,8 +117,8 @@ impl Options {
 
     /// The values of an option that may be given more than once.
     pub fn values(&self, name: &str) -> impl Iterator<Item = String> {
-        let named = self.0.iter().filter(move |(own, _)| own == name);
-        named.filter_map(|(_, value)| value.clone())
+        let options = self.0.iter().filter(move |option| option.0 == name);
+        options.filter_map(|(_, value)| value.clone())
     }
 
     pub fn value(&self, name: &str) -> Option<String> {
@@ -161,7 +126,7 @@ impl Options {
     }
 
     pub fn has(&self, names: &[&str]) -> bool {
-        self.0.iter().any(|(own, _)| names.contains(&own.as_str()))
+        !self.only(names).is_empty()
     }
 
     /// Whether an option forbids changes to lock files.
@@ -171,11 +136,9 @@ impl Options {
 
     /// The options called `names`, as arguments.
     fn only(&self, names: &[&str]) -> Vec<String> {
-        let named = self
-            .0
-            .iter()
-            .filter(|(own, _)| names.contains(&own.as_str()));
-        named
+        let options = self.0.iter();
+        options
+            .filter(|(name, _)| names.contains(&name.as_str()))
             .flat_map(|(name, value)| [Some(name), value.as_ref()])
             .flatten()
             .cloned()
@@ -211,22 +174,6 @@ mod tests {
     }
 
     #[test]
-    fn the_value_of_an_option_is_found() {
-        let both = options("-r --target a -- --target b");
-        assert_eq!(both.value("--target").as_deref(), Some("a"));
-        assert_eq!(
-            options("--target=c").value("--target").as_deref(),
-            Some("c")
-        );
-        assert_eq!(options("--target-dir x").value("--target"), None);
-        let path = options("--release --manifest-path a/Cargo.toml");
-        assert_eq!(
-            path.value("--manifest-path").as_deref(),
-            Some("a/Cargo.toml")
-        );
-    }
-
-    #[test]
     fn the_programs_arguments_are_not_cargos() {
         for (command, ours, cargos, programs) in [
             ("run", "", "-r", "x --release"),
@@ -238,9 +185,9 @@ mod tests {
             ("nextest", "", "run -r", "-- --release"),
         ] {
             let all = arguments(&format!("{ours} {cargos} {programs}"));
-            let own = |name: &str| match name {
-                "--cuda" => Some(TakesValue::Yes),
-                "--fetch" => Some(TakesValue::No),
+            let takes_value = |name: &str| match name {
+                "--cuda" => Some(true),
+                "--fetch" => Some(false),
                 _ => None,
             };
             let expected = SplitArguments {
@@ -249,17 +196,22 @@ mod tests {
                 cargos: arguments(cargos),
                 programs: arguments(programs),
             };
-            assert_eq!(split(command, &all, own), expected);
+            assert_eq!(split(command, &all, takes_value), expected);
         }
     }
 
     #[test]
-    fn short_options_are_read_one_by_one() {
+    fn options_have_their_values() {
+        for (text, name, expected) in [
+            ("-r --target a -- --target b", "--target", Some("a")),
+            ("--target=c", "--target", Some("c")),
+            ("--target-dir x", "--target", None),
+            ("-vj4", "-j", Some("4")),
+            ("-vp x -r", "-p", Some("x")),
+        ] {
+            assert_eq!(options(text).value(name).as_deref(), expected, "{text}");
+        }
         assert!(options("-vq").has(&["-q"]) && !options("-pq").has(&["-q"]));
-    }
-
-    #[test]
-    fn options_for_metadata_are_taken_over() {
         let all = options("-r --config a --config=b -F x -Fy --features=z --locked --all-features");
         assert_eq!(
             all.metadata_arguments(),

@@ -1,37 +1,13 @@
-//! The keys of Cargo's configuration that `cargo cuda` needs, from files, included files and
-//! `--config`.
+//! What `cargo cuda` needs of Cargo's configuration, from files and `--config`.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cuda_build::internal::{Env, Root};
+use cuda_find::detail::{env::Env, root::Root};
+use toml::{Table, Value};
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CargoConfig {
-    /// The first `[build] target`, or the value of `CARGO_BUILD_TARGET`.
-    pub build_target: Option<String>,
-    /// Whether `[build] target` lists several targets.
-    several_targets: bool,
-    /// `[build] rustc-wrapper`: a program's name or an absolute path. An empty value means that the
-    /// configuration turns the wrapper off.
-    pub wrapper: Option<PathBuf>,
-    /// `[env]`: variables for everything that cargo starts.
-    variables: BTreeMap<String, Variable>,
-}
-
-/// A variable of `[env]`. Each of its keys may come from a different file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Variable {
-    value: Option<String>,
-    /// Whether `value` replaces the value in cargo's own environment.
-    force: Option<bool>,
-    /// Whether `value` is a path relative to `base`.
-    relative: Option<bool>,
-    base: Option<PathBuf>,
-}
-
-/// The maximum depth of includes. The limit ends the recursion if a file includes itself.
-const MAX_INCLUDE_DEPTH: usize = 8;
+/// The merged tables.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CargoConfig(Table);
 
 impl CargoConfig {
     /// Reads the configuration that applies in the current directory.
@@ -42,39 +18,114 @@ impl CargoConfig {
 
     /// Reads the configuration that applies in `directory`. `arguments` are the values of `--config`.
     ///
-    /// The first value of a key wins, in Cargo's order: `--config`, the files in `directory` and then
-    /// in each of its parents, the user's file.
+    /// The first value of a key wins, in Cargo's order: `--config`, the variable, the files in `directory` and then in
+    /// each of its parents, the user's file.
     pub fn read(root: &Root, env: &Env, directory: &Path, arguments: &[String]) -> Self {
-        let home = env.peek("CARGO_HOME").map(PathBuf::from);
-        let home = home.or_else(|| env.peek("HOME").map(|home| Path::new(home).join(".cargo")));
-        let above = directory
-            .ancestors()
-            .map(|ancestor| ancestor.join(".cargo"));
-        let mut configured = Self::default();
+        let mut config = Self::default();
         for argument in arguments.iter().rev() {
-            let file = directory.join(argument);
-            if root.is_file(&file) {
-                configured.add_file(root, &file, 0);
-            } else {
-                configured.add(argument, directory);
+            match root.text(&directory.join(argument)) {
+                Ok(text) => config.add(&text, directory),
+                Err(_) => config.add(argument, directory),
             }
         }
-        let variable = env.peek("CARGO_BUILD_TARGET");
-        let variable = variable.map(|target| target.to_string_lossy().into_owned());
-        configured.build_target = configured.build_target.or(variable);
-        for place in above.chain(home) {
-            for name in ["config.toml", "config"] {
-                configured.add_file(root, &place.join(name), 0);
+        if let Some(target) = env.peek("CARGO_BUILD_TARGET") {
+            let target = Value::from(&*target.to_string_lossy());
+            config.add(&format!("build.target = {target}"), directory);
+        }
+        let mut places: Vec<PathBuf> = directory.ancestors().map(|d| d.join(".cargo")).collect();
+        let home = cargo_home(env).filter(|home| !places.contains(home));
+        places.extend(home);
+        for place in places {
+            // If both files exist, Cargo reads `config` alone.
+            let files = ["config", "config.toml"].map(|name| root.text(&place.join(name)));
+            if let Some(text) = files.into_iter().find_map(Result::ok) {
+                config.add(&text, place.parent().unwrap_or(directory));
             }
         }
-        configured
+        config
+    }
+
+    /// Adds the keys in `text` that are not set yet. Paths are relative to `base`. An invalid text is ignored here,
+    /// because cargo itself reports it.
+    fn add(&mut self, text: &str, base: &Path) {
+        let mut table: Table = text.parse().unwrap_or_default();
+        let variables = table.get_mut("env").and_then(Value::as_table_mut);
+        for (_, variable) in variables.into_iter().flat_map(Table::iter_mut) {
+            let is_relative = variable.get("relative").and_then(Value::as_bool);
+            if let (Some(true), Some(value)) = (is_relative, variable.get_mut("value")) {
+                let path = base.join(value.as_str().unwrap_or_default());
+                *value = Value::from(&*path.to_string_lossy());
+            }
+        }
+        merge(&mut self.0, table);
+    }
+
+    fn get(&self, table: &str, key: &str) -> Option<&Value> {
+        self.0.get(table)?.get(key)
+    }
+
+    fn build_targets(&self) -> impl Iterator<Item = &str> {
+        let value = self.get("build", "target").into_iter();
+        let all = value.flat_map(|value| match value.as_array() {
+            Some(all) => all.as_slice(),
+            None => std::slice::from_ref(value),
+        });
+        all.filter_map(Value::as_str)
+    }
+
+    /// The first `[build] target`, or the value of `CARGO_BUILD_TARGET`.
+    pub fn build_target(&self) -> Option<&str> {
+        self.build_targets().next()
     }
 
     /// Whether the configuration names a target other than `triple`, so that C code may be compiled
     /// for that target.
     pub fn other_target(&self, triple: &str) -> bool {
-        let named = self.build_target.as_deref().map(target_directory_name);
-        self.several_targets || named.is_some_and(|named| named != triple)
+        self.build_targets()
+            .any(|target| target_directory_name(target) != triple)
+    }
+
+    /// The user's rustflags for `triple`, from the first place that has some, as in Cargo. `None` if flags below
+    /// `target.'cfg(…)'` may apply: only Cargo knows which.
+    pub fn rustflags(&self, env: &Env, triple: &str) -> Option<Vec<String>> {
+        // An empty variable, too, turns the other places off.
+        let set = |name: &str| Some(env.get_or_empty(name)?.to_string_lossy().into_owned());
+        let split = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+        if let Some(flags) = set("CARGO_ENCODED_RUSTFLAGS") {
+            let flags = flags.split('\x1f').filter(|flag| !flag.is_empty());
+            return Some(flags.map(str::to_owned).collect());
+        }
+        if let Some(flags) = set("RUSTFLAGS") {
+            return Some(split(&flags));
+        }
+        let targets = self.0.get("target").and_then(Value::as_table);
+        let mut conditions = targets.into_iter().flatten();
+        if conditions
+            .any(|(key, target)| key.starts_with("cfg(") && target.get("rustflags").is_some())
+        {
+            return None;
+        }
+        let of_target = targets.and_then(|targets| targets.get(triple)?.get("rustflags"));
+        let variable = triple.replace('-', "_").to_uppercase();
+        let places = [
+            (of_target, format!("CARGO_TARGET_{variable}_RUSTFLAGS")),
+            (
+                self.get("build", "rustflags"),
+                "CARGO_BUILD_RUSTFLAGS".to_owned(),
+            ),
+        ];
+        let mut flags = places.into_iter().map(|(value, variable)| {
+            let mut flags: Vec<String> = match value {
+                Some(Value::Array(all)) => all
+                    .iter()
+                    .filter_map(|flag| Some(flag.as_str()?.to_owned()))
+                    .collect(),
+                value => split(value.and_then(Value::as_str).unwrap_or_default()),
+            };
+            flags.extend(split(&set(&variable).unwrap_or_default()));
+            flags
+        });
+        Some(flags.find(|flags| !flags.is_empty()).unwrap_or_default())
     }
 
     /// `env` as build scripts see it, with the variables of `[env]`. If `env` sets a variable too,
@@ -82,97 +133,42 @@ impl CargoConfig {
     pub fn over(&self, env: &Env) -> Env {
         // These variables are for cargo and rustup, which `[env]` does not affect: they read only
         // their own environment.
-        let is_read_by_cargo = |name: &str| {
-            name == "HOME"
-                || ["CARGO", "RUST"]
-                    .iter()
-                    .any(|start| name.starts_with(start))
-        };
-        let is_set = |name: &str| env.variables().any(|(own, _)| own == name);
+        let is_read_by_cargo =
+            |name: &str| name == "HOME" || name.starts_with("CARGO") || name.starts_with("RUST");
         let mut seen = env.clone();
-        for (name, variable) in &self.variables {
-            let Some(value) = &variable.value else {
-                continue;
-            };
-            if is_read_by_cargo(name) || (is_set(name) && variable.force != Some(true)) {
-                continue;
+        let variables = self.0.get("env").and_then(Value::as_table);
+        for (name, variable) in variables.into_iter().flatten() {
+            let value = variable.get("value").unwrap_or(variable).as_str();
+            let force = variable.get("force").and_then(Value::as_bool);
+            let applies = env.get_or_empty(name).is_none() || force == Some(true);
+            if let Some(value) = value.filter(|_| applies && !is_read_by_cargo(name)) {
+                seen = seen.with(name, value);
             }
-            seen = match (&variable.base, variable.relative) {
-                (Some(base), Some(true)) => seen.with(name, base.join(value)),
-                _ => seen.with(name, value),
-            };
         }
         seen
     }
+}
 
-    /// Adds a file, then the files that it includes, which have lower precedence.
-    fn add_file(&mut self, root: &Root, file: &Path, depth: usize) {
-        let Ok(text) = root.text(file) else { return };
-        // Cargo resolves a path in this file against the directory that contains `.cargo`.
-        let base = file.parent().and_then(Path::parent);
-        let included = self.add(&text, base.unwrap_or(Path::new("")));
-        let beside = file.parent().unwrap_or(Path::new(""));
-        for name in included.iter().rev().filter(|_| depth < MAX_INCLUDE_DEPTH) {
-            self.add_file(root, &beside.join(name), depth + 1);
-        }
-    }
-
-    /// Adds the keys in `text` that are not set yet, and returns the files that `text` includes.
-    fn add(&mut self, text: &str, base: &Path) -> Vec<String> {
-        // An invalid file is ignored here, because cargo itself reports it.
-        let Ok(table) = text.parse::<toml::Table>() else {
-            return Vec::new();
-        };
-        let build = table.get("build");
-        if let (None, Some(named)) = (
-            &self.build_target,
-            build.and_then(|build| build.get("target")),
-        ) {
-            let all = named
-                .as_array()
-                .map_or(std::slice::from_ref(named), Vec::as_slice);
-            self.build_target = all.first().and_then(|one| one.as_str()).map(str::to_owned);
-            self.several_targets = all.len() > 1;
-        }
-        let wrapper = build.and_then(|build| build.get("rustc-wrapper")?.as_str());
-        if let (None, Some(wrapper)) = (&self.wrapper, wrapper) {
-            // A name without a `/` stays as it is: cargo looks it up on `PATH`.
-            let is_path = Path::new(wrapper).components().count() > 1;
-            self.wrapper = Some(if is_path {
-                base.join(wrapper)
-            } else {
-                wrapper.into()
-            });
-        }
-        let env = table.get("env").and_then(toml::Value::as_table);
-        for (name, value) in env.into_iter().flatten() {
-            let plain = value.as_str();
-            let flag = |key| {
-                let flag = value.get(key).and_then(toml::Value::as_bool);
-                flag.or(plain.map(|_| false))
-            };
-            let variable = self.variables.entry(name.clone()).or_default();
-            if let (None, Some(text)) = (
-                &variable.value,
-                plain.or_else(|| value.get("value")?.as_str()),
-            ) {
-                variable.value = Some(text.to_owned());
-                variable.base = Some(base.to_owned());
+/// Adds the keys of `lower` that `table` does not have. Rustflags of several files are joined.
+fn merge(table: &mut Table, lower: Table) {
+    for (key, value) in lower {
+        match (table.get_mut(&key), value) {
+            (Some(Value::Table(table)), Value::Table(lower)) => merge(table, lower),
+            (Some(Value::Array(flags)), Value::Array(lower)) if key == "rustflags" => {
+                flags.splice(0..0, lower);
             }
-            variable.force = variable.force.or_else(|| flag("force"));
-            variable.relative = variable.relative.or_else(|| flag("relative"));
+            (Some(_), _) => {}
+            (None, value) => {
+                table.insert(key, value);
+            }
         }
-        let included = match table.get("include") {
-            Some(toml::Value::Array(all)) => all.as_slice(),
-            Some(one) => std::slice::from_ref(one),
-            None => &[],
-        };
-        let file = |value: &toml::Value| {
-            let text = value.as_str().or_else(|| value.get("path")?.as_str());
-            text.map(str::to_owned)
-        };
-        included.iter().filter_map(file).collect()
     }
+}
+
+/// Cargo's directory of the user.
+pub fn cargo_home(env: &Env) -> Option<PathBuf> {
+    let home = || Some(Path::new(env.peek("HOME")?).join(".cargo"));
+    env.peek("CARGO_HOME").map(PathBuf::from).or_else(home)
 }
 
 /// The triple of this machine. It always ends in `-gnu`, because CUDA supports only glibc.
@@ -201,70 +197,54 @@ pub fn target_directory_name(target: &str) -> String {
 mod tests {
     use super::*;
 
+    const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
     fn write(place: &Path, name: &str, text: &str) {
         crate::output::write_if_changed(&place.join(name), text.as_bytes()).unwrap();
     }
 
     #[test]
-    fn a_wrapper_is_found_from_the_file_that_names_it() {
+    fn the_first_value_wins_in_cargos_order() {
         let place = tempfile::tempdir().unwrap();
-        let env = Env::from_pairs([("CARGO_HOME", place.path().join("home"))]);
-        for (named, wrapper) in [
-            ("sccache", PathBuf::from("sccache")),
-            ("bin/own", place.path().join("bin/own")),
-            ("/bin/own", PathBuf::from("/bin/own")),
-        ] {
-            let text = format!("[build]\nrustc-wrapper = '{named}'");
-            write(place.path(), ".cargo/config.toml", &text);
-            let below = place.path().join("a/b");
-            let read =
-                |arguments: &[String]| CargoConfig::read(&Root::system(), &env, &below, arguments);
-            assert_eq!(read(&[]).wrapper, Some(wrapper));
-            let none = ["build.rustc-wrapper=''".to_owned()];
-            assert_eq!(read(&none).wrapper, Some(PathBuf::new()));
-        }
-    }
-
-    #[test]
-    fn variables_of_the_configuration_are_the_users() {
-        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
         write(
-            place.path(),
+            &at("home"),
+            "config.toml",
+            "build.rustflags = ['--home']\nenv.A = 'home'",
+        );
+        write(
+            &at(""),
             ".cargo/config.toml",
             "[env]\nA = 'far'\nB = { value = 'b', relative = true }\nHOME = '/x'",
         );
+        let near = "env = { A = 'near', C = { value = 'c', force = true }, D = 'd', E = 'e', RUSTFLAGS = '-Ca' }\n\
+                    build = { target = ['x/own.json', 't'], rustflags = ['--near'] }";
+        write(&at("w"), ".cargo/config", near);
+        // Cargo reads `config` alone.
         write(
-            place.path(),
-            "w/.cargo/config.toml",
-            "[env]\nA = 'near'\nC = { value = 'c', force = true }\nD = 'd'\nE = 'e'\nRUSTFLAGS = '-Ca'",
+            &at("w"),
+            ".cargo/config.toml",
+            "env.A = 'unread'\nbuild.target = 'unread'",
         );
-        let home = place.path().join("home").into_os_string();
-        let process = [
-            ("CARGO_HOME", home),
-            ("C", "own".into()),
-            ("D", "own".into()),
-            ("E", "".into()),
-            ("G", "own".into()),
-        ];
-        let env = Env::from_pairs(process);
-        let arguments = [
-            "env.F.value = 'f'",
-            "env.F.relative = true",
-            "env.G.force = true",
-            "env.G.value = 'g'",
-        ];
-        let arguments = arguments.map(str::to_owned);
-        let here = place.path().join("w/below");
-        let seen = CargoConfig::read(&Root::system(), &env, &here, &arguments).over(&env);
-        let b = place.path().join("b");
-        let f = here.join("f");
+        write(
+            &at("w"),
+            "given.toml",
+            "env.G = { value = 'g', force = true }",
+        );
+        let process = [("C", "own"), ("D", "own"), ("E", ""), ("G", "own")];
+        let home = at("home").into_os_string().into_string().unwrap();
+        let env = Env::from_pairs(process.into_iter().chain([("CARGO_HOME", home.as_str())]));
+        let arguments = ["given.toml", "env.F = 'f'"].map(str::to_owned);
+        let config = CargoConfig::read(&Root::system(), &env, &at("w"), &arguments);
+        let seen = config.over(&env);
+        let b = at("b");
         for (name, expected) in [
             ("A", Some("near")),
             ("B", b.to_str()),
             ("C", Some("c")),
             ("D", Some("own")),
             ("E", None),
-            ("F", f.to_str()),
+            ("F", Some("f")),
             ("G", Some("g")),
             ("HOME", None),
             ("RUSTFLAGS", None),
@@ -272,48 +252,70 @@ mod tests {
             let value = seen.peek(name).and_then(std::ffi::OsStr::to_str);
             assert_eq!(value, expected, "{name}");
         }
+        assert_eq!(config.build_target(), Some("x/own.json"));
+        assert_eq!(
+            config.rustflags(&env, TRIPLE).unwrap(),
+            ["--home", "--near"]
+        );
+        let arguments = ["build.target=['u']".to_owned()];
+        let named = |env| CargoConfig::read(&Root::system(), env, &at("w"), &arguments);
+        let variable = env.with("CARGO_BUILD_TARGET", "v");
+        assert_eq!(named(&variable).build_target(), Some("u"));
+    }
+
+    fn config(text: &str) -> CargoConfig {
+        CargoConfig(text.parse().unwrap())
     }
 
     #[test]
     fn targets_have_the_names_of_their_directories() {
         assert_eq!(target_directory_name("x/own.json"), "own");
         assert_eq!(target_directory_name("host-tuple"), host());
-        let target = |text: &str| {
-            let mut configured = CargoConfig::default();
-            configured.add(text, Path::new("/"));
-            configured.other_target("t")
-        };
-        assert!(!target(""));
-        assert!(!target("build.target = 't'"));
-        assert!(target("build.target = 'u'"));
-        assert!(target("build.target = ['t', 'u']"));
+        for (text, expected) in [
+            ("", false),
+            ("build.target = 't'", false),
+            ("build.target = 'u'", true),
+            ("build.target = ['t', 'u']", true),
+        ] {
+            assert_eq!(config(text).other_target("t"), expected, "{text}");
+        }
     }
 
     #[test]
-    fn arguments_and_included_files_are_read() {
-        let place = tempfile::tempdir().unwrap();
-        let include = "include = ['one.toml', { path = 'more/two.toml', optional = true }]";
-        write(place.path(), ".cargo/config.toml", include);
-        write(
-            place.path(),
-            ".cargo/one.toml",
-            "env.X = 'one'\nbuild.target = 'x/own.json'",
-        );
-        write(
-            place.path(),
-            ".cargo/more/two.toml",
-            "include = ['two.toml']\n[env]\nX = 'two'",
-        );
-        write(place.path(), "given.toml", "env.X = 'given'");
-        let env = Env::from_pairs([("CARGO_HOME", place.path().join("home"))]);
-        let read = |arguments: &[&str]| {
-            let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();
-            let read = CargoConfig::read(&Root::system(), &env, place.path(), &arguments);
-            let x = read.over(&env).peek("X").unwrap().to_owned();
-            (x.into_string().unwrap(), read.build_target.unwrap())
-        };
-        assert_eq!(read(&[]), ("two".to_owned(), "x/own.json".to_owned()));
-        let given = read(&["given.toml", "build.target=['t']"]);
-        assert_eq!(given, ("given".to_owned(), "t".to_owned()));
+    fn rustflags_come_from_one_place() {
+        let build = "build.rustflags = '--a --b'\n";
+        let both = format!("{build}target.{TRIPLE}.rustflags = ['--c d']\n");
+        let condition = format!("{both}target.'cfg(unix)'.rustflags = ['--e']\n");
+        let linker = format!("{build}target.'cfg(unix)'.linker = 'clang'\n");
+        for (text, variable, expected) in [
+            ("", ("A", ""), Some(&[][..])),
+            (build, ("A", ""), Some(&["--a", "--b"])),
+            (&linker, ("A", ""), Some(&["--a", "--b"])),
+            (
+                build,
+                ("CARGO_BUILD_RUSTFLAGS", "--v"),
+                Some(&["--a", "--b", "--v"]),
+            ),
+            (&both, ("A", ""), Some(&["--c d"])),
+            (
+                build,
+                ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "--v"),
+                Some(&["--v"]),
+            ),
+            (&condition, ("A", ""), None),
+            (&condition, ("RUSTFLAGS", "--v w"), Some(&["--v", "w"])),
+            (&condition, ("RUSTFLAGS", ""), Some(&[])),
+            (
+                &both,
+                ("CARGO_ENCODED_RUSTFLAGS", "--v w\x1f--x"),
+                Some(&["--v w", "--x"]),
+            ),
+        ] {
+            let flags = config(text).rustflags(&Env::from_pairs([variable]), TRIPLE);
+            let flags = flags
+                .as_ref()
+                .map(|all| all.iter().map(String::as_str).collect::<Vec<_>>());
+            assert_eq!(flags.as_deref(), expected, "{text} {variable:?}");
+        }
     }
 }

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args as _, ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use cuda_build::internal::{Env, Root, config};
+use cuda_find::detail::{env::Env, root::Root, sources};
 
-use crate::cargo_arguments::{self, Options, SplitArguments, TakesValue};
+use crate::cargo_arguments::{self, Options, SplitArguments};
 use crate::cargo_config::CargoConfig;
 use crate::commands::audit::{self, AuditArgs};
 use crate::commands::build;
@@ -17,7 +17,6 @@ use crate::commands::develop::{self, DevelopArgs};
 use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::env::{self as variables, EnvArgs, ExecArgs};
 use crate::commands::fetch::{self, FetchArgs};
-use crate::commands::matrix::{self, MatrixArgs};
 use crate::commands::new::{self, InitArgs, NewArgs};
 use crate::commands::pep517::{self, Pep517Args};
 use crate::commands::toolkit::{self, ToolkitArgs};
@@ -28,11 +27,12 @@ use crate::failure::Failure;
 use crate::output::TerminalOptions;
 use crate::project::BuildOptions;
 use crate::store::Context;
-use crate::{help, output, previous, rustc_wrapper, signals};
+use crate::{output, signals};
 
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
 #[derive(Debug, Parser)]
 #[command(name = "cargo cuda", bin_name = "cargo cuda", version, styles = output::STYLES)]
+#[command(after_help = "`cargo cuda help exit-codes` lists the exit codes.")]
 struct Cli {
     #[command(flatten)]
     terminal: TerminalOptions,
@@ -40,66 +40,113 @@ struct Cli {
     command: Command,
 }
 
+/// Below the options of Cargo's commands.
+const CARGO: &str = "\
+Every other option is passed to cargo. The output is in `<target>/cargo-cuda/<release>-<key>`,
+unless `--target-dir` is given; `<target>/cargo-cuda/latest` links to the most recent one.
+`--locked` also fails if `cuda-toolkits.lock` would change, or its toolkit has not been fetched.
+
+Example: cargo cuda build --release --fetch --cuda 12 --capabilities 8.0,9.0+PTX";
+
+const WHEEL: &str = "\
+maturin builds each wheel. The wheel then gets a name with `-cu12` or `-cu13`, the dependencies
+for its major, and a library search path into NVIDIA's own wheels, instead of NVIDIA's libraries.
+auditwheel copies third-party libraries, for example OpenSSL, into the wheel. A wheel in which
+`cargo cuda audit` finds an error is not written, and the exit code is 17.
+
+Example: cargo cuda wheel --fetch --cuda 12,13";
+
+const DEVELOP: &str = "\
+Runs uv or pip, whichever manages the environment, with the package's build backend. The native
+module finds CUDA's libraries in that environment. Run the command again after a change of Rust or
+CUDA code; a change of Python code needs no build.";
+
+const FETCH: &str = "\
+Fetches one toolkit for each major that the packages declare, otherwise for each major in the lock
+file. Each toolkit has the components that the packages declare, and those that enabled features of
+dependencies name, such as `cublas` of cudarc.";
+
+const ENV: &str = "\
+Editors, makefiles and other build tools then find what `cargo cuda build` finds, for this workspace:
+eval \"$(cargo cuda env)\"";
+
+const COMPLETIONS: &str = "\
+The scripts complete `cargo-cuda` (with a hyphen). zsh also completes `cargo cuda` if the script is in a
+directory of `fpath` as `_cargo-cuda`. In bash and fish, cargo's own completion does not reach the
+options of subcommands.
+
+Example: cargo-cuda completions bash > ~/.local/share/bash-completion/completions/cargo-cuda";
+
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[command(after_help = "Example: cargo cuda new --template module-cudarc hello")]
     New(NewArgs),
     Init(InitArgs),
     /// `cargo build` with CUDA
-    #[command(visible_alias = "b")]
+    #[command(visible_alias = "b", after_help = CARGO)]
     Build(BuildOptions),
     /// `cargo check` with CUDA
-    #[command(visible_alias = "c")]
+    #[command(visible_alias = "c", after_help = CARGO)]
     Check(BuildOptions),
     /// `cargo run` with CUDA
-    #[command(visible_alias = "r")]
+    #[command(visible_alias = "r", after_help = CARGO)]
     Run(BuildOptions),
     /// `cargo test` with CUDA
-    #[command(visible_alias = "t")]
+    #[command(visible_alias = "t", after_help = CARGO)]
     Test(BuildOptions),
     /// `cargo bench` with CUDA
+    #[command(after_help = CARGO)]
     Bench(BuildOptions),
     /// `cargo clippy` with CUDA
+    #[command(after_help = CARGO)]
     Clippy(BuildOptions),
     /// `cargo doc` with CUDA
-    #[command(visible_alias = "d")]
+    #[command(visible_alias = "d", after_help = CARGO)]
     Doc(BuildOptions),
     /// `cargo nextest` with CUDA
+    #[command(after_help = CARGO)]
     Nextest(BuildOptions),
     /// `cargo install` with CUDA
+    #[command(after_help = CARGO)]
     Install(BuildOptions),
-    Exec(ExecArgs),
-    Env(EnvArgs),
-    Wheel(Box<WheelArgs>),
-    Audit(AuditArgs),
-    Develop(DevelopArgs),
-    #[command(hide = true)]
-    Pep517(Pep517Args),
-    View(ViewArgs),
+    #[command(after_help = "The exit code is that of a build.")]
     Doctor(DoctorArgs),
-    Toolkit(ToolkitArgs),
+    #[command(after_help = FETCH)]
     Fetch(FetchArgs),
-    Clean(CleanArgs),
+    Toolkit(ToolkitArgs),
     Capabilities(CapabilitiesArgs),
-    Matrix(MatrixArgs),
+    Clean(CleanArgs),
+    #[command(after_help = WHEEL)]
+    Wheel(Box<WheelArgs>),
+    #[command(after_help = DEVELOP)]
+    Develop(DevelopArgs),
+    #[command(
+        after_help = "docs/audit.md describes the checks. The exit code is 17 if a finding is an error."
+    )]
+    Audit(AuditArgs),
+    #[command(after_help = "Example: cargo cuda exec -- cmake -B build")]
+    Exec(ExecArgs),
+    #[command(after_help = ENV)]
+    Env(EnvArgs),
+    #[command(after_help = "Example: cargo cuda view --output /opt/cuda --copy")]
+    View(ViewArgs),
     /// Print a script that completes commands and options in a shell
+    #[command(after_help = COMPLETIONS)]
     Completions {
         /// bash, zsh, fish or another shell
         #[arg(hide_possible_values = true)]
         shell: clap_complete::Shell,
     },
+    #[command(hide = true)]
+    Pep517(Pep517Args),
     /// The exit codes of `cargo cuda`
-    #[command(hide = true, help_template = "{about}{after-help}", after_help = help::exit_codes())]
+    #[command(hide = true, help_template = "{about}{after-help}", after_help = exit_code::table())]
     ExitCodes,
 }
 
-/// The command line with its help.
-pub fn command() -> clap::Command {
-    help::with_texts(Cli::command())
-}
-
 /// The command line as usage and `--version` name it.
-fn with_name(name: &'static str) -> clap::Command {
-    command().name(name).bin_name(name)
+pub fn command_line(name: &'static str) -> clap::Command {
+    Cli::command().name(name).bin_name(name)
 }
 
 /// The name of this program, if it is not started by cargo.
@@ -112,9 +159,6 @@ const CARGO_COMMANDS: [&str; 9] = [
 
 /// The entry point. `arguments` do not include the program's name.
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
-    if let Some(code) = rustc_wrapper::run(&arguments) {
-        return code;
-    }
     // Cargo runs `cargo-cuda cuda …`; a user may run `cargo-cuda …` directly, as with `uvx cargo-cuda …`.
     let by_cargo = arguments.first().is_some_and(|first| first == "cuda");
     let arguments: Vec<OsString> = arguments.into_iter().skip(by_cargo.into()).collect();
@@ -160,7 +204,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 fn parse(name: &'static str, arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
     let parse = |arguments: &[OsString]| {
         let all = std::iter::once(name.into()).chain(arguments.iter().cloned());
-        let matches = with_name(name).try_get_matches_from(all)?;
+        let matches = command_line(name).try_get_matches_from(all)?;
         Cli::from_arg_matches(&matches)
     };
     let Some((name, rest)) = cargo_command(arguments) else {
@@ -174,11 +218,8 @@ fn parse(name: &'static str, arguments: &[OsString]) -> Result<(Cli, SplitArgume
         })
     };
     let is_ours = |name: &str| match name {
-        "--help" | "-h" => Some(TakesValue::No),
-        _ => find(name).map(|option| match option.get_action().takes_values() {
-            true => TakesValue::Yes,
-            false => TakesValue::No,
-        }),
+        "--help" | "-h" => Some(false),
+        _ => find(name).map(|option| option.get_action().takes_values()),
     };
     let split = cargo_arguments::split(&name, &rest, is_ours);
     let ours: Vec<OsString> = std::iter::once(name.clone().into())
@@ -191,7 +232,7 @@ fn parse(name: &'static str, arguments: &[OsString]) -> Result<(Cli, SplitArgume
         let text = option.to_string_lossy();
         let long = text.split('=').next().unwrap_or_default();
         if long.starts_with("--")
-            && !cargo_arguments::takes_value(long)
+            && !cargo_arguments::is_with_value(long)
             && let Err(error) = parse(&[name.clone().into(), long.into()])
             && error.kind() == ErrorKind::UnknownArgument
             && let Some(ContextValue::String(suggestion)) = error.get(ContextKind::SuggestedArg)
@@ -247,10 +288,9 @@ fn color(options: &Options) -> Option<ColorChoice> {
 fn dispatch(
     command: &Command,
     split: &SplitArguments,
-    process: &Env,
+    user: &Env,
 ) -> Result<(String, u8), Failure> {
     let root = &Root::system();
-    let user = &previous::without(process);
     let seen = || CargoConfig::here(root, user, &[]).over(user);
     let silent = |code: u8| (String::new(), code);
     let done = |text: String| (text, exit_code::SUCCESS);
@@ -267,7 +307,7 @@ fn dispatch(
         | Command::Nextest(options)
         | Command::Install(options) => build::run(options, split, user, root).map(silent),
         Command::Exec(arguments) => variables::exec(arguments, user, root).map(silent),
-        Command::Env(arguments) => variables::print(arguments, process, root).map(done),
+        Command::Env(arguments) => variables::print(arguments, user, root).map(done),
         Command::Wheel(arguments) => wheel::run(arguments, user, root).map(done),
         Command::Audit(arguments) => audit::run(arguments),
         Command::Develop(arguments) => develop::run(arguments, user, root).map(silent),
@@ -276,19 +316,18 @@ fn dispatch(
         Command::Doctor(arguments) => doctor::run(arguments, user, root),
         Command::Fetch(arguments) => fetch::run(arguments, user, root).map(done),
         Command::Clean(arguments) => clean::run(arguments, &seen(), root).map(done),
-        Command::Capabilities(arguments) => capabilities::run(arguments, &seen(), root),
+        Command::Capabilities(arguments) => capabilities::run(arguments).map(done),
         Command::Completions { shell } => {
             // The script for a name with a space would not complete the commands of a command.
             let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut with_name(PROGRAM), PROGRAM, &mut script);
+            clap_complete::generate(*shell, &mut command_line(PROGRAM), PROGRAM, &mut script);
             Ok(done(String::from_utf8_lossy(&script).into_owned()))
         }
-        Command::ExitCodes => Ok(done(help::exit_codes() + "\n")),
-        Command::Matrix(arguments) => matrix::run(arguments, &seen(), root).map(done),
+        Command::ExitCodes => Ok(done(exit_code::table() + "\n")),
         Command::Toolkit(arguments) => {
             // Outside a workspace there is no lock file, unless `CUDA_BUILD_LOCK` names one.
             let here = std::env::current_dir().unwrap_or_default();
-            let workspace = config::workspace_root(root, &here);
+            let workspace = sources::workspace_root(root, &here);
             let context = Context::new(&seen(), workspace.as_deref());
             Ok(done(toolkit::run(arguments, &context)?))
         }

@@ -147,6 +147,8 @@ mod tests {
             ("cuda-driver", "app"),
             ("nvrtc", "cudarc"),
             ("cudnn", "candle-core"),
+            ("nccl", "cudarc"),
+            ("cutensor", "cudarc"),
             ("CURAND", "app"),
             ("cublas-sys", "app"),
             ("opencl", "app"),
@@ -158,6 +160,8 @@ mod tests {
             "cublas (feature `cublaslt` of cudarc)",
             "curand (feature `CURAND` of app)",
             "cudnn (feature `cudnn` of cudarc)",
+            "nccl (feature `nccl` of cudarc)",
+            "cutensor (feature `cutensor` of cudarc)",
         ];
         assert_eq!(shown, expected);
         assert_eq!(guesses(&[]), []);

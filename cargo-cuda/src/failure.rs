@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use cuda_build::Error;
-use cuda_build::internal::io_hint;
+use cuda_find::detail::error::io_hint;
 
 use crate::exit_code;
 
@@ -61,14 +61,24 @@ impl Failure {
     /// The exit code for an error of `cuda-build`.
     pub fn exit_code_for(error: &Error) -> u8 {
         match error {
-            Error::NotFound(_) => exit_code::NOT_FOUND,
-            Error::Inconsistent { .. }
-            | Error::ViewConflict { .. }
-            | Error::HostCompiler { .. } => exit_code::INCONSISTENT,
+            Error::Find(error) => Self::exit_code_of_search(error),
+            Error::ViewConflict { .. } | Error::HostCompiler { .. } => exit_code::INCONSISTENT,
+            Error::Manifest { .. } => exit_code::CONFIGURATION,
+            Error::ViewNotCreated { .. } => exit_code::DISK,
+            _ => exit_code::FAILURE,
+        }
+    }
+
+    /// The exit code for an error of the search.
+    pub fn exit_code_of_search(error: &cuda_find::Error) -> u8 {
+        use cuda_find::Error;
+        match error {
+            Error::NotFound { .. } => exit_code::NOT_FOUND,
+            Error::Inconsistent { .. } => exit_code::INCONSISTENT,
             Error::Capability { .. } => exit_code::CAPABILITY,
             Error::UnsupportedTarget { .. } => exit_code::USAGE,
-            Error::InvalidSource { .. } | Error::Manifest { .. } => exit_code::CONFIGURATION,
-            Error::Io { .. } | Error::ViewNotCreated { .. } => exit_code::DISK,
+            Error::InvalidSource { .. } | Error::Variable { .. } => exit_code::CONFIGURATION,
+            Error::Io { .. } => exit_code::DISK,
             _ => exit_code::FAILURE,
         }
     }
@@ -76,6 +86,12 @@ impl Failure {
 
 fn hint_lines(hints: &[String]) -> String {
     hints.iter().map(|hint| format!("\nhint: {hint}")).collect()
+}
+
+impl From<cuda_find::Error> for Failure {
+    fn from(error: cuda_find::Error) -> Self {
+        Error::from(error).into()
+    }
 }
 
 impl From<Error> for Failure {

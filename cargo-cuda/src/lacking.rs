@@ -1,163 +1,170 @@
-//! Hints after a failed build: what the toolkit or the configuration lacks.
+//! Hints after a failed build: the libraries that its build scripts link and the toolkit lacks.
 
-use std::io::Cursor;
-use std::path::Path;
-use std::time::SystemTime;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use cuda_build::Component;
-use cuda_build::internal::Root;
-use cuda_build::internal::component::Facts;
-use cuda_build::internal::{release, select};
+use cuda_find::detail::{component::Facts, root::Root, target::Target};
 
-use crate::build::{Build, Scripts};
 use crate::dependencies::ORDINARY_NAMES;
+use crate::isolated_build::{Build, library_directories};
 use crate::project::Project;
-use crate::wheel::elf;
 
-/// What helps if CUDA's static libraries are missing.
-const STATIC_LIBRARIES_HINT: &str = "the Python packages do not contain them. Enable the crate's feature for dynamic \
-                        linking (`dynamic-link`, `dynamic-linking` or similar), or set CUDA_BUILD_ROOTS or \
-                        CUDA_PATH to a toolkit that has them: from NVIDIA's installer or redist archives, \
-                        from Debian, or from conda with the `-static` packages";
-
-/// The hints for a build that started at `began` and failed. There are none if the reason is an error in Rust code. A
-/// script with cuda-build prints hints itself; only the one about nvcc is repeated.
-pub fn hints(build: &Build, project: &Project, began: SystemTime) -> Vec<String> {
+/// Names the libraries that are missing, and what adds them.
+pub fn hints(build: &Build, project: &Project) -> Vec<String> {
     let version = build.toolkit.version();
-    let scripts = Scripts::read(&project.root, &build.directory.path, began);
-    let absent = absent(build);
-    let ids = |facts: &[&Facts]| facts.iter().map(|facts| facts.id).collect::<Vec<_>>();
+    let linked = linked_libraries(&project.root, &build.directory.path);
+    let (mut absent, mut archives) = (Vec::new(), Vec::new());
+    for facts in Component::all().map(Component::facts) {
+        // `-lOpenCL` of the system is no part of CUDA.
+        if facts.package(version.major).is_none() || ORDINARY_NAMES.contains(&facts.component) {
+            continue;
+        }
+        let found = build.toolkit.get(facts.component);
+        let is_absent = found.is_none_or(|found| found.libraries.is_empty());
+        let mut shared = facts.libraries.iter();
+        if is_absent
+            && shared.any(|name| {
+                linked.contains(*name) && !is_installed(&project.root, &project.target, name)
+            })
+        {
+            absent.push(facts);
+        }
+        let missing = static_names(facts).filter(|name| {
+            linked.contains(*name) && !build.view.contains(format!("lib/lib{name}.a"))
+        });
+        // A component with static libraries alone, such as culibos, is added like any other.
+        match facts.libraries {
+            [] => absent.extend(missing.take(1).map(|_| facts)),
+            _ => archives.extend(missing),
+        }
+    }
     let mut hints = Vec::new();
-
-    let is_linked = |name: &str| scripts.linked.contains(name);
-    let linked: Vec<&Facts> = absent
-        .iter()
-        .copied()
-        .filter(|facts| match facts.libraries {
-            [] => static_names(facts).any(is_linked),
-            libraries => libraries.iter().any(|name| is_linked(name)),
-        })
-        .collect();
-    if !linked.is_empty() {
+    if !absent.is_empty() {
+        let ids: Vec<&str> = absent.iter().map(|facts| facts.id).collect();
         hints.push(format!(
-            "a build script links {}, which this CUDA {version} does not have; {}",
-            ids(&linked).join(", "),
-            declare(&linked)
+            "a build script links {}, which this CUDA {version} does not have; declare what it needs in \
+             `[package.metadata.cuda]`, as in `components = {ids:?}`, run `cargo cuda fetch`, and commit \
+             cuda-toolkits.lock",
+            ids.join(", ")
         ));
     }
-    let with_shared = facts_of(build).filter(|facts| !facts.libraries.is_empty());
-    let linked: Vec<&str> = with_shared
-        .flat_map(static_names)
-        .filter(|name| is_linked(name) && !has_archive(build, name))
-        .collect();
-    if !linked.is_empty() {
+    if !archives.is_empty() {
         hints.push(format!(
-            "a build script links {}, and this CUDA {version} has no such static library; {STATIC_LIBRARIES_HINT}",
-            linked.join(", ")
+            "a build script links {}, and this CUDA {version} has no such static library; the Python packages do not \
+             contain them. Enable the crate's feature for dynamic linking (`dynamic-link`, `dynamic-linking` or \
+             similar), or set CUDA_BUILD_ROOTS or CUDA_PATH to a toolkit that has them: from NVIDIA's installer or \
+             redist archives, from Debian, or from conda with the `-static` packages",
+            archives.join(", ")
         ));
-    }
-
-    let uses_cuda_build = |name: &str| {
-        let mut packages = project.packages();
-        packages.any(|package| package.name == name && package.uses_cuda_build)
-    };
-    let failed: Vec<&str> = scripts.failed.iter().map(String::as_str).collect();
-    // Only the script's own messages show what it looked for.
-    let script = format!("if the build script of {}", failed.join(", "));
-    if !failed.iter().all(|name| uses_cuda_build(name)) {
-        if !absent.is_empty() {
-            hints.push(format!(
-                "{script} looked for a library: this CUDA {version} has no {}; {}",
-                ids(&absent).join(", "),
-                declare(&absent[..1])
-            ));
-        }
-        if build.plan.is_none() {
-            hints.push(format!(
-                "{script} reads CUDA_COMPUTE_CAP: no capabilities are declared, and this machine has no GPU; give \
-                 `--capabilities 8.0`, or declare `capabilities` in [package.metadata.cuda]"
-            ));
-        }
-    }
-    // cuda-build has printed this too, but above what cargo and maturin print.
-    if !failed.is_empty() && build.toolkit.get(Component::Nvcc).is_none() {
-        let major = version.major;
-        let advice = match release::is_nvcc_packaged(major) {
-            true => format!("add it with `cargo cuda toolkit add {major}`"),
-            false => select::without_nvcc(major),
-        };
-        hints.push(format!("{script} needs nvcc: {advice}"));
     }
     hints
 }
 
-/// The components with libraries that can be fetched for the toolkit's major.
-fn facts_of(build: &Build) -> impl Iterator<Item = &'static Facts> {
-    let major = build.toolkit.version().major;
-    Component::all()
-        .map(Component::facts)
-        .filter(move |facts| facts.is_part_of_toolkit() && facts.package(major).is_some())
-        // `-lOpenCL` of the system is no part of CUDA.
-        .filter(|facts| !ORDINARY_NAMES.contains(&facts.component))
-        .filter(|facts| !facts.libraries.is_empty() || !facts.archives.is_empty())
-}
-
-/// The components whose libraries the toolkit lacks.
-fn absent(build: &Build) -> Vec<&'static Facts> {
-    let is_absent = |facts: &&Facts| match facts.libraries {
-        // A component with only static libraries, such as culibos.
-        [] => !static_names(facts).all(|name| has_archive(build, name)),
-        _ => build
-            .toolkit
-            .get(facts.component)
-            .is_none_or(|found| found.libraries.is_empty()),
-    };
-    facts_of(build).filter(is_absent).collect()
-}
-
 /// The names of a component's static libraries, as in `-l<name>`.
 fn static_names(facts: &Facts) -> impl Iterator<Item = &'static str> + use<> {
-    let archives = facts.archives.iter();
-    archives.map(|file| file.trim_start_matches("lib").trim_end_matches(".a"))
+    let files = facts.archives.iter();
+    files.map(|file| file.trim_start_matches("lib").trim_end_matches(".a"))
 }
 
-fn has_archive(build: &Build, name: &str) -> bool {
-    build.view.contains(format!("lib/lib{name}.a"))
+/// Whether the linker finds a library without CUDA's directories, as a cuDNN of the distribution.
+fn is_installed(root: &Root, target: &Target, name: &str) -> bool {
+    let mut directories = library_directories(root, target);
+    directories.any(|directory| root.is_file(&directory.join(format!("lib{name}.so"))))
 }
 
-/// How to get components.
-fn declare(components: &[&Facts]) -> String {
-    let ids: Vec<String> = components.iter().map(|c| format!("{:?}", c.id)).collect();
-    format!(
-        "declare what it needs in `[package.metadata.cuda]`, as in `components = [{}]`, run `cargo cuda fetch`, and \
-         commit cuda-toolkits.lock",
-        ids.join(", ")
-    )
-}
-
-const DRIVER_LIBRARY: &str = "libcuda.so.1";
-
-/// After a program failed on a machine without a driver: the reason, if a program in Cargo's target
-/// directory links the driver's library. The loader's own message names only the file.
-pub fn driver_hint(root: &Root, directory: &Path) -> Option<String> {
-    let profiles = root.names(directory).into_iter();
-    let deps = profiles.map(|profile| directory.join(profile).join("deps"));
-    let mut programs = deps.flat_map(|deps| {
-        let names = root.names(&deps).into_iter();
-        // Libraries and lists of dependencies have an extension.
-        let names = names.filter(|name| !name.to_string_lossy().contains('.'));
-        names.map(move |name| deps.join(name)).collect::<Vec<_>>()
+/// The libraries that build scripts have passed to rustc, as in `-l<name>`. Cargo writes what a script has printed to
+/// `<target>/<profile>/build/<package>-<hash>/output`, or below `<target>/<triple>`.
+fn linked_libraries(root: &Root, target: &Path) -> BTreeSet<String> {
+    let below = |directory: &Path| -> Vec<PathBuf> {
+        let names = root.names(directory).into_iter();
+        names.map(|name| directory.join(name)).collect()
+    };
+    let profiles = below(target);
+    let profiles = profiles.iter().flat_map(|path| below(path));
+    let builds = below(target).into_iter().chain(profiles);
+    // The newest build of each package. The others were made with other features.
+    let mut newest = BTreeMap::new();
+    for directory in builds.flat_map(|profile| below(&profile.join("build"))) {
+        let name = directory.file_name().unwrap_or_default().to_string_lossy();
+        let started = root.metadata(&directory.join("invoked.timestamp"));
+        if let (Some((package, _)), Ok(started)) = (name.rsplit_once('-'), started) {
+            let started = started.modified().ok();
+            let build = newest.entry(package.to_owned()).or_default();
+            *build = std::cmp::max((started, directory.clone()), std::mem::take(build));
+        }
+    }
+    // What a script has printed is written when it succeeds: an older file is of an earlier run than the one that failed.
+    let outputs = newest.into_values().filter_map(|(started, directory)| {
+        let output = directory.join("output");
+        let written = root.metadata(&output).ok()?.modified().ok();
+        (written >= started).then(|| root.text(&output).ok())?
     });
-    let program = programs.find(|program| {
-        let bytes = root.bytes(program).unwrap_or_default();
-        let facts = elf::ElfFacts::read(Cursor::new(bytes));
-        facts.is_ok_and(|facts| facts.needed.iter().any(|name| name == DRIVER_LIBRARY))
-    })?;
-    let name = program.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name);
-    Some(format!(
-        "note: `{name}` links the library of NVIDIA's driver, {DRIVER_LIBRARY}, and this machine has no driver, so the \
-         program cannot start\nhint: to run tests that need no GPU on such a machine, load the driver when it is used: \
-         enable the crate's feature for that (cudarc: `dynamic-loading`), or use libloading"
-    ))
+    outputs
+        .flat_map(|output| output.lines().filter_map(library).collect::<Vec<_>>())
+        .collect()
+}
+
+/// The name in `cargo::rustc-link-lib=[KIND[:MODIFIERS]=]NAME[:RENAME]`, with one colon or two.
+fn library(line: &str) -> Option<String> {
+    let line = line.strip_prefix("cargo:")?.trim_start_matches(':');
+    let value = line.strip_prefix("rustc-link-lib=")?;
+    let name = value.rsplit(['=', ':']).next()?;
+    Some(name.to_owned())
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests prepare real directories")]
+mod tests {
+    use std::fs;
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn of_two_builds_of_a_package_the_newer_counts() {
+        let target = tempfile::tempdir().unwrap();
+        for (profile, hash, age, library) in [
+            ("debug", "1", 9, "cufft"),
+            ("debug", "3", 5, "cublas"),
+            ("x86_64-unknown-linux-gnu/release", "2", 7, "cusolver"),
+        ] {
+            let directory = target
+                .path()
+                .join(format!("{profile}/build/blas-sys-{hash}"));
+            fs::create_dir_all(&directory).unwrap();
+            let started = fs::File::create(directory.join("invoked.timestamp")).unwrap();
+            let time = SystemTime::now() - Duration::from_secs(age);
+            started.set_modified(time).unwrap();
+            let output = format!("cargo::rustc-link-lib={library}\n");
+            fs::write(directory.join("output"), output).unwrap();
+        }
+        let linked = || linked_libraries(&Root::system(), target.path());
+        assert_eq!(linked(), BTreeSet::from(["cublas".to_owned()]));
+        // The next run of the same script fails.
+        let started = target
+            .path()
+            .join("debug/build/blas-sys-3/invoked.timestamp");
+        let started = fs::File::options().append(true).open(started).unwrap();
+        let later = SystemTime::now() + Duration::from_secs(1);
+        started.set_modified(later).unwrap();
+        assert_eq!(linked(), BTreeSet::new());
+    }
+
+    #[test]
+    fn libraries_of_every_form() {
+        for (line, expected) in [
+            ("cargo:rustc-link-lib=cublas", Some("cublas")),
+            ("cargo::rustc-link-lib=dylib=cublas", Some("cublas")),
+            (
+                "cargo:rustc-link-lib=static:+whole-archive,-bundle=culibos",
+                Some("culibos"),
+            ),
+            ("cargo:rustc-link-lib=static=internal:cufft", Some("cufft")),
+            ("cargo:rustc-link-search=native=/lib", None),
+            ("rustc-link-lib=cublas", None),
+        ] {
+            assert_eq!(library(line).as_deref(), expected, "{line}");
+        }
+    }
 }

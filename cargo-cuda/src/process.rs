@@ -6,10 +6,9 @@
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 
-use cuda_build::internal::command::Invocation;
-use cuda_build::internal::{Env, Root};
+use cuda_find::detail::{command::Invocation, env::Env, root::Root};
 
 use crate::exit_code;
 use crate::failure::Failure;
@@ -19,34 +18,23 @@ use crate::signals;
 /// Runs a program to its end and returns its exit code. If a signal ended it, the code is 128 plus
 /// the signal's number, as in a shell.
 pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
-    Ok(code(status(call, env)?))
+    report(call);
+    Ok(code(status(call, &mut command(call, env))?))
 }
 
 /// The same for cargo commands that run a program of the user, to which signals are left.
 pub fn run_program(call: &Invocation, env: &Env) -> Result<u8, Failure> {
+    report(call);
     signals::leave_to_program();
-    let status = status(call, env)?;
-    status
-        .signal()
-        .into_iter()
-        .for_each(signals::end_as_program);
+    let status = status(call, &mut command(call, env))?;
+    signals::program_ended(status.signal());
     Ok(code(status))
 }
 
-fn status(call: &Invocation, env: &Env) -> Result<ExitStatus, Failure> {
-    report(call);
-    let status = command(call, env).status();
+/// Runs a command that was made for `call`, and waits for its end.
+pub fn status(call: &Invocation, command: &mut Command) -> Result<ExitStatus, Failure> {
+    let status = signals::start(command).and_then(|mut child| signals::wait(&mut child));
     status.map_err(|error| cannot_start(call, &error))
-}
-
-/// [`run`] with a file or a device as the standard input, and without a report.
-pub fn run_with_input(
-    call: &Invocation,
-    env: &Env,
-    input: impl Into<Stdio>,
-) -> Result<u8, Failure> {
-    let status = command(call, env).stdin(input).status();
-    Ok(code(status.map_err(|error| cannot_start(call, &error))?))
 }
 
 fn code(status: ExitStatus) -> u8 {
@@ -61,7 +49,6 @@ fn code(status: ExitStatus) -> u8 {
 /// that of this process. Returns only if the program cannot be started.
 pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     report(call);
-    signals::release();
     Err(cannot_start(call, &command(call, env).exec()))
 }
 
@@ -103,7 +90,7 @@ pub fn own_program() -> Result<PathBuf, Failure> {
 }
 
 /// The command for `call`. Its environment is `env` with the variables of `call` on top.
-fn command(call: &Invocation, env: &Env) -> Command {
+pub fn command(call: &Invocation, env: &Env) -> Command {
     let mut command = Command::new(&call.program);
     command
         .args(&call.arguments)
@@ -116,7 +103,7 @@ fn command(call: &Invocation, env: &Env) -> Command {
     command
 }
 
-fn cannot_start(call: &Invocation, error: &std::io::Error) -> Failure {
+pub fn cannot_start(call: &Invocation, error: &std::io::Error) -> Failure {
     let program = call.program.display();
     Failure::new(
         exit_code::MISSING_PROGRAM,

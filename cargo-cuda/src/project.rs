@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use cuda_build::internal::{Env, RequestedRelease, Root, Target, skipped_by};
+use cuda_build::detail::skipped_by;
+use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease, target::Target};
 
 use crate::cargo_arguments::Options;
 use crate::cargo_config::CargoConfig;
@@ -13,7 +14,7 @@ use crate::dependencies::Guess;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::toolkits::{self, Finder, LockPolicy};
-use crate::workspace::{Package, Resolve, Workspace};
+use crate::workspace::{self, Package, Resolve, Workspace};
 
 /// The environment variable that replaces the capabilities that packages declare.
 pub const CAPABILITIES: &str = "CUDA_BUILD_CAPABILITIES";
@@ -99,26 +100,23 @@ pub enum WorkspaceUse {
 impl WorkspaceOptions {
     /// Loads the workspace that these options choose, if there is one.
     pub fn load(&self, root: &Root, env: &Env) -> Result<Option<Workspace>, Failure> {
-        let (manifest, cargo, resolve) = (self.manifest_path.as_deref(), &self.cargo, self.resolve);
+        let manifest = self.manifest_path.as_deref();
+        let load = || Workspace::load(root, env, manifest, &self.cargo, self.resolve);
         let workspace = match self.workspace {
-            WorkspaceUse::Optional => {
-                Workspace::load_optional(root, env, manifest, cargo, resolve)?
+            WorkspaceUse::Required => Some(load()?),
+            // Cargo would search the same directories, but starting it takes ten times as long as creating a view.
+            WorkspaceUse::Optional if manifest.is_some() || workspace::is_here(root) => {
+                match load() {
+                    Err(failure) if failure.code == exit_code::MISSING_PROGRAM => None,
+                    workspace => Some(workspace?),
+                }
             }
-            WorkspaceUse::Required => Some(Workspace::load(root, env, manifest, cargo, resolve)?),
-            WorkspaceUse::Ignored => None,
+            WorkspaceUse::Optional | WorkspaceUse::Ignored => None,
         };
         if let (Some(name), Some(workspace)) = (&self.package, &workspace) {
             workspace.package(name)?;
         }
         Ok(workspace)
-    }
-
-    /// The packages of `workspace` whose declarations apply.
-    pub fn packages<'a>(
-        &'a self,
-        workspace: Option<&'a Workspace>,
-    ) -> impl Iterator<Item = &'a Package> {
-        packages(workspace, self.package.as_deref())
     }
 }
 
@@ -126,17 +124,15 @@ impl WorkspaceOptions {
 #[derive(Clone, Debug)]
 pub struct Project {
     pub root: Root,
-    /// The user's environment, without the variables that an outer `cargo cuda env` or `exec` has set.
+    /// The user's environment with the variables of `[env]` in Cargo's configuration and those of the command's options.
     /// Programs are started in it.
-    pub user: Env,
-    /// `user` with the variables of `[env]` in Cargo's configuration and those of the command's options.
     pub env: Env,
     /// `env` with the variable that names the workspace's lock file.
     pub search_env: Env,
     pub config: CargoConfig,
     pub workspace: Option<Workspace>,
-    /// The package whose declarations apply; `None` for all packages.
-    pub package: Option<String>,
+    /// The packages whose declarations apply.
+    pub packages: Vec<Package>,
     pub target: Target,
     pub fetch: bool,
     pub lock: LockPolicy,
@@ -159,24 +155,30 @@ impl Project {
         if let Some(list) = &build.capabilities {
             env = env.with(CAPABILITIES, list);
         }
-        let fetch = build.search.fetch || build.search.fetch_variable && is_fetch_enabled(&env);
+        let by_variable = || env.peek(FETCH).is_some_and(|value| value != "0");
+        let fetch = build.search.fetch || build.search.fetch_variable && by_variable();
         let mut which = which.clone();
         if fetch {
             which.resolve = Resolve::Always;
         }
         let workspace = which.load(root, &env)?;
-        let jetson = packages(workspace.as_ref(), which.package.as_deref())
-            .any(|package| package.config.jetson);
-        let (option, configured) = (which.target.as_deref(), config.build_target.as_deref());
+        let mut packages = match &workspace {
+            Some(workspace) => workspace.packages.clone(),
+            None => Vec::new(),
+        };
+        if let Some(name) = &which.package {
+            packages.retain(|package| package.name == *name);
+        }
+        let jetson = packages.iter().any(|package| package.config.jetson);
+        let (option, configured) = (which.target.as_deref(), config.build_target());
         Ok(Self {
             root: root.clone(),
-            user: user.clone(),
             search_env: toolkits::with_lock(env.clone(), workspace.as_ref()),
             env,
             target: toolkits::target(option, configured, jetson)?,
             config,
             workspace,
-            package: which.package,
+            packages,
             fetch,
             lock: match which.cargo.is_locked() {
                 true => LockPolicy::Unchanged,
@@ -215,11 +217,6 @@ impl Project {
         workspace.is_some_and(|workspace| workspace.has_separate_build_directory)
     }
 
-    /// The packages whose declarations apply.
-    pub fn packages(&self) -> impl Iterator<Item = &Package> {
-        packages(self.workspace.as_ref(), self.package.as_deref())
-    }
-
     /// The components that the workspace's dependencies probably need.
     pub fn guesses(&self) -> &[Guess] {
         let workspace = self.workspace.as_ref();
@@ -234,18 +231,4 @@ impl Project {
             ..Finder::new(&self.search_env, &self.root, &self.target, workspace)
         }
     }
-}
-
-/// Whether [`FETCH`] has the effect of `--fetch`.
-fn is_fetch_enabled(env: &Env) -> bool {
-    env.peek(FETCH)
-        .is_some_and(|value| !value.is_empty() && value != "0")
-}
-
-fn packages<'a>(
-    workspace: Option<&'a Workspace>,
-    named: Option<&'a str>,
-) -> impl Iterator<Item = &'a Package> {
-    let all = workspace.into_iter().flat_map(|w| &w.packages);
-    all.filter(move |package| named.is_none_or(|name| package.name == name))
 }

@@ -1,18 +1,27 @@
 //! Finds the toolkit for a workspace, and fetches it if that is allowed.
 
-use cuda_build::internal::release::is_nvcc_packaged;
-use cuda_build::internal::select::{Need, Note, Part, Request, Strength};
-use cuda_build::internal::sources::{self, LOCK_VARIABLE, Sources};
-use cuda_build::internal::{Env, Outcome, RequestedRelease, Root, Search, Target, ViewPlace};
-use cuda_build::{Component, Error, Toolkit, ToolkitVersion};
+use std::path::PathBuf;
 
-use crate::build::directory;
+use cuda_build::detail::ViewPlace;
+use cuda_build::{Component, Toolkit, ToolkitVersion};
+use cuda_find::Error;
+use cuda_find::detail::{
+    env::Env,
+    release::is_nvcc_packaged,
+    root::Root,
+    search::{Outcome, SearchContext},
+    select::{Need, Part, Request, RequestedRelease, Strength},
+    sources::{self, LOCK_VARIABLE, Sources},
+    target::Target,
+    toolkit::Note,
+};
+
 use crate::cargo_config;
 use crate::dependencies::Guess;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
-use crate::store::{self, AddRequest, Added, Context, Lock, ReleaseToFetch};
+use crate::store::{self, AddRequest, Added, Context, Lock, PackageSet, ReleaseToFetch};
 use crate::workspace::Workspace;
 
 /// Finds a toolkit for one workspace.
@@ -57,6 +66,14 @@ fn nvcc() -> Vec<Need> {
     ]
 }
 
+/// The components that a request needs in any case.
+fn required(request: &Request) -> impl Iterator<Item = Component> {
+    let needs = request.needs_to_fetch().iter();
+    needs
+        .filter(|need| need.strength == Strength::Required)
+        .map(|need| need.component)
+}
+
 fn nvrtc() -> Need {
     let why = format!("{COMPILER_REASON}; nvcc can be used instead");
     Need::new(Component::Nvrtc, Part::Shared, why)
@@ -97,6 +114,7 @@ impl<'a> Finder<'a> {
         let release = RequestedRelease::from_env(self.env)?;
         let mut request = Request {
             major: release.map(|release| release.major),
+            declared_majors: self.workspace.map(Workspace::majors).unwrap_or_default(),
             alternatives,
             ..Request::default()
         };
@@ -105,16 +123,8 @@ impl<'a> Finder<'a> {
             .comparators
             .extend(release.and_then(RequestedRelease::comparator));
         for package in self.workspace.iter().flat_map(|w| &w.packages) {
-            let declared = cuda_build::internal::request(&package.config, request.major);
-            for need in declared.needs {
-                if !request.needs.contains(&need) {
-                    request.needs.push(need);
-                }
-            }
-            request
-                .toolkit
-                .comparators
-                .extend(declared.toolkit.comparators);
+            let declared = cuda_build::detail::request(&package.config);
+            request.require(&declared);
         }
         // A build script may use components that the manifest does not declare.
         request.take_everything = true;
@@ -122,15 +132,15 @@ impl<'a> Finder<'a> {
     }
 
     /// The requests to try, in order. Any crate may call nvcc, so the first request is for a toolkit with
-    /// nvcc, and the second for a toolkit with nvcc or NVRTC. If the user has named a root, both requests
-    /// accept NVRTC, so that the named root is used even without nvcc.
-    fn requests(&self, sources: &Sources) -> Result<[Request; 2], Error> {
-        let with_compiler = self.any_compiler_request()?;
-        if self.is_explicit(sources) {
-            return Ok([with_compiler.clone(), with_compiler]);
-        }
+    /// nvcc, and the last for a toolkit with nvcc or NVRTC. If the user has named a root, there is only the last, so
+    /// that the named root is used even without nvcc.
+    fn requests(&self, sources: &Sources) -> Result<Vec<Request>, Error> {
         let both = nvcc().into_iter().chain([nvrtc()]).collect();
-        Ok([self.request(vec![both, nvcc()])?, with_compiler])
+        let mut requests = vec![self.any_compiler_request()?];
+        if !self.is_explicit(sources) {
+            requests.insert(0, self.request(vec![both, nvcc()])?);
+        }
+        Ok(requests)
     }
 
     /// A request for a toolkit with nvcc or NVRTC.
@@ -144,8 +154,8 @@ impl<'a> Finder<'a> {
         Ok(self.search().report(&self.requests(&self.sources())?))
     }
 
-    fn search(&self) -> Search<'_> {
-        Search {
+    fn search(&self) -> SearchContext<'_> {
+        SearchContext {
             root: self.root,
             env: self.env,
             target: self.target,
@@ -153,14 +163,18 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Finds the toolkit. If none is found, fetches one if `fetch` is set.
+    /// Finds the toolkit. With `fetch`, fetches what it lacks, and pins it in the lock file.
     pub fn find(&self) -> Result<Toolkit, Failure> {
+        // The search does not use fetched toolkits if the user has named a root. For Jetson boards there are none.
+        let uses_fetched = !self.target.is_jetson() && !self.is_explicit(&self.sources());
+        if self.fetch && uses_fetched {
+            self.lock_declared_majors()?;
+        }
         let sources = self.sources();
         let requests = self.requests(&sources)?;
-        // The search does not use fetched toolkits if the user has named a root. For Jetson boards there are none.
-        let uses_fetched = !self.target.is_jetson() && !self.is_explicit(&sources);
         let mut locked = sources.locked.iter();
-        let locked = locked.find(|locked| requests[1].admits_release(locked.release));
+        let locked =
+            locked.find(|locked| requests[requests.len() - 1].is_locked_by(locked.release));
         let missing = locked.filter(|locked| locked.paths.is_empty() && uses_fetched);
         let toolkit = if self.fetch && uses_fetched {
             self.find_or_fetch(&requests, missing.is_some())?
@@ -175,6 +189,9 @@ impl<'a> Finder<'a> {
         } else {
             self.find_without_fetching(&requests)?
         };
+        if uses_fetched && (self.fetch || self.lock == LockPolicy::Unchanged) {
+            self.pin(&toolkit)?;
+        }
         for note in toolkit.notes() {
             if matches!(note, Note::LockNotFetched { .. }) {
                 output::message(&format!("warning: {note}"));
@@ -185,7 +202,7 @@ impl<'a> Finder<'a> {
 
     fn find_without_fetching(&self, requests: &[Request]) -> Result<Toolkit, Error> {
         let found = self.search().find_first(requests);
-        if !self.accept_without_compiler || !matches!(found, Err(Error::NotFound(_))) {
+        if !self.accept_without_compiler || !matches!(found, Err(Error::NotFound { .. })) {
             return found;
         }
         // The reason is empty because it is never printed: if this search also fails, the first
@@ -196,61 +213,118 @@ impl<'a> Finder<'a> {
     }
 
     /// Finds a toolkit that also has the guessed components, otherwise fetches one. If a toolkit is found without them,
-    /// the fetched one is of the same release. If a guessed component cannot be fetched, the build may still work without
-    /// it.
+    /// the fetched one is of the same release.
     fn find_or_fetch(&self, requests: &[Request], is_missing: bool) -> Result<Toolkit, Failure> {
         let search = self.search();
         let with_guesses: Vec<Request> = requests.iter().map(|r| self.with_guesses(r)).collect();
         let last = &requests[requests.len() - 1];
-        if is_missing {
+        if is_missing || self.lock_lacks(last)? {
             self.fetch_for(last)?;
         }
         match search.find_first(&with_guesses) {
-            Err(Error::NotFound(_)) => {}
+            Err(Error::NotFound { .. }) => {}
             found => return Ok(found?),
         }
-        let fetched = match search.find_first(requests) {
-            Ok(toolkit) => self.fetch_guesses(&toolkit).or_else(|failure| {
-                output::message(&format!(
-                    "note: could not fetch what the build may need: {}",
-                    failure.message
-                ));
-                Ok(())
-            }),
-            Err(_) => self.fetch_for(last).map(drop),
-        };
-        fetched?;
+        match search.find_first(requests) {
+            Ok(toolkit) => self.fetch_guesses(&toolkit)?,
+            Err(_) => _ = self.fetch_for(last)?,
+        }
         let found = search.find_first(&with_guesses);
         Ok(found.or_else(|_| search.find_first(requests))?)
     }
 
-    /// Fetches a toolkit with the guessed components, of the release of a toolkit that lacks some of them.
+    /// Pins a toolkit for each declared major, so that the choice of one does not depend on what this machine has. A
+    /// major of which none is found is only resolved.
+    fn lock_declared_majors(&self) -> Result<(), Failure> {
+        let majors = self.majors_to_choose_from()?;
+        if majors.len() < 2 {
+            return Ok(());
+        }
+        for major in majors {
+            let env = self.env_for(RequestedRelease { major, minor: None });
+            let finder = Finder { env: &env, ..*self };
+            let request = finder.any_compiler_request()?;
+            if finder.locked(&request)?.is_some() {
+                continue;
+            }
+            match finder
+                .search()
+                .find_first(&finder.requests(&finder.sources())?)
+            {
+                Ok(toolkit) => finder.pin(&toolkit)?,
+                Err(_) => match store::lock(&finder.add_request(&request)?, &self.context()) {
+                    Err(failure) if failure.code != exit_code::LOCK => output::message(&format!(
+                        "note: CUDA {major} was not locked: {}",
+                        failure.message
+                    )),
+                    locked => locked?,
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Pins a toolkit of the store, unless the lock file does so. Another toolkit cannot be pinned: it has no packages.
+    fn pin(&self, toolkit: &Toolkit) -> Result<(), Failure> {
+        let request = self.any_compiler_request()?;
+        let Some(toolkits) = sources::toolkits_dir(self.env) else {
+            return Ok(());
+        };
+        let names = toolkit.components().iter().filter_map(|chosen| {
+            let path = chosen.paths().next()?;
+            path.strip_prefix(&toolkits).ok()?.iter().next()
+        });
+        let Some(name) = names.into_iter().next().and_then(|name| name.to_str()) else {
+            return Ok(());
+        };
+        let mut add = self.add_request(&request)?;
+        if self.locked(&request)?.is_none() {
+            let major = toolkit.version().major;
+            let requested = RequestedRelease::from_env(self.env)?;
+            let release = requested.unwrap_or(RequestedRelease { major, minor: None });
+            add.release = release.into();
+        } else if !self.lock_lacks(&request)? {
+            return Ok(());
+        }
+        store::pin(name, &add, &self.context())
+    }
+
+    /// The newest toolkit of the lock file that applies to a request, with the release that was requested for it.
+    fn locked(&self, request: &Request) -> Result<Option<(ReleaseToFetch, PackageSet)>, Failure> {
+        let mut toolkits = Lock::of(&self.context())?.toolkits().into_iter();
+        let newest = toolkits.find(|(_, version, _)| request.is_locked_by(*version));
+        Ok(newest.map(|(release, _, set)| (release, set)))
+    }
+
+    /// Whether the lock file has an entry for a request, but not for each component.
+    fn lock_lacks(&self, request: &Request) -> Result<bool, Failure> {
+        let locked = self.locked(request)?;
+        Ok(locked.is_some_and(|(_, set)| set.lacking(required(request)).is_some()))
+    }
+
+    /// Fetches the guessed components for the release of a toolkit that lacks some of them. If that fails, the build may
+    /// still work without them.
     fn fetch_guesses(&self, lacking: &Toolkit) -> Result<(), Failure> {
         let ToolkitVersion { major, minor } = lacking.version();
-        let release = RequestedRelease {
-            major,
-            minor: Some(minor),
-        };
-        let env = self.env.clone();
-        let env = &env.with(RequestedRelease::VARIABLE, release.to_string());
-        let finder = Finder { env, ..*self };
+        let minor = Some(minor);
+        let env = self.env_for(RequestedRelease { major, minor });
+        let finder = Finder { env: &env, ..*self };
         let request = finder.any_compiler_request()?;
-        let mut locked = finder.locked_releases()?.into_iter();
-        let is_locked = locked.any(|(_, version)| request.admits_release(version));
         // The search prefers locked toolkits, so a fetched one would take the place of this one.
-        if lacking.get(Component::Nvcc).is_some() && !is_nvcc_packaged(major) && !is_locked {
-            let mut absent = self.guesses().to_vec();
-            absent.retain(|guess| lacking.get(guess.component).is_none());
-            let absent: Vec<String> = absent.iter().map(Guess::to_string).collect();
-            let text = format!(
-                "{}; the Python packages of CUDA {major} have no nvcc, and the CUDA {release} that is found has it",
-                absent.join(", ")
-            );
-            let hint =
-                format!("install them beside CUDA {release}, or build with another: `--cuda 13`");
-            return Err(Failure::new(exit_code::NOT_RELEASED, text).hint(hint));
-        }
-        finder.fetch_for(&request).map(drop)
+        let has_nvcc = lacking.get(Component::Nvcc).is_some() && !is_nvcc_packaged(major);
+        let reason = if has_nvcc && finder.locked(&request)?.is_none() {
+            format!(
+                "the Python packages of CUDA {major} have no nvcc, and the toolkit that is found has it"
+            )
+        } else {
+            match finder.fetch_for(&request) {
+                Ok(_) => return Ok(()),
+                Err(failure) => failure.message,
+            }
+        };
+        let text = format!("note: could not fetch what the build may need: {reason}");
+        output::message(&text);
+        Ok(())
     }
 
     /// The components that the workspace's dependencies probably need.
@@ -264,9 +338,10 @@ impl<'a> Finder<'a> {
         let mut request = request.clone();
         for guess in self.guesses() {
             let part = Part::main(guess.component);
-            request
-                .needs
-                .push(Need::new(guess.component, part, guess.to_string()));
+            let need = Need::new(guess.component, part, guess.to_string());
+            for needs in request.lists_of_needs() {
+                needs.push(need.clone());
+            }
         }
         request
     }
@@ -276,49 +351,63 @@ impl<'a> Finder<'a> {
     /// major in the lock file, else one toolkit.
     pub fn fetch_all(&self) -> Result<Vec<Added>, Failure> {
         let request = self.any_compiler_request()?;
-        let mut majors = self.workspace.map(Workspace::majors).unwrap_or_default();
-        if majors.is_empty() {
-            let locked = self.locked_releases()?.into_iter();
-            let admitted = locked.filter(|(_, version)| request.admits_release(*version));
-            majors = admitted.map(|(_, version)| version.major).collect();
+        let is_requested = RequestedRelease::from_env(self.env)?.is_some();
+        let mut majors = self.majors_to_choose_from()?;
+        if majors.is_empty() && !is_requested {
+            let locked = Lock::of(&self.context())?.toolkits().into_iter();
+            let releases = locked.map(|(_, release, _)| release);
+            let admitted = releases.filter(|release| request.admits_release(*release));
+            majors = admitted.map(|release| release.major).collect();
             majors.dedup();
         }
-        if majors.is_empty() || RequestedRelease::from_env(self.env)?.is_some() {
+        if majors.is_empty() {
             return Ok(vec![self.fetch_for(&request)?]);
         }
         let fetch = |major: u32| {
-            let env = self.env.clone();
-            let env = &env.with(RequestedRelease::VARIABLE, major.to_string());
-            let finder = Finder { env, ..*self };
+            let env = self.env_for(RequestedRelease { major, minor: None });
+            let finder = Finder { env: &env, ..*self };
             finder.fetch_for(&finder.any_compiler_request()?)
         };
         majors.into_iter().map(fetch).collect()
     }
 
-    /// The releases in the lock file, newest first.
-    fn locked_releases(&self) -> Result<Vec<(ReleaseToFetch, ToolkitVersion)>, Failure> {
-        Ok(match self.context().lock_file {
-            Some(path) => Lock::read(&path)?.releases(),
-            None => Vec::new(),
-        })
+    /// The declared majors that `toolkit` admits, newest first; none if a release is requested.
+    fn majors_to_choose_from(&self) -> Result<Vec<u32>, Failure> {
+        if RequestedRelease::from_env(self.env)?.is_some() {
+            return Ok(Vec::new());
+        }
+        let request = self.any_compiler_request()?;
+        let mut majors = self.workspace.map(Workspace::majors).unwrap_or_default();
+        majors.retain(|major| request.admits_major(*major));
+        Ok(majors)
+    }
+
+    /// The variables of a search for a release.
+    fn env_for(&self, release: RequestedRelease) -> Env {
+        let env = self.env.clone();
+        env.with(RequestedRelease::VARIABLE, release.to_string())
     }
 
     fn context(&self) -> Context {
         Context::new(self.env, self.workspace.map(|w| w.root.as_path()))
     }
 
-    fn fetch_for(&self, request: &Request) -> Result<Added, Failure> {
-        let required = |need: &&Need| need.strength == Strength::Required;
-        let required = request.needs.iter().filter(required);
-        let components: Vec<Component> = required.map(|need| need.component).collect();
-        let mut guesses = self.guesses().to_vec();
-        guesses.retain(|guess| !components.contains(&guess.component));
-        let request = AddRequest {
-            optional: guesses.iter().map(|guess| guess.component).collect(),
+    /// The components of a request and the guessed ones, of the release to fetch for it.
+    fn add_request(&self, request: &Request) -> Result<AddRequest, Failure> {
+        let components: Vec<Component> = required(request).collect();
+        let guesses = self.guesses().iter().map(|guess| guess.component);
+        Ok(AddRequest {
+            optional: guesses.filter(|it| !components.contains(it)).collect(),
             components,
             locked: self.lock == LockPolicy::Unchanged,
             ..AddRequest::new(self.release_for(request)?)
-        };
+        })
+    }
+
+    fn fetch_for(&self, request: &Request) -> Result<Added, Failure> {
+        let request = self.add_request(request)?;
+        let mut guesses = self.guesses().to_vec();
+        guesses.retain(|guess| request.optional.contains(&guess.component));
         if !guesses.is_empty() {
             let shown: Vec<String> = guesses.iter().map(Guess::to_string).collect();
             output::status("Guessed", &shown.join(", "));
@@ -338,10 +427,7 @@ impl<'a> Finder<'a> {
             if added.unavailable.contains(&guess.component) {
                 let reason = match request.locked {
                     true => "the lock file may not change".to_owned(),
-                    false => format!(
-                        "the package index has no such component for CUDA {}",
-                        added.version
-                    ),
+                    false => format!("it is not available for CUDA {}", added.version),
                 };
                 output::message(&format!("note: {guess} was not fetched: {reason}"));
             }
@@ -349,23 +435,18 @@ impl<'a> Finder<'a> {
         Ok(added)
     }
 
-    /// The release to fetch. As in the search, the lock file comes first: its newest release that the
-    /// request admits. Otherwise the release that the user requested, else a declared major that the
+    /// The release to fetch. As in the search, the lock file comes first: its newest release that applies
+    /// to the request. Otherwise the release that the user requested, else the newest declared major that the
     /// request admits, else the newest such major.
     fn release_for(&self, request: &Request) -> Result<ReleaseToFetch, Failure> {
-        let mut locked = self.locked_releases()?.into_iter();
-        if let Some((release, _)) = locked.find(|(_, version)| request.admits_release(*version)) {
+        if let Some((release, _)) = self.locked(request)? {
             return Ok(release);
         }
         if let Some(release) = RequestedRelease::from_env(self.env)? {
             return Ok(release.into());
         }
-        let majors = self.workspace.map(Workspace::majors).unwrap_or_default();
-        let mut declared = majors.into_iter();
-        let major = declared
-            .find(|major| request.admits_major(*major))
-            .or_else(|| request.newest_major());
-        match major {
+        let mut declared = self.majors_to_choose_from()?.into_iter();
+        match declared.next().or_else(|| request.newest_major()) {
             Some(major) => Ok(RequestedRelease { major, minor: None }.into()),
             None => {
                 let text = format!("no CUDA release meets `toolkit = \"{}\"`", request.toolkit);
@@ -401,8 +482,18 @@ pub fn view_place(
     if workspace.is_none() || env.peek(VIEWS).is_some() {
         return Ok(ViewPlace::from_env(env, target)?);
     }
-    let base = directory::base(env, workspace)?;
+    let base = builds(env, workspace)?;
     Ok(ViewPlace::below(&base.join("views"), target))
+}
+
+/// The parent of all target directories of `cargo cuda`. It is in the workspace's target directory,
+/// or in the user's cache directory if there is no workspace.
+pub fn builds(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure> {
+    let place = match workspace {
+        Some(workspace) => workspace.target_directory.clone(),
+        None => store::cache_dir(env)?,
+    };
+    Ok(place.join("cargo-cuda"))
 }
 
 /// The platform of `option` (`--target`), else of `configured` (Cargo's configuration), else of this

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::{CrateType, DependencyKind, MetadataCommand, Target};
-use cuda_build::internal::{Config, Env, Root};
+use cargo_metadata::{DependencyKind, MetadataCommand};
+use cuda_build::detail::Config;
+use cuda_find::detail::{env::Env, root::Root};
 
 use crate::cargo_arguments::Options;
 use crate::dependencies::Dependencies;
@@ -42,8 +43,6 @@ pub enum Resolve {
 #[derive(Clone, Debug)]
 pub struct Package {
     pub name: String,
-    /// The name of the library target; without one, that of the package with underscores.
-    pub library: String,
     pub version: String,
     /// The path of the package's `Cargo.toml`.
     pub manifest: PathBuf,
@@ -53,15 +52,6 @@ pub struct Package {
     pub uses_cuda_build: bool,
     /// Whether pyo3 is a dependency of the package.
     pub uses_pyo3: bool,
-}
-
-fn library(package: &cargo_metadata::Package) -> String {
-    let crate_types = [CrateType::CDyLib, CrateType::Lib];
-    let is_library = |target: &&Target| target.crate_types.iter().any(|t| crate_types.contains(t));
-    match package.targets.iter().find(is_library) {
-        Some(target) => target.name.clone(),
-        None => package.name.replace('-', "_"),
-    }
 }
 
 /// `cargo metadata` for a manifest, otherwise for the current directory.
@@ -92,17 +82,16 @@ impl Workspace {
         for package in metadata.workspace_packages() {
             let manifest = package.manifest_path.clone().into_std_path_buf();
             let directory = manifest.parent().unwrap_or(Path::new("."));
+            let uses = |name: &str, kind: DependencyKind| {
+                let mut dependencies = package.dependencies.iter();
+                dependencies.any(|dependency| dependency.name == name && dependency.kind == kind)
+            };
             packages.push(Package {
                 name: package.name.to_string(),
-                library: library(package),
                 version: package.version.to_string(),
-                uses_cuda_build: package.dependencies.iter().any(|dependency| {
-                    dependency.name == "cuda-build" && dependency.kind == DependencyKind::Build
-                }),
-                uses_pyo3: package
-                    .dependencies
-                    .iter()
-                    .any(|dependency| ["pyo3", "pyo3-ffi"].contains(&dependency.name.as_str())),
+                uses_cuda_build: uses("cuda-build", DependencyKind::Build),
+                uses_pyo3: uses("pyo3", DependencyKind::Normal)
+                    || uses("pyo3-ffi", DependencyKind::Normal),
                 config: Config::read(root, env, directory)?,
                 manifest,
             });
@@ -130,31 +119,6 @@ impl Workspace {
             target_directory: metadata.target_directory.into_std_path_buf(),
             packages,
         })
-    }
-
-    /// Loads the workspace; `None` if there is no manifest in the current directory or its parents,
-    /// or if cargo cannot be run.
-    pub fn load_optional(
-        root: &Root,
-        env: &Env,
-        manifest: Option<&Path>,
-        options: &Options,
-        resolve: Resolve,
-    ) -> Result<Option<Self>, Failure> {
-        // Do not start cargo if no manifest exists. Cargo would search the same directories, but starting it takes ten
-        // times as long as creating a view.
-        let here = std::env::current_dir().unwrap_or_default();
-        let mut manifests = here
-            .ancestors()
-            .map(|directory| directory.join("Cargo.toml"));
-        if manifest.is_none() && !manifests.any(|manifest| root.is_file(&manifest)) {
-            return Ok(None);
-        }
-        match Self::load(root, env, manifest, options, resolve) {
-            Ok(workspace) => Ok(Some(workspace)),
-            Err(failure) if failure.code == exit_code::MISSING_PROGRAM => Ok(None),
-            Err(failure) => Err(failure),
-        }
     }
 
     /// The package of this name.
@@ -185,6 +149,13 @@ impl Workspace {
         majors.dedup();
         majors
     }
+}
+
+/// Whether there is a manifest in the current directory or above.
+pub fn is_here(root: &Root) -> bool {
+    let here = std::env::current_dir().unwrap_or_default();
+    let mut directories = here.ancestors();
+    directories.any(|directory| root.is_file(&directory.join("Cargo.toml")))
 }
 
 fn failure(error: cargo_metadata::Error) -> Failure {

@@ -29,11 +29,8 @@ pub struct Driver {
     pub version: ToolkitVersion,
     /// The capability of each GPU.
     pub gpus: Vec<Capability>,
-    /// The path of the loaded library; the same as `opened_as` if the system does not report the path.
+    /// The path of the loaded library, or the name with which it was opened if the system does not report the path.
     pub library: String,
-    /// The name with which the library was opened: `libcuda.so.1` if it is on the loader's search path,
-    /// otherwise an absolute path.
-    pub opened_as: String,
 }
 
 /// Why the driver cannot be queried.
@@ -74,14 +71,17 @@ pub fn driver() -> Result<Driver, NoDriver> {
             .to_owned(),
         is_installed: false,
     };
-    let mut loaded = None;
     for place in LIBRARY_NAMES {
         // SAFETY: every CUDA program loads the driver's library in this way; its initialisers require
         // nothing of the caller.
         match unsafe { Library::new(place) } {
             Ok(library) => {
-                loaded = Some((place, library));
-                break;
+                // After `cuInit`, threads and destructors use the library's code, so the library must stay loaded.
+                let library = ManuallyDrop::new(library);
+                return query(&library, place).map_err(|reason| NoDriver {
+                    reason,
+                    is_installed: true,
+                });
             }
             Err(error) => {
                 let message = loader_message(&error);
@@ -94,15 +94,7 @@ pub fn driver() -> Result<Driver, NoDriver> {
             }
         }
     }
-    let Some((place, library)) = loaded else {
-        return Err(none);
-    };
-    // After `cuInit`, threads and destructors use the library's code, so the library must stay loaded.
-    let library = ManuallyDrop::new(library);
-    query(&library, place).map_err(|reason| NoDriver {
-        reason,
-        is_installed: true,
-    })
+    Err(none)
 }
 
 fn query(library: &Library, place: &str) -> Result<Driver, String> {
@@ -162,7 +154,6 @@ fn query(library: &Library, place: &str) -> Result<Driver, String> {
             version,
             gpus,
             library,
-            opened_as: place.to_owned(),
         })
     }
 }
@@ -176,35 +167,31 @@ unsafe fn symbol<'l, T>(library: &'l Library, name: &str) -> Result<Symbol<'l, T
     unsafe { library.get(name) }.map_err(|_| format!("libcuda.so.1 has no `{name}`"))
 }
 
-/// The name and the meaning of an error, if the driver reports them.
+/// The name of an error, if the driver reports it.
 fn describe(library: &Library, status: c_int) -> String {
-    type Describe = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
-    let text_of = |function: &[u8]| -> Option<String> {
-        let mut text = std::ptr::null();
-        // SAFETY: the signature is that of `cuda.h`, unchanged since CUDA 6.0; the text is static, or
-        // null for a number that the driver does not know.
-        unsafe {
-            let describe: Symbol<'_, Describe> = library.get(function).ok()?;
-            let known = describe(status, &raw mut text) == 0 && !text.is_null();
-            known.then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+    type Name = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
+    let mut text = std::ptr::null();
+    // SAFETY: the signature is that of `cuda.h`, unchanged since CUDA 6.0; the text is static, or
+    // null for a number that the driver does not know.
+    unsafe {
+        match library.get::<Name>(b"cuGetErrorName\0") {
+            Ok(name) if name(status, &raw mut text) == 0 && !text.is_null() => {
+                format!(", {}", CStr::from_ptr(text).to_string_lossy())
+            }
+            _ => String::new(),
         }
-    };
-    match (text_of(b"cuGetErrorName\0"), text_of(b"cuGetErrorString\0")) {
-        (Some(name), Some(meaning)) => format!(", {name}: {meaning}"),
-        _ => String::new(),
     }
 }
 
 /// The path of the driver library that the loader opened, from `/proc/self/maps`.
 fn loaded_library_path(root: &Root) -> Option<String> {
     let maps = root.text(&root.locate("/proc/self/maps")).ok()?;
-    let paths = maps
+    let mut paths = maps
         .lines()
         .filter_map(|line| Some(&line[line.find('/')?..]));
-    let named = |path: &&str| {
-        path.rsplit('/')
-            .next()
-            .is_some_and(|name| name.starts_with("libcuda.so"))
-    };
-    paths.into_iter().find(named).map(str::to_owned)
+    let path = paths.find(|path| {
+        let name = path.rsplit('/').next();
+        name.is_some_and(|name| name.starts_with("libcuda.so"))
+    });
+    path.map(str::to_owned)
 }

@@ -90,8 +90,8 @@
 //! ```no_run
 //! # fn main() -> Result<(), cuda_build::Error> {
 //! let build = cuda_build::Build::new()?;
-//! for chosen in build.toolkit()?.components() {
-//!     eprintln!("{} from {}", chosen.found, chosen.origin);
+//! for found in build.toolkit()?.components() {
+//!     eprintln!("{found} from {}", found.origin);
 //! }
 //! # Ok(())
 //! # }
@@ -99,13 +99,12 @@
 //!
 //! # Features
 //!
-//! - `compile` (default): compiles `.cu` with nvcc and NVRTC; includes `view`.
+//! - `compile` (default): compiles `.cu` with nvcc and NVRTC.
 //! - `host-sources`: compiles the C and C++ sources of a [`Library`], with the compiler that the `cc` crate chooses;
 //!   includes `compile`.
-//! - `view`: joins the components into one directory ([`Build::view`]), sets `DEP_<links>_*`, and
-//!   links the driver's libraries.
 //!
-//! Without these features, a build script can only find components and link them.
+//! Without these features, a build script can find components, link them, and join them into one directory
+//! ([`Build::view`]).
 
 #![cfg_attr(
     not(feature = "compile"),
@@ -116,61 +115,46 @@
     )
 )]
 
-mod cached_answer;
-mod capability;
-mod command;
+#[cfg(feature = "compile")]
+mod cc_variables;
 #[cfg(feature = "compile")]
 mod compile;
-mod component;
 mod config;
-mod directive;
-mod document;
+pub mod detail;
 #[cfg(feature = "compile")]
 mod driver;
-mod env;
 mod error;
 #[cfg(feature = "compile")]
 mod fatbin;
 #[cfg(feature = "compile")]
 mod freshness;
-mod hash;
 #[cfg(feature = "compile")]
 mod host_compiler;
 #[cfg(feature = "compile")]
 mod includes;
-#[doc(hidden)]
-pub mod internal;
-mod link;
-mod list;
-mod nvcc;
+mod lex;
 #[cfg(feature = "compile")]
 mod nvrtc;
-mod output;
-mod probe;
-mod release;
-mod root;
+mod runtime;
 mod script;
-mod select;
-mod sources;
-mod store;
-mod suggestion;
-mod target;
-
-mod toml;
-mod toolkit;
-mod version;
-#[cfg(feature = "view")]
 mod view;
+
+#[allow(
+    unused_imports,
+    reason = "some are used only with the feature `compile`"
+)]
+pub(crate) use cuda_find::detail::{
+    cache, capability, command, component, directive, env, found, hash, link, list, nvcc, output,
+    release, root, search, select, sources, target, toml, toolkit, version,
+};
 
 pub use capability::{Capability, Plan, Suffix};
 #[cfg(feature = "compile")]
-pub use compile::{Compiled, Engine, Format, Library, Module};
+pub use compile::{Compiled, Engine, Format, Library, MadeOutput, Module};
 pub use component::Component;
 pub use error::Error;
-pub use probe::Found;
+pub use found::Found;
 pub use script::{Build, Built};
-pub use select::Chosen;
 pub use toolkit::Toolkit;
 pub use version::{ToolkitVersion, Version};
-#[cfg(feature = "view")]
 pub use view::View;

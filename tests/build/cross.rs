@@ -3,12 +3,11 @@
 //! `g++-aarch64-linux-gnu` and `qemu-user` are packages of Debian. Without them, the ignored test cannot run.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cuda_build::internal::Root;
 use cuda_build::{Build, Component, Engine, Error, Library, Module};
+use cuda_find::detail::root::Root;
 
 use crate::components::site_packages;
 use crate::named_places::{package, script};
@@ -46,20 +45,20 @@ int main() { start(nullptr); std::printf("answer %d\n", answer()); }
 "#;
 
 /// The runtime and nvcc's headers for the target.
-fn target_packages() -> Option<PathBuf> {
+fn target_packages() -> PathBuf {
     let packages = ["nvidia-cuda-runtime==13.4.92", "nvidia-cuda-crt==13.4.92"];
     wheels_for("aarch64", &packages)
 }
 
 /// nvcc for this machine and the runtime for both, as one list for `CUDA_BUILD_ROOTS`.
-fn roots(own_is_first: bool) -> Option<PathBuf> {
-    let own = site_packages(13)?;
-    let other = target_packages()?;
+fn roots(own_is_first: bool) -> PathBuf {
+    let own = site_packages(13);
+    let other = target_packages();
     let list = match own_is_first {
         true => [own, other],
         false => [other, own],
     };
-    Some(std::env::join_paths(list).unwrap().into())
+    std::env::join_paths(list).unwrap().into()
 }
 
 fn cross(place: &Path, roots: &Path, variables: &[(&str, &Path)]) -> Build {
@@ -103,54 +102,6 @@ fn link_arguments(build: &Build) -> Vec<String> {
     arguments
 }
 
-/// A root as NVIDIA's installer makes it, with nvcc for this machine and everything else for a Jetson board.
-fn jetson_root(place: &Path) -> PathBuf {
-    let root = place.join("cuda");
-    let own = site_packages(13).unwrap().join("nvidia/cu13");
-    for name in [
-        "__nvcc_device_query",
-        "bin2c",
-        "crt",
-        "cudafe++",
-        "fatbinary",
-        "nvcc",
-        "nvlink",
-        "ptxas",
-    ] {
-        fs::create_dir_all(root.join("bin")).unwrap();
-        symlink(own.join("bin").join(name), root.join("bin").join(name)).unwrap();
-    }
-    fs::write(root.join("bin/nvcc.profile"), PROFILE).unwrap();
-    symlink(own.join("nvvm"), root.join("nvvm")).unwrap();
-    let (target, include) = (
-        target_packages().unwrap().join("nvidia/cu13"),
-        "targets/aarch64-linux/include",
-    );
-    fs::create_dir_all(root.join(include)).unwrap();
-    fs::create_dir_all(root.join("targets/sbsa-linux/include")).unwrap();
-    symlink(target.join("lib"), root.join("targets/aarch64-linux/lib")).unwrap();
-    let headers = fs::read_dir(target.join("include")).unwrap();
-    let headers = headers.map(|entry| entry.unwrap().path());
-    for header in headers.chain([own.join("include/fatbinary_section.h")]) {
-        symlink(
-            &header,
-            root.join(include).join(header.file_name().unwrap()),
-        )
-        .unwrap();
-    }
-    root
-}
-
-/// The profile of NVIDIA's installers.
-const PROFILE: &str = "
-TOP              = $(_HERE_)/..
-CICC_PATH        = $(TOP)/nvvm/bin
-NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
-PATH            += $(CICC_PATH):$(_HERE_):
-INCLUDES        +=  \"-I$(TOP)/$(_TARGET_DIR_)/include\" $(_SPACE_)
-LIBRARIES        =+ $(_SPACE_) \"-L$(TOP)/$(_TARGET_DIR_)/lib$(_TARGET_SIZE_)/stubs\" \"-L$(TOP)/$(_TARGET_DIR_)/lib$(_TARGET_SIZE_)\"
-";
-
 /// Builds the libraries and a module, links a program, and runs it under emulation. Returns for what the object of the
 /// first library was compiled.
 #[track_caller]
@@ -187,119 +138,6 @@ fn links_and_runs(place: &Path, build: Build) -> Vec<String> {
     object.unwrap().compiled.clone()
 }
 
-#[test]
-#[ignore = "needs g++-aarch64-linux-gnu and qemu-user"]
-fn a_library_for_arm_links_and_runs() {
-    let place = tempfile::tempdir().unwrap();
-    let place = place.path();
-    for own_is_first in [true, false] {
-        let roots = roots(own_is_first).expect("this test needs real components");
-        // The second build takes the image for 8.0 from the first one.
-        for (capabilities, compiled) in [("8.0", "sm_80"), ("8.0, 9.0", "sm_90")] {
-            let variables = [("CUDA_BUILD_CAPABILITIES", Path::new(capabilities))];
-            let build = cross(place, &roots, &variables);
-            let expected = match own_is_first {
-                true => vec![compiled.to_owned()],
-                false => Vec::new(),
-            };
-            assert_eq!(links_and_runs(place, build), expected);
-        }
-    }
-}
-
-/// nvcc itself would look in `targets/sbsa-linux`.
-#[test]
-#[ignore = "needs g++-aarch64-linux-gnu and qemu-user"]
-fn a_library_for_a_jetson_board_links_and_runs() {
-    let place = tempfile::tempdir().unwrap();
-    let place = place.path();
-    let root = jetson_root(place);
-    let error = cross(place, &root, &[]).library(library()).run();
-    let shown = format!("{:?}", error.unwrap_err());
-    assert!(
-        shown.contains("for a Jetson board, write `jetson = true` in `[package.metadata.cuda]`"),
-        "{shown}"
-    );
-    let declared =
-        "[workspace]\nmembers = [\"package\"]\n[workspace.metadata.cuda]\njetson = true\n";
-    fs::write(place.join("Cargo.toml"), declared).unwrap();
-    let build = cross(place, &root, &[]);
-    links_and_runs(place, build);
-}
-
-#[test]
-fn a_cross_build_needs_a_cross_compiler() {
-    let Some(roots) = roots(true) else { return };
-    let place = tempfile::tempdir().unwrap();
-    let place = place.path();
-    // A machine with no compiler but its own.
-    let bin = place.join("bin");
-    for name in ["gcc", "g++"] {
-        script(
-            &bin.join(name),
-            &format!("#!/bin/sh\nexec /usr/bin/{name} \"$@\"\n"),
-        );
-    }
-    let own = bin.join("g++");
-    let refused = |variables: &[(&str, &Path)]| {
-        let variables = [&[("PATH", bin.as_path())], variables].concat();
-        let build = cross(place, &roots, &variables).module("k.cu");
-        let error = build.run().unwrap_err();
-        assert!(matches!(error, Error::HostCompiler { .. }), "{error:?}");
-        format!("{error:?}")
-    };
-    for (variables, words) in [
-        (
-            &[][..],
-            &[
-                "nvcc needs a C++ compiler for aarch64-unknown-linux-gnu, and there is no `aarch64-linux-gnu-g++` on `PATH`",
-                "hint: install aarch64-linux-gnu-g++ (Debian: `apt install g++-aarch64-linux-gnu`)",
-            ][..],
-        ),
-        (
-            &[("NVCC_CCBIN", own.as_path())],
-            &[
-                "which `NVCC_CCBIN` names, compiles for x86_64, but the build is for aarch64-unknown-linux-gnu",
-                "set `NVCC_CCBIN=<its path>`",
-            ],
-        ),
-        (
-            &[("CXX_aarch64_unknown_linux_gnu", own.as_path())],
-            &[
-                "which `CXX_aarch64_unknown_linux_gnu` names, compiles for x86_64",
-                "set `CXX_aarch64_unknown_linux_gnu=<its path>`",
-            ],
-        ),
-        (
-            &[("TARGET_CXX", Path::new("absent-g++"))],
-            &["`TARGET_CXX` names absent-g++, which is not a C++ compiler that can be run"],
-        ),
-    ] {
-        let shown = refused(variables);
-        for wanted in words {
-            assert!(shown.contains(wanted), "no {wanted:?} in\n{shown}");
-        }
-    }
-}
-
-#[test]
-fn libraries_of_this_machine_are_not_used_in_a_cross_build() {
-    let Some(own) = site_packages(13) else { return };
-    let place = tempfile::tempdir().unwrap();
-    let error = cross(place.path(), &own, &[])
-        .library(library())
-        .run()
-        .unwrap_err();
-    let shown = format!("{error:?}");
-    for wanted in [
-        "CUDA component `cudart` not found",
-        "the build for `aarch64-unknown-linux-gnu` needs CUDA libraries for that platform",
-        "hint: fetch them with `cargo cuda toolkit add 13.4 --target aarch64-unknown-linux-gnu`",
-    ] {
-        assert!(shown.contains(wanted), "no {wanted:?} in\n{shown}");
-    }
-}
-
 /// The toolkit of a cross build has the target's NVRTC.
 #[test]
 fn nvrtc_does_not_compile_in_a_cross_build() {
@@ -312,5 +150,102 @@ fn nvrtc_does_not_compile_in_a_cross_build() {
         "hint: remove `.engine(Engine::Nvrtc)`",
     ] {
         assert!(shown.contains(wanted), "no {wanted:?} in\n{shown}");
+    }
+}
+
+mod online {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs g++-aarch64-linux-gnu and qemu-user"]
+    fn a_library_for_arm_links_and_runs() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path();
+        for own_is_first in [true, false] {
+            let roots = roots(own_is_first);
+            // The second build takes the image for 8.0 from the first one.
+            for (capabilities, compiled) in [("8.0", "sm_80"), ("8.0, 9.0", "sm_90")] {
+                let variables = [("CUDA_BUILD_CAPABILITIES", Path::new(capabilities))];
+                let build = cross(place, &roots, &variables);
+                let expected = match own_is_first {
+                    true => vec![compiled.to_owned()],
+                    false => Vec::new(),
+                };
+                assert_eq!(links_and_runs(place, build), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_cross_build_needs_a_cross_compiler() {
+        let roots = roots(true);
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path();
+        // A machine with no compiler but its own.
+        let bin = place.join("bin");
+        for name in ["gcc", "g++"] {
+            script(
+                &bin.join(name),
+                &format!("#!/bin/sh\nexec /usr/bin/{name} \"$@\"\n"),
+            );
+        }
+        let own = bin.join("g++");
+        let refused = |variables: &[(&str, &Path)]| {
+            let variables = [&[("PATH", bin.as_path())], variables].concat();
+            let build = cross(place, &roots, &variables).module("k.cu");
+            let error = build.run().unwrap_err();
+            assert!(matches!(error, Error::HostCompiler { .. }), "{error:?}");
+            format!("{error:?}")
+        };
+        for (variables, words) in [
+            (
+                &[][..],
+                &[
+                    "nvcc needs a C++ compiler for aarch64-unknown-linux-gnu, and there is no `aarch64-linux-gnu-g++` on `PATH`",
+                    "hint: install aarch64-linux-gnu-g++ (Debian: `apt install g++-aarch64-linux-gnu`)",
+                ][..],
+            ),
+            (
+                &[("NVCC_CCBIN", own.as_path())],
+                &[
+                    "which `NVCC_CCBIN` names, compiles for x86_64, but the build is for aarch64-unknown-linux-gnu",
+                    "name it in `NVCC_CCBIN`",
+                ],
+            ),
+            (
+                &[("CXX_aarch64_unknown_linux_gnu", own.as_path())],
+                &[
+                    "which `CXX_aarch64_unknown_linux_gnu` names, compiles for x86_64",
+                    "name it in `CXX_aarch64_unknown_linux_gnu`",
+                ],
+            ),
+            (
+                &[("TARGET_CXX", Path::new("absent-g++"))],
+                &["`TARGET_CXX` names absent-g++, which is not a C++ compiler that can be run"],
+            ),
+        ] {
+            let shown = refused(variables);
+            for wanted in words {
+                assert!(shown.contains(wanted), "no {wanted:?} in\n{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn libraries_of_this_machine_are_not_used_in_a_cross_build() {
+        let own = site_packages(13);
+        let place = tempfile::tempdir().unwrap();
+        let error = cross(place.path(), &own, &[])
+            .library(library())
+            .run()
+            .unwrap_err();
+        let shown = format!("{error:?}");
+        for wanted in [
+            "CUDA component `cudart` not found",
+            "the build for `aarch64-unknown-linux-gnu` needs CUDA libraries for that platform",
+            "hint: fetch them with `cargo cuda toolkit add 13.4 --target aarch64-unknown-linux-gnu`",
+        ] {
+            assert!(shown.contains(wanted), "no {wanted:?} in\n{shown}");
+        }
     }
 }

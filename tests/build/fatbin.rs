@@ -8,8 +8,10 @@ use std::fs;
 use std::path::Path;
 
 use cuda_build::Capability;
-use cuda_build::internal::fatbin::{CompiledImage, Compression, Fatbin, Kind};
-use cuda_build::internal::nvrtc::Program;
+use cuda_build::detail::{
+    fatbin::{CompiledImage, Compression, Fatbin, Kind},
+    nvrtc::Program,
+};
 
 use crate::support::{components, listed, nvrtc, tool};
 
@@ -17,7 +19,7 @@ const SAXPY: &str = "extern \"C\" __global__ void saxpy(float a, const float* x,
                      int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) y[i] = a * x[i] + y[i];\n}\n";
 
 /// Compiles `SAXPY` with this major's NVRTC for `sm_80` (a cubin) or `compute_80` (PTX).
-fn compile(major: u32, architecture: &str) -> Option<CompiledImage> {
+fn compile(major: u32, architecture: &str) -> CompiledImage {
     let capability: Capability = architecture.parse().unwrap();
     let options = vec![format!("-arch={architecture}"), "-std=c++17".to_owned()];
     let program = Program {
@@ -26,18 +28,18 @@ fn compile(major: u32, architecture: &str) -> Option<CompiledImage> {
         options,
         headers: Vec::new(),
     };
-    let bytes = nvrtc(major)?
+    let bytes = nvrtc(major)
         .compile(&program)
         .unwrap_or_else(|failure| panic!("{failure}"))
         .image;
-    Some(if architecture.starts_with("sm_") {
+    if architecture.starts_with("sm_") {
         CompiledImage::Cubin { capability, bytes }
     } else {
         CompiledImage::Ptx {
             capability,
             text: String::from_utf8(bytes).unwrap(),
         }
-    })
+    }
 }
 
 /// What `fatbinary` makes of the images, in this order.
@@ -75,191 +77,116 @@ fn as_fatbinary_leaves_it(bin: &Path, directory: &Path, image: CompiledImage) ->
     }
 }
 
-/// Byte for byte what `fatbinary` writes, for images of this major. The architectures are in the
-/// order of the container.
-fn check_same_as_fatbinary(major: u32, architectures: &[&str]) {
-    let Some(tools) = components(13) else { return };
-    let directory = tempfile::tempdir().unwrap();
-    let mut images = Vec::new();
-    for architecture in architectures {
-        let Some(image) = compile(major, architecture) else {
-            return;
-        };
-        images.push(as_fatbinary_leaves_it(&tools.bin, directory.path(), image));
+mod online {
+    use super::*;
+
+    /// Byte for byte what `fatbinary` writes, for images of each major. The architectures are in the
+    /// order of the container.
+    #[test]
+    fn fat_binaries_equal_those_of_fatbinary() {
+        let tools = components(13);
+        for (major, architectures) in [
+            (11, &["sm_52", "sm_80", "sm_90", "compute_90"][..]),
+            (
+                12,
+                &[
+                    "sm_75",
+                    "sm_90a",
+                    "sm_100f",
+                    "sm_120",
+                    "compute_90a",
+                    "compute_120",
+                ],
+            ),
+            (
+                13,
+                &[
+                    "sm_75",
+                    "sm_100",
+                    "sm_100a",
+                    "sm_100f",
+                    "compute_75",
+                    "compute_100f",
+                    "compute_120a",
+                ],
+            ),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let images = architectures.iter().map(|architecture| {
+                let image = compile(major, architecture);
+                as_fatbinary_leaves_it(&tools.bin, directory.path(), image)
+            });
+            let images: Vec<CompiledImage> = images.collect();
+            let theirs = fatbinary(&tools.bin, directory.path(), "none", &images);
+            let written = Fatbin::from_images(images).unwrap().write();
+            let first = written.iter().zip(&theirs).position(|(a, b)| a != b);
+            assert_eq!((first, written.len()), (None, theirs.len()), "CUDA {major}");
+            let read = Fatbin::parse(&theirs).unwrap();
+            let listed = read.entries().map(|entry| match entry.kind() {
+                Kind::Ptx => entry.capability().compute(),
+                _ => entry.capability().sm(),
+            });
+            assert_eq!(listed.collect::<Vec<_>>(), architectures);
+        }
     }
-    let theirs = fatbinary(&tools.bin, directory.path(), "none", &images);
-    images.reverse();
-    let ours = Fatbin::from_images(images).unwrap().write();
-    let first = ours.iter().zip(&theirs).position(|(a, b)| a != b);
-    assert_eq!(
-        (first, ours.len()),
-        (None, theirs.len()),
-        "first difference, length"
-    );
-    let read = Fatbin::parse(&theirs).unwrap();
-    let listed = read.entries().map(|entry| match entry.kind() {
-        Kind::Ptx => entry.capability().compute(),
-        _ => entry.capability().sm(),
-    });
-    assert_eq!(listed.collect::<Vec<_>>(), architectures);
-    assert_eq!(read.write(), theirs);
-}
 
-#[test]
-fn same_as_fatbinary_for_cuda_11() {
-    check_same_as_fatbinary(11, &["sm_52", "sm_80", "sm_90", "compute_90"]);
-}
-
-#[test]
-fn same_as_fatbinary_for_cuda_12() {
-    let architectures = [
-        "sm_75",
-        "sm_80",
-        "sm_90",
-        "sm_90a",
-        "sm_100f",
-        "sm_120",
-        "compute_90a",
-        "compute_120",
-    ];
-    check_same_as_fatbinary(12, &architectures);
-}
-
-#[test]
-fn same_as_fatbinary_for_cuda_13() {
-    let architectures = [
-        "sm_75",
-        "sm_90a",
-        "sm_100",
-        "sm_100a",
-        "sm_100f",
-        "sm_110",
-        "sm_120",
-        "compute_75",
-        "compute_100f",
-        "compute_120a",
-    ];
-    check_same_as_fatbinary(13, &architectures);
-}
-
-/// One `.fatbin` with three capabilities and PTX, which NVIDIA's tools list and take apart again
-/// into what went in.
-fn check_saxpy(major: u32) {
-    let Some(tools) = components(13) else { return };
-    let Some(images) = ["sm_80", "sm_90", "sm_120", "compute_120"]
-        .map(|architecture| compile(major, architecture))
-        .into_iter()
-        .collect::<Option<Vec<_>>>()
-    else {
-        return;
-    };
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("saxpy.fatbin");
-    fs::write(&path, Fatbin::from_images(images.clone()).unwrap().write()).unwrap();
-    assert_eq!(
-        listed(&tools.bin, &path),
-        ["sm_80.cubin", "sm_90.cubin", "sm_120.cubin", "sm_120.ptx"]
-    );
-
-    tool(
-        &tools.bin,
-        "cuobjdump",
-        directory.path(),
-        &["-xelf", "all", "saxpy.fatbin"],
-    );
-    tool(
-        &tools.bin,
-        "cuobjdump",
-        directory.path(),
-        &["-xptx", "all", "saxpy.fatbin"],
-    );
-    let names = [
-        "saxpy.1.sm_80.cubin",
-        "saxpy.2.sm_90.cubin",
-        "saxpy.3.sm_120.cubin",
-        "saxpy.1.sm_120.ptx",
-    ];
-    for (image, name) in images.iter().zip(names) {
-        let expected = match image {
-            CompiledImage::Cubin { bytes, .. } => bytes.as_slice(),
-            CompiledImage::Ptx { text, .. } => text.as_bytes(),
-        };
-        assert!(
-            fs::read(directory.path().join(name)).unwrap() == expected,
-            "{name} came out changed"
-        );
-    }
-}
-
-#[test]
-fn saxpy_with_nvrtc_12() {
-    check_saxpy(12);
-}
-
-#[test]
-fn saxpy_with_nvrtc_13() {
-    check_saxpy(13);
-}
-
-#[test]
-fn compressed_entries_stay_as_they_are() {
-    let Some(tools) = components(13) else { return };
-    let Some(image) = compile(13, "compute_80") else {
-        return;
-    };
-    for (mode, expected) in [("speed", Compression::Lz4), ("size", Compression::Zstd)] {
+    /// NVIDIA's tools list a `.fatbin` and take it apart again into what went in.
+    #[test]
+    fn tools_of_nvidia_read_a_fat_binary() {
+        let tools = components(13);
+        let images =
+            ["sm_80", "sm_120", "compute_120"].map(|architecture| compile(13, architecture));
         let directory = tempfile::tempdir().unwrap();
-        let theirs = fatbinary(
-            &tools.bin,
-            directory.path(),
-            mode,
-            std::slice::from_ref(&image),
-        );
-        let read = Fatbin::parse(&theirs).unwrap();
-        let entry = read.entries().next().unwrap();
-        assert_eq!(
-            (entry.kind(), entry.compression(), entry.image()),
-            (Kind::Ptx, expected, None)
-        );
-        assert_eq!(read.write(), theirs);
+        let path = directory.path().join("saxpy.fatbin");
+        fs::write(&path, Fatbin::from_images(images.to_vec()).unwrap().write()).unwrap();
+        let names = ["sm_80.cubin", "sm_120.cubin", "sm_120.ptx"];
+        assert_eq!(listed(&tools.bin, &path), names);
+        for option in ["-xelf", "-xptx"] {
+            let arguments = [option, "all", "saxpy.fatbin"];
+            tool(&tools.bin, "cuobjdump", directory.path(), &arguments);
+        }
+        for (image, name) in images
+            .iter()
+            .zip(["1.sm_80.cubin", "2.sm_120.cubin", "1.sm_120.ptx"])
+        {
+            let expected = match image {
+                CompiledImage::Cubin { bytes, .. } => bytes.as_slice(),
+                CompiledImage::Ptx { text, .. } => text.as_bytes(),
+            };
+            let extracted = fs::read(directory.path().join(format!("saxpy.{name}"))).unwrap();
+            assert!(extracted == expected, "{name} came out changed");
+        }
     }
-}
 
-#[test]
-fn every_truncation_of_a_real_one_is_refused() {
-    let Some(image) = compile(13, "sm_120") else {
-        return;
-    };
-    let whole = Fatbin::from_images(vec![image]).unwrap().write();
-    for len in 0..whole.len() {
-        assert!(
-            Fatbin::parse(&whole[..len]).is_err(),
-            "{len} of {} bytes",
-            whole.len()
-        );
+    #[test]
+    fn unknown_parts_are_written_as_they_were_read() {
+        let tools = components(13);
+        let image = compile(13, "compute_80");
+        for (mode, expected) in [("speed", Compression::Lz4), ("size", Compression::Zstd)] {
+            let directory = tempfile::tempdir().unwrap();
+            let images = std::slice::from_ref(&image);
+            let theirs = fatbinary(&tools.bin, directory.path(), mode, images);
+            let read = Fatbin::parse(&theirs).unwrap();
+            let entry = read.entries().next().unwrap();
+            let entry = (entry.kind(), entry.compression(), entry.image());
+            assert_eq!(entry, (Kind::Ptx, expected, None));
+            assert_eq!(read.write(), theirs);
+        }
+        // The source's name makes the header longer.
+        let CompiledImage::Cubin { bytes, .. } = compile(13, "sm_120") else {
+            unreachable!("a real architecture gives a cubin");
+        };
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("a.cubin"), bytes).unwrap();
+        let arguments = [
+            "-64",
+            "--create=t.fatbin",
+            "--compress-mode=none",
+            "--ident=kernels.cu",
+            "--image3=kind=elf,sm=120,file=a.cubin",
+        ];
+        tool(&tools.bin, "fatbinary", directory.path(), &arguments);
+        let theirs = fs::read(directory.path().join("t.fatbin")).unwrap();
+        assert_eq!(Fatbin::parse(&theirs).unwrap().write(), theirs);
     }
-}
-
-/// The source's name, which `fatbinary --ident` adds, makes the header longer.
-#[test]
-fn a_longer_header_is_kept() {
-    let Some(tools) = components(13) else { return };
-    let Some(CompiledImage::Cubin { bytes, .. }) = compile(13, "sm_120") else {
-        return;
-    };
-    let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("a.cubin"), bytes).unwrap();
-    let image = "--image3=kind=elf,sm=120,file=a.cubin";
-    let arguments = [
-        "-64",
-        "--create=t.fatbin",
-        "--compress-mode=none",
-        "--ident=kernels.cu",
-        image,
-    ];
-    tool(&tools.bin, "fatbinary", directory.path(), &arguments);
-    let theirs = fs::read(directory.path().join("t.fatbin")).unwrap();
-    let read = Fatbin::parse(&theirs).unwrap();
-    assert_eq!(read.entries().count(), 1);
-    assert_eq!(read.write(), theirs);
 }

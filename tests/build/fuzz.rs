@@ -20,18 +20,25 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cargo_cuda::requirement::Requirement;
-use cargo_cuda::wheel::elf::ElfFacts;
-use cargo_cuda::wheel::filename::FileName;
-use cargo_cuda::wheel::metadata::Metadata;
-use cargo_cuda::wheel::requirements::Requirements;
-use cuda_build::internal::capability::{Declared, observed_from_ptxas_help};
-use cuda_build::internal::fatbin::Fatbin;
-use cuda_build::internal::nvcc::NvccAnswer;
-use cuda_build::internal::select::{Need, Part, Request};
-use cuda_build::internal::store::StoredToolkit;
-use cuda_build::internal::{Config, Env, Outcome, Root, Search, Target};
+use cargo_cuda::package::elf::ElfFacts;
+use cargo_cuda::package::metadata::FileName;
+use cargo_cuda::package::metadata::Metadata;
+use cargo_cuda::package::requirement::Requirement;
+use cuda_build::detail::Config;
+use cuda_build::detail::fatbin::Fatbin;
 use cuda_build::{Capability, Component, ToolkitVersion, Version};
+use cuda_find::detail::capability::{Declared, observed_from_ptxas_help};
+use cuda_find::detail::{
+    env::Env,
+    root::Root,
+    search::{Outcome, SearchContext},
+    target::Target,
+};
+use cuda_find::detail::{
+    nvcc::NvccAnswer,
+    select::{Need, Part, Request},
+    sources::StoredToolkit,
+};
 
 use crate::mutate::{Random, mutated};
 
@@ -123,7 +130,7 @@ fn search(root: &Path, env: &Env) -> Outcome {
         ..Request::default()
     };
     let root = Root::below(root);
-    Search {
+    SearchContext {
         root: &root,
         env,
         target: &target(),
@@ -377,11 +384,6 @@ fn metadata_of_wheels() {
                 assert!(!requirement.covers(&requirement, 13) || requirement.marker.is_empty());
                 let _ = requirement.unbounded();
             }
-            let mut requirements = Requirements {
-                requires: vec![line.to_owned()],
-                extras: vec!["plot".to_owned()],
-            };
-            let _ = requirements.limit_to(13, "saxpy", "saxpy-cu13");
             if let Some(name) = FileName::parse(line) {
                 assert_eq!(name.to_string(), line);
                 let _ = name.glibc();

@@ -5,12 +5,16 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cuda_build::Component;
-use cuda_build::internal::select::{Need, Part, Request};
-use cuda_build::internal::{Env, Outcome, Root, Search, Target};
+use cuda_find::detail::{
+    env::Env,
+    root::Root,
+    search::{Outcome, SearchContext},
+    select::{Need, Part, Request},
+    target::Target,
+};
 
 /// The search of everything, which must not take longer than a person would wait.
 fn search(root: &Path, env: &[(&str, &str)]) -> Outcome {
@@ -24,7 +28,7 @@ fn search(root: &Path, env: &[(&str, &str)]) -> Outcome {
     let root = Root::below(root);
     let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
     let started = Instant::now();
-    let search = Search {
+    let search = SearchContext {
         root: &root,
         env: &env,
         target: &target,
@@ -202,55 +206,6 @@ fn a_fifo_where_files_are_expected() {
     );
 }
 
-/// A package that was removed leaves links behind: their names alone count for nothing.
-#[test]
-fn libraries_that_are_none() {
-    let dir = tempfile::tempdir().unwrap();
-    let root = dir.path();
-    let libraries = root.join("usr/local/cuda/lib64");
-    good_root(&root.join("usr/local/cuda"));
-    symlink("libcudnn.so.8.9.7", libraries.join("libcudnn.so.8")).unwrap();
-    write(&libraries.join("libnvrtc.so.12"), b"");
-    fs::create_dir(libraries.join("libnvrtc-builtins.so.12.4")).unwrap();
-    let text = summaries(&search(root, &[]));
-    assert!(
-        text.contains("nvrtc is incomplete: no `libnvrtc-builtins.so`"),
-        "{text}"
-    );
-    assert!(!text.contains("cudnn"), "{text}");
-    // Whole, they count.
-    fs::remove_dir(libraries.join("libnvrtc-builtins.so.12.4")).unwrap();
-    for name in ["libnvrtc-builtins.so.12.4", "libcudnn.so.8.9.7"] {
-        write(&libraries.join(name), b"");
-    }
-    let text = summaries(&search(root, &[]));
-    assert!(
-        text.contains("nvrtc 12.4") && text.contains("cudnn"),
-        "{text}"
-    );
-}
-
-/// libnvblas belongs to cuBLAS, and is nothing to link with in its place.
-#[test]
-fn a_companion_does_not_stand_for_its_library() {
-    let dir = tempfile::tempdir().unwrap();
-    let libraries = dir.path().join("usr/local/cuda/lib64");
-    good_root(&dir.path().join("usr/local/cuda"));
-    write(&libraries.join("libnvblas.so.12.4.5.8"), b"");
-    symlink("libnvblas.so.12.4.5.8", libraries.join("libnvblas.so.12")).unwrap();
-    let text = summaries(&search(dir.path(), &[]));
-    assert!(
-        text.contains("cublas is incomplete: no `libcublas.so` for CUDA 12"),
-        "{text}"
-    );
-    write(&libraries.join("libcublas.so.12"), b"");
-    let text = summaries(&search(dir.path(), &[]));
-    assert!(
-        text.contains("cublas for CUDA 12") && !text.contains("cublas is not"),
-        "{text}"
-    );
-}
-
 #[test]
 fn ten_thousand_entries_in_site_packages() {
     let dir = tempfile::tempdir().unwrap();
@@ -276,43 +231,6 @@ fn ten_thousand_entries_in_site_packages() {
         "{:?}",
         started.elapsed()
     );
-}
-
-#[test]
-fn a_directory_that_comes_and_goes() {
-    let dir = tempfile::tempdir().unwrap();
-    let root = dir.path();
-    let place = root.join("usr/local/cuda");
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                good_root(&place);
-                let _ = fs::remove_dir_all(&place);
-            }
-        });
-        // Whatever is found must be an answer, not a panic.
-        let answers: Vec<bool> = (0..200)
-            .map(|_| {
-                let roots = [("CUDA_BUILD_ROOTS", "@ROOT@/usr/local/cuda;@ROOT@/gone")];
-                let searched = std::panic::catch_unwind(|| summaries(&search(root, &roots)));
-                searched.is_ok_and(|text| {
-                    text.contains("CUDA_BUILD_ROOTS") && text.contains("/gone): does not exist")
-                })
-            })
-            .collect();
-        stop.store(true, Ordering::Relaxed);
-        assert!(answers.iter().all(|answered| *answered), "{answers:?}");
-    });
-}
-
-#[test]
-fn no_home_no_path_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let report = search(dir.path(), &[]);
-    assert!(report.attempts.is_empty());
-    let text = format!("{:?}", report.toolkit.unwrap_err());
-    assert!(text.contains("cudart") && text.contains("hint: "), "{text}");
 }
 
 #[test]

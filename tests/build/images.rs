@@ -3,15 +3,15 @@
 //!
 //! `CUDA_BUILD_TEST_CUDA` names another toolkit for these tests, as `CUDA_BUILD_ROOTS` does;
 //! `tests/nvcc-versions.sh` runs them with several. `NVCC_CCBIN` names another host compiler.
-//! `CUDA_BUILD_TEST_ALL_ORDERS=1` takes all orders of four capabilities.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use cuda_build::internal::fatbin::{Fatbin, elf};
-use cuda_build::internal::{Env, Root};
+use cuda_build::detail::fatbin::{Fatbin, elf};
 use cuda_build::{Build, Engine, Library, Module, ToolkitVersion};
+use cuda_find::detail::{env::Env, root::Root};
 
 use crate::components::site_packages;
 
@@ -29,42 +29,99 @@ template <class T, int N> __global__ void scale(T *p) {
     __syncthreads();
     p[threadIdx.x] = block[N - 1 - threadIdx.x];
 }
-static __global__ void trigonometry(float *p) { *p = sinf(*p) + __cosf(*p) / tanf(*p); }
 __global__ void prints(int x) { printf(\"%d\\n\", x); }
 extern \"C\" void run(float *p, double *q, int *r) {
     scale<float, 8><<<1, 8>>>(p);
     scale<double, 16><<<1, 16>>>(q);
     anonymous<<<1, 1>>>(r);
-    trigonometry<<<1, 1>>>(p);
     prints<<<1, 1>>>(3);
     cudaMemcpyToSymbol(counter, r, 4);
 }
 ";
 
-/// A package with one source, or a library of several.
+/// For nvcc and NVRTC.
+const WITHOUT_HEADERS: &str = "\
+__constant__ int factor;
+template <class T> __device__ T next(T x) { return x + 1; }
+extern \"C\" __global__ void kernel(int *p) { *p = next(*p) * factor; }
+";
+
+/// CUB puts the list of capabilities into the names of its symbols.
+const CUB: &str = "\
+#include <cub/block/block_reduce.cuh>
+__global__ void sum(int *p) {
+    using Reduce = cub::BlockReduce<int, 32>;
+    __shared__ typename Reduce::TempStorage storage;
+    *p = Reduce(storage).Sum(*p);
+}
+extern \"C\" void run(int *p) { sum<<<1, 32>>>(p); }
+";
+
+/// nvcc puts the kernels of the last capability into the host code.
+const KERNELS_BY_CAPABILITY: &str = "\
+template <int N> __global__ void kernel(int *p) { *p = N; }
+#if __CUDA_ARCH__ >= 900
+#define N 2
+#else
+#define N 1
+#endif
+extern \"C\" void run(int *p) { kernel<N><<<1, 1>>>(p); }
+__device__ void (*pointer)(int *) = kernel<N>;
+";
+
+/// The host code has the sizes of variables.
+const SIZES_BY_CAPABILITY: &str = "\
+#if __CUDA_ARCH__ >= 900
+#define N 8
+#else
+#define N 4
+#endif
+__device__ int table[N];
+extern \"C\" __global__ void kernel(int *p) { *p = table[*p]; }
+extern \"C\" void run(int *p) { kernel<<<1, 1>>>(p); cudaMemcpyToSymbol(table, p, 4); }
+";
+
+const COUNT: &str = "\
+template <int... N> __device__ constexpr int number() { return sizeof...(N); }
+__global__ void count(int *p) { *p = number<ARCHITECTURES>(); }
+extern \"C\" void run(int *p) { count<<<1, 1>>>(p); }
+";
+
+const RELOCATABLE: &str = "\
+extern __device__ int elsewhere(int);
+__global__ void kernel(int *p) { *p = elsewhere(*p); }
+extern \"C\" void run(int *p) { kernel<<<1, 1>>>(p); }
+";
+
+/// A header of the toolkit mentions the list, but the text of this source does not depend on it.
+const GROUPS: &str = "\
+#include <cooperative_groups.h>
+__global__ void sync(int *p) { cooperative_groups::this_thread_block().sync(); ++*p; }
+extern \"C\" void run(int *p) { sync<<<1, 32>>>(p); }
+";
+
+/// A package with one source.
 pub struct Package {
-    pub components: PathBuf,
-    pub sources: Vec<String>,
+    components: PathBuf,
     place: tempfile::TempDir,
+    /// The compiler of a module; `None` for a library.
     engine: Option<Engine>,
     pub options: Vec<&'static str>,
     /// The directory that builds share.
-    pub images: Option<PathBuf>,
+    images: Option<PathBuf>,
     /// More variables of the builds.
-    pub variables: Vec<(&'static str, PathBuf)>,
+    variables: Vec<(&'static str, PathBuf)>,
     release: ToolkitVersion,
 }
 
 impl Package {
-    /// A library, or a module that `engine` compiles; `None` if real components are left out.
-    pub fn new(source: &str, engine: Option<Engine>) -> Option<Self> {
+    pub fn new(source: &str, engine: Option<Engine>, options: &[&'static str]) -> Self {
         let other = std::env::var_os("CUDA_BUILD_TEST_CUDA").map(PathBuf::from);
         let mut package = Self {
-            components: other.or_else(|| site_packages(13))?,
-            sources: vec!["kernels.cu".to_owned()],
+            components: other.unwrap_or_else(|| site_packages(13)),
             place: tempfile::tempdir().unwrap(),
             engine,
-            options: Vec::new(),
+            options: options.to_vec(),
             images: None,
             variables: Vec::new(),
             release: ToolkitVersion::new(0, 0),
@@ -72,77 +129,73 @@ impl Package {
         let manifest = "[package]\nname = \"x\"\nversion = \"0.1.0\"\n\n[workspace]\n";
         package.write("Cargo.toml", manifest);
         package.write("kernels.cu", source);
-        let build = Build::from_env(package.env("out", ""), Root::system()).unwrap();
-        let build = package.with_sources(build);
+        let build = package.with_source(package.env("out", ""));
         package.release = build.toolkit().unwrap().version();
-        Some(package)
+        package
     }
 
-    /// Whether the toolkit is this release or a newer one.
-    pub fn has_release(&self, major: u32, minor: u32) -> bool {
-        self.release >= ToolkitVersion::new(major, minor)
-    }
-
-    /// The list with other capabilities for those that the nvcc under test does not have.
+    /// A list or an output of nvcc, for the nvcc under test.
     fn available(&self, capabilities: &str) -> String {
         let mut list = capabilities.to_owned();
-        if !self.has_release(12, 8) {
-            list = list.replace("12.0", "8.9");
+        if self.release < ToolkitVersion::new(12, 8) {
+            list = list.replace("12.0", "8.9").replace("_120", "_89");
         }
-        if !self.has_release(12, 0) {
-            list = list.replace("9.0a", "8.7");
+        if self.release < ToolkitVersion::new(12, 0) {
+            list = list.replace("9.0a", "8.7").replace("_90a", "_87");
         }
         list
     }
 
-    pub fn write(&self, name: &str, text: &str) {
-        fs::write(self.place.path().join(name), text).unwrap();
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+        // Which content a compiler has read would be unknown otherwise.
+        std::thread::sleep(std::time::Duration::from_millis(50));
     }
 
-    pub fn out(&self, name: &str) -> PathBuf {
+    fn path(&self, name: &str) -> PathBuf {
         self.place.path().join(name)
     }
 
     /// Builds in the directory `out`; returns the images of each call of the compiler, and why.
     pub fn build(&self, out: &str, capabilities: &str) -> (Vec<String>, String) {
-        fs::create_dir_all(self.out(out)).unwrap();
-        let env = self.env(out, &self.available(capabilities));
-        let build = self.with_sources(Build::from_env(env, Root::system()).unwrap());
+        fs::create_dir_all(self.path(out)).unwrap();
+        let build = self.with_source(self.env(out, &self.available(capabilities)));
         let built = build.run().unwrap();
         let mut touched = built.compiled.never_fresh.iter();
         let touched = touched.find(|(_, reason)| reason.contains("while it was compiled"));
         assert_eq!(touched, None, "a file was touched meanwhile");
-        let made = built.compiled.made.first();
-        made.map_or_else(Default::default, |made| {
-            (made.compiled.clone(), made.reason.clone())
-        })
+        let made = built.compiled.made.into_iter().next();
+        made.map_or_else(Default::default, |made| (made.compiled, made.reason))
     }
 
     fn env(&self, out: &str, capabilities: &str) -> Env {
-        let text = |path: &Path| path.to_str().unwrap().to_owned();
-        let env = Env::from_pairs([
-            ("CARGO_MANIFEST_DIR", text(self.place.path())),
-            ("OUT_DIR", text(&self.out(out))),
-            ("TARGET", "x86_64-unknown-linux-gnu".to_owned()),
-            ("CUDA_BUILD_ROOTS", text(&self.components)),
-            ("CUDA_BUILD_CACHE_DIR", text(&self.out("cache"))),
-            ("CUDA_BUILD_CAPABILITIES", capabilities.to_owned()),
-            ("PATH", std::env::var("PATH").unwrap()),
-            ("NUM_JOBS", "2".to_owned()),
+        let mut env = Env::from_pairs([
+            ("TARGET", "x86_64-unknown-linux-gnu"),
+            ("CUDA_BUILD_CAPABILITIES", capabilities),
+            ("NUM_JOBS", "2"),
         ]);
-        let compiler = std::env::var_os("NVCC_CCBIN").into_iter();
-        let env = compiler.fold(env, |env, path| env.with("NVCC_CCBIN", path));
-        let images = self.images.iter().map(|path| ("CUDA_BUILD_IMAGES", path));
-        let variables = self.variables.iter().map(|(name, path)| (*name, path));
-        let more = images.chain(variables);
-        more.fold(env, |env, (name, path)| env.with(name, path))
+        let images = self.images.clone().map(|path| ("CUDA_BUILD_IMAGES", path));
+        let compiler = std::env::var_os("NVCC_CCBIN").map(|path| ("NVCC_CCBIN", path.into()));
+        let paths = [
+            ("CARGO_MANIFEST_DIR", self.place.path().to_owned()),
+            ("OUT_DIR", self.path(out)),
+            ("CUDA_BUILD_ROOTS", self.components.clone()),
+            ("CUDA_BUILD_CACHE_DIR", self.path("cache")),
+            ("PATH", std::env::var_os("PATH").unwrap().into()),
+        ];
+        let paths = paths.into_iter().chain(images).chain(compiler);
+        for (name, path) in paths.chain(self.variables.clone()) {
+            env = env.with(name, path);
+        }
+        env
     }
 
-    fn with_sources(&self, build: Build) -> Build {
+    fn with_source(&self, env: Env) -> Build {
+        let build = Build::from_env(env, Root::system()).unwrap();
         let options = self.options.iter().copied();
         match self.engine {
             None => {
-                let library = Library::new("kernels").files(&self.sources);
+                let library = Library::new("kernels").file("kernels.cu");
                 build.library(options.fold(library, Library::flag))
             }
             Some(engine) => {
@@ -153,295 +206,330 @@ impl Package {
     }
 
     /// The object or fat binary in the directory `out`.
-    pub fn output(&self, out: &str) -> Vec<u8> {
+    fn output(&self, out: &str) -> Vec<u8> {
         let ending = if self.engine.is_some() { "fatbin" } else { "o" };
-        let entries = fs::read_dir(self.out(out)).unwrap();
+        let entries = fs::read_dir(self.path(out)).unwrap();
         let mut files = entries.map(|entry| entry.unwrap().path());
         let file = files.find(|path| path.extension().is_some_and(|found| found == ending));
         fs::read(file.unwrap()).unwrap()
     }
 
-    /// Panics if the output in `out` differs from that of a build from nothing.
-    pub fn check(&self, out: &str, capabilities: &str, fresh: &mut BTreeMap<String, Vec<u8>>) {
-        let expected = fresh.entry(capabilities.to_owned()).or_insert_with(|| {
-            // nvcc cannot write to a path with a comma.
-            let name = format!("fresh-{}", capabilities.replace(',', "-"));
-            self.build(&name, capabilities);
-            self.output(&name)
-        });
+    /// Panics if the output in `out` differs from that of a build from nothing, in a directory of the same name, which is
+    /// a part of debug information.
+    fn check(&self, out: &str, capabilities: &str) {
+        let (path, aside) = (self.path(out), self.path("aside"));
         let made = self.output(out);
-        let difference = if self.engine.is_some() {
-            (made != *expected).then(|| "the fat binary".to_owned())
-        } else {
-            elf::difference(&made, expected)
+        fs::rename(&path, &aside).unwrap();
+        self.build(out, capabilities);
+        let expected = self.output(out);
+        fs::remove_dir_all(&path).unwrap();
+        fs::rename(&aside, &path).unwrap();
+        let difference = match self.engine {
+            Some(_) => (made != expected).then(|| "the fat binary".to_owned()),
+            None => elf::difference(&made, &expected),
         };
-        assert_eq!(difference, None, "for {capabilities} in {out}");
+        assert_eq!(difference, None, "for {capabilities}");
     }
-}
 
-const CAPABILITIES: [&str; 4] = ["7.5", "9.0a", "12.0+PTX", "8.0"];
-
-/// All orders of four, of which the suite takes every eighth.
-fn orders() -> Vec<[usize; 4]> {
-    let mut orders = Vec::new();
-    for number in 0..256_usize {
-        let order = [number / 64, number / 16 % 4, number / 4 % 4, number % 4];
-        if (0..4).all(|wanted| order.contains(&wanted)) {
-            orders.push(order);
+    /// Builds for each list in one directory, and checks what it makes and the calls of the compiler.
+    fn follows(&self, lists: &[(&str, &[&str])]) {
+        for (list, expected) in lists {
+            let (calls, reason) = self.build("out", list);
+            let expected: Vec<String> = expected.iter().map(|call| self.available(call)).collect();
+            assert_eq!(calls, expected, "{list}: {reason}");
+            self.check("out", list);
         }
     }
-    assert_eq!(orders.len(), 24);
-    let step = if std::env::var_os("CUDA_BUILD_TEST_ALL_ORDERS").is_some() {
-        1
-    } else {
-        8
-    };
-    orders.into_iter().step_by(step).collect()
 }
 
-/// Adds and removes capabilities in several orders, and compares every output.
-fn every_order(source: &str, engine: Option<Engine>, whole: bool) {
-    let Some(package) = Package::new(source, engine) else {
-        return;
-    };
-    let mut fresh = BTreeMap::new();
-    for order in orders() {
-        let out = format!("{order:?}").replace([' ', ','], "");
-        let list = |indexes: &[usize]| {
-            let names: Vec<&str> = indexes.iter().map(|&index| CAPABILITIES[index]).collect();
-            names.join(",")
-        };
-        let mut steps: Vec<String> = (1..=4).map(|count| list(&order[..count])).collect();
-        let added = steps.len();
-        steps.extend((1..=3).map(|removed| list(&order[removed..])));
-        // Nothing is compiled for a capability that was there before.
-        steps.push(list(&order));
-        steps.push(list(&[order[1], order[3]]));
-        for (number, capabilities) in steps.iter().enumerate() {
-            let (calls, reason) = package.build(&out, capabilities);
-            if !whole {
-                // NVRTC compiles one image at a time.
-                let most = if engine == Some(Engine::Nvrtc) { 2 } else { 1 };
-                let expected = if number < added { 1..=most } else { 0..=0 };
-                assert!(
-                    expected.contains(&calls.len()),
-                    "{capabilities}: {calls:?}, {reason}"
-                );
-                let alone = |call: &String| {
-                    call.split(' ').all(|name| {
-                        let added = package.available(CAPABILITIES[order[number]]);
-                        let digits = added.trim_end_matches("+PTX").replace('.', "");
-                        name.ends_with(&digits)
-                    })
-                };
-                assert!(
-                    calls.iter().all(alone),
-                    "{capabilities}: {calls:?}, {reason}"
-                );
-            }
-            package.check(&out, capabilities, &mut fresh);
+fn write_script(path: &Path, text: &str) {
+    let _ = fs::remove_file(path);
+    fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+mod online {
+    use super::*;
+
+    const NVCC: Option<Engine> = Some(Engine::Nvcc);
+    const NVRTC: Option<Engine> = Some(Engine::Nvrtc);
+    const WHOLE: &[(&str, &[&str])] = &[
+        ("8.0", &["sm_80"]),
+        ("8.0,9.0", &["sm_80 sm_90"]),
+        ("8.0", &[]),
+    ];
+
+    #[test]
+    fn an_added_capability_is_compiled_alone() {
+        for (source, engine) in [(KERNELS, None), (KERNELS, NVCC)] {
+            Package::new(source, engine, &[]).follows(&[
+                ("8.0", &["sm_80"]),
+                ("8.0,9.0a,12.0+PTX", &["sm_90a sm_120 compute_120"]),
+                ("12.0+PTX,8.0", &[]),
+            ]);
         }
-        assert_eq!(package.build(&out, &steps[steps.len() - 1]).0, [""; 0]);
+        Package::new(WITHOUT_HEADERS, NVRTC, &[]).follows(&[
+            ("8.0", &["sm_80"]),
+            ("8.0,12.0+PTX", &["compute_120", "sm_120"]),
+            ("12.0+PTX", &[]),
+        ]);
     }
-}
 
-#[test]
-fn a_library_in_every_order() {
-    every_order(KERNELS, None, false);
-}
-
-#[test]
-fn a_module_of_nvcc_in_every_order() {
-    every_order(KERNELS, Some(Engine::Nvcc), false);
-}
-
-#[test]
-fn a_module_of_nvrtc_in_every_order() {
-    let kernel = "template <class T> __device__ T twice(T x) { return x + x; }\n\
-                  extern \"C\" __global__ void kernel(float *p) { *p = twice(*p); }\n";
-    every_order(kernel, Some(Engine::Nvrtc), false);
-}
-
-/// CUB puts the list of capabilities into the names of its symbols.
-#[test]
-fn code_that_depends_on_the_list_is_compiled_as_a_whole() {
-    let source = "#include <cub/block/block_reduce.cuh>\n\
-        __global__ void sum(int *p) {\n\
-            using Reduce = cub::BlockReduce<int, 32>;\n\
-            __shared__ typename Reduce::TempStorage storage;\n\
-            *p = Reduce(storage).Sum(*p);\n\
-        }\n\
-        extern \"C\" void run(int *p) { sum<<<1, 32>>>(p); }\n";
-    let Some(package) = Package::new(source, None) else {
-        return;
-    };
-    let mut fresh = BTreeMap::new();
-    package.build("out", "8.0");
-    let (calls, reason) = package.build("out", "8.0,9.0");
-    assert_eq!(calls, ["sm_80 sm_90"], "{reason}");
-    assert!(reason.contains("__CUDA_ARCH_LIST__"), "{reason}");
-    package.check("out", "8.0,9.0", &mut fresh);
-    // The object of the first list is still kept.
-    let (calls, reason) = package.build("out", "8.0");
-    assert_eq!(calls, [""; 0], "{reason}");
-    package.check("out", "8.0", &mut fresh);
-}
-
-/// A header of the toolkit mentions the list, but the text of this source does not depend on it.
-#[test]
-fn mentioning_the_list_is_not_depending_on_it() {
-    let source = "#include <cooperative_groups.h>\n\
-        __global__ void sync(int *p) { cooperative_groups::this_thread_block().sync(); ++*p; }\n\
-        extern \"C\" void run(int *p) { sync<<<1, 32>>>(p); }\n";
-    let Some(package) = Package::new(source, None) else {
-        return;
-    };
-    package.build("out", "8.0");
-    let (calls, reason) = package.build("out", "8.0,9.0");
-    eprintln!("{calls:?} {reason}");
-    package.check("out", "8.0,9.0", &mut BTreeMap::new());
-}
-
-/// The user's own code may do anything with the list.
-#[test]
-fn the_users_use_of_the_list_is_seen() {
-    let source = "#include \"lists.cuh\"\n\
-        __global__ void count(int *p) { *p = COUNT; }\n\
-        extern \"C\" void run(int *p) { count<<<1, 1>>>(p); }\n";
-    let Some(package) = Package::new(source, None) else {
-        return;
-    };
-    package.write(
-        "lists.cuh",
-        "template <int... N> __device__ constexpr int number() { return sizeof...(N); }\n\
-         #ifdef __CUDA_ARCH__\n#define COUNT number<__CUDA_ARCH_LIST__>()\n\
-         #else\n#define COUNT 0\n#endif\n",
-    );
-    let mut fresh = BTreeMap::new();
-    package.build("out", "8.0");
-    let (calls, reason) = package.build("out", "8.0,9.0");
-    assert_eq!(calls, ["sm_80 sm_90"], "{reason}");
-    package.check("out", "8.0,9.0", &mut fresh);
-    assert_eq!(package.build("out", "9.0").0, ["sm_90"]);
-    package.check("out", "9.0", &mut fresh);
-}
-
-/// The kernel that is launched depends on the capability.
-pub const KERNELS_BY_CAPABILITY: &str = "template <int N> __global__ void kernel(int *p) { *p = N; }\n\
-        #if __CUDA_ARCH__ >= 900\n#define N 2\n#else\n#define N 1\n#endif\n\
-        extern \"C\" void run(int *p) { kernel<N><<<1, 1>>>(p); }\n\
-        __device__ void (*pointer)(int *) = kernel<N>;\n";
-
-/// The host code registers the kernels of one capability, so every capability needs the same kernels.
-#[test]
-fn other_kernels_for_another_capability_are_seen() {
-    let Some(package) = Package::new(KERNELS_BY_CAPABILITY, None) else {
-        return;
-    };
-    package.build("out", "8.0");
-    let (calls, reason) = package.build("out", "8.0,9.0");
-    assert_eq!(calls, ["sm_80 sm_90"], "{reason}");
-    package.check("out", "8.0,9.0", &mut BTreeMap::new());
-}
-
-/// Relocatable device code is in another section, and compressed.
-#[test]
-fn relocatable_device_code() {
-    let source = "extern __device__ int elsewhere(int);\n\
-        __global__ void kernel(int *p) { *p = elsewhere(*p); }\n\
-        extern \"C\" void run(int *p) { kernel<<<1, 1>>>(p); }\n";
-    let Some(mut package) = Package::new(source, None) else {
-        return;
-    };
-    package.options.push("-rdc=true");
-    let mut fresh = BTreeMap::new();
-    for capabilities in ["8.0", "8.0,9.0", "9.0", "8.0,9.0,12.0+PTX", "8.0,12.0+PTX"] {
-        let (calls, reason) = package.build("out", capabilities);
-        eprintln!("{capabilities}: {calls:?} {reason}");
-        package.check("out", capabilities, &mut fresh);
+    /// The object of the first list is still kept.
+    #[test]
+    fn code_that_differs_by_capability_is_compiled_as_a_whole() {
+        Package::new(KERNELS_BY_CAPABILITY, None, &[]).follows(WHOLE);
     }
-}
 
-/// What several machines compiled, put into one directory, is joined without compiling anything.
-#[test]
-fn the_work_of_several_machines_is_joined() {
-    for engine in [None, Some(Engine::Nvrtc)] {
-        let Some(mut package) = Package::new(KERNELS_WITHOUT_HEADERS, engine) else {
-            return;
-        };
-        let union = package.out("union");
-        fs::create_dir(&union).unwrap();
-        for machine in ["8.0", "9.0a", "12.0+PTX"] {
-            let images = package.out(&format!("images-of-{machine}"));
-            package.images = Some(images.clone());
-            // Elsewhere, files have other times.
-            package.write("kernels.cu", KERNELS_WITHOUT_HEADERS);
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            let (calls, reason) = package.build(&format!("out-{machine}"), machine);
-            assert!(!calls.is_empty(), "{reason}");
-            for entry in fs::read_dir(&images).unwrap() {
-                let path = entry.unwrap().path();
-                fs::copy(&path, union.join(path.file_name().unwrap())).unwrap();
+    #[test]
+    #[ignore = "minutes: more ways in which code depends on the list"]
+    fn hidden_dependence_on_the_list_is_seen() {
+        Package::new(CUB, None, &[]).follows(WHOLE);
+        let define = "-DARCHITECTURES=__CUDA_ARCH_LIST__";
+        Package::new(COUNT, None, &[define]).follows(WHOLE);
+        let pasted =
+            "#define PASTE(a, b) a##b\n#define ARCHITECTURES PASTE(__CUDA_ARCH_LI, ST__)\n";
+        Package::new(&format!("{pasted}{COUNT}"), None, &[]).follows(WHOLE);
+        let package = Package::new(&format!("#include \"list.cuh\"\n{COUNT}"), None, &[]);
+        let header = "#ifdef __CUDA_ARCH__\n#define ARCHITECTURES __CUDA_ARCH_LIST__\n#else\n\
+                      #define ARCHITECTURES 0\n#endif\n";
+        package.write("list.cuh", header);
+        package.follows(WHOLE);
+        for source in [KERNELS_BY_CAPABILITY, SIZES_BY_CAPABILITY] {
+            let package = Package::new(source, None, &[]);
+            for list in ["8.0,9.0", "8.0", "8.0,8.6", "9.0,8.0", "9.0"] {
+                package.build("out", list);
+                package.check("out", list);
             }
         }
-        package.images = Some(union);
-        package.write("kernels.cu", KERNELS_WITHOUT_HEADERS);
-        let all = "8.0,9.0a,12.0+PTX";
-        let (calls, reason) = package.build("final", all);
-        assert_eq!(calls, [""; 0], "{reason}");
-        package.images = None;
-        package.check("final", all, &mut BTreeMap::new());
-        // The source is part of what decides.
-        package.images = Some(package.out("union"));
-        package.write("kernels.cu", &KERNELS_WITHOUT_HEADERS.replace("+ 1", "+ 2"));
-        assert!(!package.build("changed", all).0.is_empty());
     }
-}
 
-/// For nvcc and NVRTC.
-const KERNELS_WITHOUT_HEADERS: &str = "\
-__constant__ int factor;
-template <class T> __device__ T next(T x) { return x + 1; }
-extern \"C\" __global__ void kernel(int *p) { *p = next(*p) * factor; }
-";
-
-/// A kept output that is not what was written is never used.
-#[test]
-fn damaged_kept_outputs_are_not_used() {
-    let source = "extern \"C\" __global__ void kernel(float *p) { *p = 1; }\n";
-    for shared in [false, true] {
-        let Some(mut package) = Package::new(source, Some(Engine::Nvrtc)) else {
-            return;
-        };
-        package.images = shared.then(|| package.out("images"));
-        damage_kept_output(&package);
+    /// Not `-g`: debug information of host code has the length of the fat binary, and the names of temporary files.
+    #[test]
+    #[ignore = "minutes: options that change images, or choose architectures"]
+    fn options_that_change_images() {
+        for (source, option, engines) in [
+            (RELOCATABLE, "-rdc=true", &[None][..]),
+            (GROUPS, "-DX", &[None]),
+            (KERNELS, "-dc", &[None, NVCC]),
+            (KERNELS, "-Xptxas=-O1", &[None, NVCC]),
+            (KERNELS, "-lineinfo", &[None, NVCC]),
+            // A fat binary for debuggers has the name of a temporary file.
+            (KERNELS, "-G", &[None]),
+            (KERNELS, "--compress-mode=size", &[None, NVCC]),
+            (
+                KERNELS,
+                "-gencode=arch=compute_80,code=sm_80",
+                &[None, NVCC],
+            ),
+            (
+                KERNELS,
+                "--generate-code=arch=compute_80,code=[compute_80,sm_80]",
+                &[None, NVCC],
+            ),
+        ] {
+            for engine in engines {
+                let package = Package::new(source, *engine, &[option]);
+                if option.starts_with("--compress") && package.release < ToolkitVersion::new(12, 8)
+                {
+                    continue;
+                }
+                for list in ["8.0", "8.0,9.0+PTX", "9.0+PTX", "8.0"] {
+                    package.build("out", list);
+                    package.check("out", list);
+                }
+            }
+        }
     }
-}
 
-fn damage_kept_output(package: &Package) {
-    package.build("out", "8.0");
-    let kept = package.images.clone();
-    let kept = kept.unwrap_or_else(|| package.out("out/images"));
-    let mut files = fs::read_dir(kept).unwrap();
-    let file = files.next().unwrap().unwrap().path();
-    let whole = fs::read(&file).unwrap();
-    let flipped = (0..whole.len()).step_by(whole.len() / 40).map(|place| {
-        let mut bytes = whole.clone();
-        bytes[place] ^= 1;
-        bytes
-    });
-    let lengths = [0, 10, 40, whole.len() / 2, whole.len() - 1];
-    let cut = lengths.map(|length| whole[..length].to_vec());
-    let other = String::from_utf8_lossy(&whole[..20]).replace("images 1", "images 2");
-    let other_version = [other.as_bytes(), &whole[20..]].concat();
-    for (number, bytes) in flipped.chain(cut).chain([other_version]).enumerate() {
-        fs::write(&file, bytes).unwrap();
-        let (calls, reason) = package.build("out", "8.0,9.0");
-        let used = !calls.contains(&"sm_80".to_owned());
-        assert!(!used, "case {number}: {calls:?} {reason}");
-        package.build("out", "9.0");
+    /// A header that only the second capability reads, and whose name is a macro.
+    #[test]
+    #[ignore = "minutes: a header of one capability"]
+    fn a_header_of_an_added_capability() {
+        let source = "#define NAME \"nine.cuh\"\n\
+            #if __CUDA_ARCH__ >= 900\n#include NAME\n#else\n#define V 1\n#endif\n\
+            extern \"C\" __global__ void kernel(int *p) { *p = V; }\n\
+            extern \"C\" void run(int *p) { kernel<<<1, 1>>>(p); }\n";
+        let list = "template <int... N> __device__ constexpr int number() { return sizeof...(N); }\n\
+                    #define V number<__CUDA_ARCH_LIST__>()\n";
+        for engine in [None, NVCC] {
+            let package = Package::new(source, engine, &[]);
+            for header in ["#define V 2\n", "#define V 3\n", list] {
+                package.write("nine.cuh", header);
+                for list in ["8.0", "8.0,9.0", "9.0"] {
+                    package.build("out", list);
+                    package.check("out", list);
+                }
+            }
+        }
     }
-    package.build("out", "9.0");
-    let fatbin = Fatbin::parse(&package.output("out")).unwrap();
-    assert_eq!(fatbin.entries().count(), 1);
+
+    /// What several machines compiled, put into one directory, is joined without compiling anything.
+    #[test]
+    fn the_outputs_of_several_machines_are_joined() {
+        for engine in [None, NVRTC] {
+            let mut package = Package::new(WITHOUT_HEADERS, engine, &[]);
+            let union = package.path("union");
+            fs::create_dir(&union).unwrap();
+            for machine in ["8.0", "12.0+PTX"] {
+                let images = package.path(&format!("images-of-{machine}"));
+                package.images = Some(images.clone());
+                // Elsewhere, files have other times.
+                package.write("kernels.cu", WITHOUT_HEADERS);
+                let (calls, reason) = package.build(&format!("out-{machine}"), machine);
+                assert!(!calls.is_empty(), "{reason}");
+                for entry in fs::read_dir(&images).unwrap() {
+                    let path = entry.unwrap().path();
+                    fs::copy(&path, union.join(path.file_name().unwrap())).unwrap();
+                }
+            }
+            package.images = Some(union.clone());
+            package.write("kernels.cu", WITHOUT_HEADERS);
+            let all = "8.0,12.0+PTX";
+            let (calls, reason) = package.build("last", all);
+            assert_eq!(calls, [""; 0], "{reason}");
+            package.images = None;
+            package.check("last", all);
+            // Files that do not fit the source are removed, so that no later build reads them.
+            package.images = Some(union.clone());
+            package.write("kernels.cu", &WITHOUT_HEADERS.replace("+ 1", "+ 2"));
+            assert!(!package.build("changed", "8.0").0.is_empty());
+            assert_eq!(fs::read_dir(&union).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn damaged_and_unfinished_kept_outputs_are_not_used() {
+        let mut package = Package::new(WITHOUT_HEADERS, NVRTC, &[]);
+        let images = package.path("images");
+        package.images = Some(images.clone());
+        package.build("out", "8.0");
+        let file = fs::read_dir(&images)
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path();
+        let whole = fs::read(&file).unwrap();
+        let mut unfinished = file.clone().into_os_string();
+        unfinished.push(".1.part");
+        fs::write(&unfinished, &whole[..whole.len() / 2]).unwrap();
+        let flipped = (0..whole.len()).step_by(whole.len() / 10).map(|place| {
+            let mut bytes = whole.clone();
+            bytes[place] ^= 1;
+            bytes
+        });
+        let lengths = [0, 10, 40, whole.len() / 2, whole.len() - 1];
+        let cut = lengths.map(|length| whole[..length].to_vec());
+        let other = String::from_utf8_lossy(&whole[..20]).replace("images 1", "images 2");
+        let other_version = [other.as_bytes(), &whole[20..]].concat();
+        for (number, bytes) in flipped.chain(cut).chain([other_version]).enumerate() {
+            fs::write(&file, bytes).unwrap();
+            let (calls, reason) = package.build("out", "8.0,9.0");
+            assert!(
+                calls.contains(&"sm_80".to_owned()),
+                "{number}: {calls:?} {reason}"
+            );
+            package.build("out", "9.0");
+        }
+        let fatbin = Fatbin::parse(&package.output("out")).unwrap();
+        assert_eq!(fatbin.entries().count(), 1);
+        assert!(
+            fs::exists(&unfinished).unwrap(),
+            "another build is about to rename it"
+        );
+    }
+
+    #[test]
+    #[ignore = "minutes: objcopy that is missing or damages objects"]
+    fn objects_are_joined_with_a_good_objcopy_alone() {
+        let mut package = Package::new(KERNELS, None, &[]);
+        let bin = package.path("bin");
+        fs::create_dir(&bin).unwrap();
+        let (compiler, objcopy) = (bin.join("g++"), bin.join("objcopy"));
+        let named = objcopy.display();
+        let text = format!(
+            "[ \"$1\" = -print-prog-name=objcopy ] && echo {named} || exec /usr/bin/g++ \"$@\""
+        );
+        write_script(&compiler, &text);
+        package.variables.push(("NVCC_CCBIN", compiler.clone()));
+        let fails = text.replacen("&&", "&& exit 3; [ \"$1\" = x ] &&", 1);
+        // A good one is replaced, so a check that succeeded does not count any more.
+        for (name, script, expected) in [
+            ("missing", "", "no `objcopy`"),
+            (
+                "format",
+                "echo 'Unable to recognise' >&2; exit 1",
+                "Unable to recognise",
+            ),
+            (
+                "nothing",
+                "exec objcopy \"$3\" \"$4\"",
+                "changed the device code",
+            ),
+            ("good", "exec objcopy \"$@\"", ""),
+            (
+                "section",
+                "objcopy \"$@\" && objcopy --add-section .more=/bin/sh \"$4\"",
+                "of the joined object differs",
+            ),
+            (
+                "query",
+                "exec objcopy \"$@\"",
+                "-print-prog-name=objcopy` failed",
+            ),
+        ] {
+            if name == "query" {
+                write_script(&compiler, &fails);
+            }
+            package.build(name, "8.0");
+            if !script.is_empty() {
+                write_script(&objcopy, script);
+            }
+            let (calls, reason) = package.build(name, "8.0,9.0");
+            let whole = calls == ["sm_80 sm_90"];
+            assert_eq!(whole, !expected.is_empty(), "{name}: {calls:?}, {reason}");
+            assert!(reason.contains(expected), "{name}: {reason}");
+            package.check(name, "8.0,9.0");
+        }
+    }
+
+    /// As an upgrade replaces a toolkit: at the same path, with the same version of nvcc.
+    #[test]
+    #[ignore = "minutes: a ptxas that is replaced"]
+    fn images_of_a_replaced_toolkit_are_not_used() {
+        for shared in [false, true] {
+            let mut package = Package::new(WITHOUT_HEADERS, None, &[]);
+            let real = site_packages(13).join("nvidia/cu13");
+            let root = package.path("toolkit");
+            fs::create_dir_all(root.join("bin")).unwrap();
+            for (from, to) in [
+                (real.clone(), root.clone()),
+                (real.join("bin"), root.join("bin")),
+            ] {
+                for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+                    if entry.file_name() != "bin" {
+                        symlink(entry.path(), to.join(entry.file_name())).unwrap();
+                    }
+                }
+            }
+            package.components = root.clone();
+            package.images = shared.then(|| package.path("images"));
+            let ptxas = root.join("bin/ptxas");
+            let real = fs::canonicalize(&ptxas).unwrap();
+            let mut outputs = BTreeMap::new();
+            for option in ["", "-O0"] {
+                write_script(&ptxas, &format!("exec {} \"$@\" {option}", real.display()));
+                for (list, expected) in [("8.0", "sm_80"), ("8.0,9.0", "sm_90")] {
+                    let (calls, reason) = package.build("out", list);
+                    assert_eq!(calls, [expected], "{option}: {reason}");
+                }
+                let images = package.images.take();
+                package.check("out", "8.0,9.0");
+                package.images = images;
+                outputs.insert(package.output("out"), option);
+            }
+            assert_eq!(outputs.len(), 2, "the option changes nothing");
+        }
+    }
 }

@@ -1,15 +1,12 @@
 //! The lock file of a workspace decides which toolkit is used.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use cargo_cuda::dependencies::{Dependencies, Guess};
 use cargo_cuda::toolkits::Finder;
-use cuda_build::internal::probe::Found;
-use cuda_build::internal::{Env, Root};
 use cuda_build::{Build, Component, Error, Toolkit};
+use cuda_find::detail::{env::Env, found::Found, root::Root};
 
 use crate::layout_files::Layout;
 
@@ -155,24 +152,6 @@ fn the_locked_toolkit_comes_before_an_active_environment() {
     }
 }
 
-#[test]
-fn doctor_and_builds_use_the_same_locked_toolkit() {
-    let workspace = Workspace::new(&["13"]);
-    let lock = workspace.0.root.join("ws/cuda-toolkits.lock");
-    let env = workspace.env(&[("CUDA_BUILD_LOCK", lock.to_str().unwrap())]);
-    let root = Root::below(&workspace.0.root);
-    let target = workspace.0.target();
-    let finder = Finder::new(&env, &root, &target, None);
-    let outcome = finder.report().unwrap();
-    assert_eq!(outcome.toolkit.unwrap().version().to_string(), "13.4");
-    let steps: Vec<&str> = outcome
-        .attempts
-        .iter()
-        .map(|attempt| attempt.candidate.step.id())
-        .collect();
-    assert_eq!(steps, ["lock", "environment", "stored"]);
-}
-
 /// `cargo cuda` prefers a toolkit with nvcc, but not to the locked one.
 #[test]
 fn the_lock_is_not_left_for_an_nvcc() {
@@ -188,52 +167,6 @@ fn the_lock_is_not_left_for_an_nvcc() {
     }
 }
 
-/// The packages of CUDA 12 have no nvcc, and a fetched toolkit would come before this one.
-#[test]
-fn a_guess_does_not_replace_a_toolkit_with_nvcc() {
-    let workspace = Workspace::new(&[]);
-    let top = &workspace.0.root;
-    let uv = top.join("bin/uv");
-    fs::create_dir(top.join("bin")).unwrap();
-    let script = format!(
-        "#!/bin/sh\n/bin/cat requirements.in > '{}'\nexit 1\n",
-        top.join("called").display()
-    );
-    fs::write(&uv, script).unwrap();
-    fs::set_permissions(&uv, fs::Permissions::from_mode(0o755)).unwrap();
-    let with_guess = cargo_cuda::workspace::Workspace {
-        root: top.join("ws"),
-        target_directory: top.join("ws/target"),
-        has_separate_build_directory: false,
-        packages: Vec::new(),
-        dependencies: Dependencies {
-            cudarc: None,
-            guesses: vec![Guess {
-                component: Component::Cudnn,
-                feature: "cudnn".to_owned(),
-                package: "dep".to_owned(),
-                is_linked: true,
-            }],
-        },
-    };
-    for (path, release, calls) in [
-        ("@ROOT@/opt/cuda-12.4/bin:@ROOT@/bin", "12.4", None),
-        // Without nvcc, the guess is fetched for the toolkit of the environment.
-        ("@ROOT@/bin", "12.6", Some("cuda-toolkit==12.6.*")),
-    ] {
-        let env = workspace.env(&[("PATH", path)]);
-        let (root, target) = (Root::below(top), workspace.0.target());
-        let finder = Finder {
-            fetch: true,
-            ..Finder::new(&env, &root, &target, Some(&with_guess))
-        };
-        let toolkit = finder.find().unwrap();
-        assert_eq!(toolkit.version().to_string(), release, "{path}");
-        let called = fs::read_to_string(top.join("called")).ok();
-        assert_eq!(called.as_deref(), calls, "{path}");
-    }
-}
-
 #[test]
 fn the_newest_locked_toolkit_that_is_admitted_is_used() {
     let workspace = Workspace::new(&["12", "13"]);
@@ -242,17 +175,6 @@ fn the_newest_locked_toolkit_that_is_admitted_is_used() {
         workspace.release(APP, &[("CUDA_BUILD_RELEASE", "12")]),
         "12.9"
     );
-}
-
-#[test]
-fn an_error_names_locked_toolkits_of_other_releases() {
-    let workspace = Workspace::new(&["12", "13"]);
-    let error = workspace.script(APP, &[("CUDA_BUILD_RELEASE", "11")]).0;
-    let error = error.unwrap_err().to_string();
-    for release in ["12.9", "13.4"] {
-        let reason = format!("has CUDA {release}, but CUDA 11 is requested");
-        assert!(error.contains(&reason), "{error}");
-    }
 }
 
 #[test]
@@ -290,17 +212,6 @@ fn a_larger_toolkit_with_the_locked_packages_is_used() {
     }
 }
 
-#[test]
-fn a_named_root_comes_before_the_lock() {
-    for locked in ["13", "new"] {
-        let workspace = Workspace::new(&[locked]);
-        let named = [("CUDA_HOME", "@ROOT@/opt/cuda-12.4")];
-        let (toolkit, warnings) = workspace.script(APP, &named);
-        assert_eq!(toolkit.unwrap().version().to_string(), "12.4");
-        assert!(warnings.is_empty(), "{warnings:?}");
-    }
-}
-
 /// `cargo cuda fetch` may still have to create the file, so this is no error.
 #[test]
 fn a_named_lock_that_is_absent_is_a_warning() {
@@ -330,14 +241,6 @@ fn a_broken_lock_is_an_error() {
     // A dependency's own lock is not read.
     let workspace = Workspace::new(&[]);
     assert_eq!(workspace.release(DEPENDENCY, &[]), "12.6");
-}
-
-#[test]
-fn the_list_of_sources_may_leave_out_the_lock() {
-    let workspace = Workspace::new(&["13"]);
-    let sources = |list| [("CUDA_BUILD_SOURCES", list)];
-    assert_eq!(workspace.release(APP, &sources("environment")), "12.6");
-    assert_eq!(workspace.release(APP, &sources("lock")), "13.4");
 }
 
 /// Of toolkits for this machine and for the target, those that the lock file lists.

@@ -1,7 +1,7 @@
 //! `cuda-build` against real components: nvcc, NVRTC, ptxas, fatbinary, cuobjdump, CMake.
 //!
 //! They are fetched once into the user's cache, through the package index that uv and pip are
-//! configured with. `CUDA_BUILD_TEST_OFFLINE=1` leaves these tests out, and says so.
+//! configured with. `-- --skip online` leaves these tests out.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests prepare real directories and run real programs"
@@ -13,7 +13,8 @@
     reason = "all of this is test code"
 )]
 
-mod capability;
+mod archive;
+mod capabilities;
 mod cmake;
 #[path = "../support/components.rs"]
 mod components;
@@ -21,34 +22,39 @@ mod cross;
 mod documents;
 mod fatbin;
 mod fuzz;
+mod headers;
 mod host_compiler;
 mod hostile;
-mod image_attacks;
-mod image_faults;
-mod image_kernels;
+mod hostile_builds;
 mod images;
+mod killed;
 mod layout_files;
 mod layouts;
 mod lock;
 mod mixed_libraries;
-mod mixes;
 mod mutate;
-mod named_compilers;
 mod named_places;
 mod newest_major;
-mod nvcc;
 mod nvrtc;
-mod other_tables;
-mod products;
+mod package;
+mod random_edits;
+mod sources;
 mod support;
+mod surroundings;
 mod system_products;
-mod tables;
 #[path = "../support/tools.rs"]
 mod tools;
 mod view;
 mod view_faults;
-mod view_output;
-mod view_processes;
-mod view_stubs;
 #[path = "../support/wheels.rs"]
 mod wheels;
+
+/// What needs packages from an index.
+mod online {
+    pub mod capability;
+    pub mod mixes;
+    pub mod named_compilers;
+    pub mod nvcc;
+    pub mod products;
+    pub mod tables;
+}

@@ -4,17 +4,19 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use cuda_build::internal::select::{Need, Part, Request};
-use cuda_build::internal::{Env, Outcome, Root, Search, Target};
-use cuda_build::{Build, Component, Engine, Error, Module};
-
-use crate::components::site_packages;
-use crate::layout_files::Layout;
+use cuda_build::{Build, Component, Engine, Module};
+use cuda_find::detail::{
+    env::Env,
+    root::Root,
+    search::{Outcome, SearchContext},
+    select::{Need, Part, Request},
+    target::Target,
+};
 
 pub(super) fn report(root: &Root, env: &[(String, String)], component: Component) -> Outcome {
     let env = Env::from_pairs(env.to_vec());
     let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
-    let search = Search {
+    let search = SearchContext {
         root,
         env: &env,
         target: &target,
@@ -58,7 +60,10 @@ pub(super) fn summaries(report: &Outcome) -> String {
 #[track_caller]
 pub(super) fn refused(report: &Outcome) -> String {
     let error = report.toolkit.as_ref().unwrap_err();
-    assert!(matches!(error, Error::InvalidSource { .. }), "{error:?}");
+    assert!(
+        matches!(error, cuda_find::Error::InvalidSource { .. }),
+        "{error:?}"
+    );
     format!("{error:?}")
 }
 
@@ -102,108 +107,6 @@ pub(super) fn package(directory: &Path, env: &[(&str, &Path)]) -> Build {
         all = all.with(name, *value);
     }
     Build::from_env(all, Root::below(directory)).unwrap()
-}
-
-#[test]
-fn the_variable_that_is_read_first_decides_and_a_build_says_that_they_disagree() {
-    let (Some(cuda12), Some(cuda13)) = (site_packages(12), site_packages(13)) else {
-        return;
-    };
-    for (home, path, expected) in [(&cuda12, &cuda13, 12), (&cuda13, &cuda12, 13)] {
-        let directory = tempfile::tempdir().unwrap();
-        let build = package(
-            directory.path(),
-            &[("CUDA_HOME", home), ("CUDA_PATH", path)],
-        )
-        .module("k.cu");
-        let toolkit = build.toolkit().unwrap();
-        assert_eq!(toolkit.version().major, expected);
-        let lines: Vec<String> = build
-            .directives(toolkit)
-            .lines()
-            .iter()
-            .map(|line| line.to_string())
-            .collect();
-        let warnings: Vec<&String> = lines
-            .iter()
-            .filter(|line| line.starts_with("cargo::warning="))
-            .collect();
-        assert_eq!(warnings.len(), 1, "{lines:?}");
-        let (home, path) = (home.display(), path.display());
-        for named in [
-            format!("`CUDA_HOME` ({home})"),
-            format!("`CUDA_PATH` ({path})"),
-        ] {
-            assert!(warnings[0].contains(&named), "{warnings:?}");
-        }
-    }
-    // The wheels of CUDA 12 have no nvcc: what the first variable lacks comes from the second.
-    let directory = tempfile::tempdir().unwrap();
-    let build = package(
-        directory.path(),
-        &[("CUDA_HOME", &cuda12), ("CUDA_PATH", &cuda13)],
-    )
-    .module(Module::new("k.cu").engine(Engine::Nvcc));
-    let toolkit = build.toolkit().unwrap();
-    assert_eq!(
-        (
-            toolkit.version().to_string().as_str(),
-            toolkit.warnings().len()
-        ),
-        ("13.4", 1)
-    );
-    // One place by two names is no disagreement.
-    let link = directory.path().join("link");
-    symlink(&cuda13, &link).unwrap();
-    let build = package(
-        directory.path(),
-        &[("CUDA_HOME", &cuda13), ("CUDA_PATH", &link)],
-    )
-    .module("k.cu");
-    assert!(build.toolkit().unwrap().warnings().is_empty());
-    // Doctor says it, unless the variables are not read.
-    let both = [
-        ("CUDA_HOME", cuda12.to_str().unwrap()),
-        ("CUDA_PATH", cuda13.to_str().unwrap()),
-    ];
-    assert_eq!(
-        search(directory.path(), &both, Component::Nvrtc)
-            .remarks
-            .len(),
-        1
-    );
-    // A list that names it, and more.
-    let list = format!("{};{}", cuda13.display(), cuda12.display());
-    let listed = [both[0], ("CUDAToolkit_ROOT", list.as_str())];
-    assert!(
-        search(directory.path(), &listed, Component::Nvrtc)
-            .remarks
-            .is_empty()
-    );
-    let stored = [both[0], both[1], ("CUDA_BUILD_SOURCES", "stored")];
-    assert!(
-        search(directory.path(), &stored, Component::Nvrtc)
-            .remarks
-            .is_empty()
-    );
-}
-
-#[test]
-fn of_several_builtins_the_newest_is_used() {
-    let directory = tempfile::tempdir().unwrap();
-    let lib = directory.path().join("cuda/lib");
-    for file in [
-        "libnvrtc.so.13",
-        "libnvrtc-builtins.so.13.9",
-        "libnvrtc-builtins.so.13.10",
-    ] {
-        write(&lib.join(file), "");
-    }
-    let variables = [("CUDA_HOME", "@ROOT@/cuda")];
-    let report = search(directory.path(), &variables, Component::Nvrtc);
-    let toolkit = report.toolkit.unwrap();
-    let nvrtc = toolkit.get(Component::Nvrtc).unwrap();
-    assert_eq!(nvrtc.libraries[1], lib.join("libnvrtc-builtins.so.13.10"));
 }
 
 #[test]
@@ -288,66 +191,6 @@ fn environments_and_links_that_lead_nowhere_are_told() {
     }
     // None of them was named as the place of a toolkit.
     assert_eq!(report.toolkit.unwrap().version().to_string(), "12.4");
-}
-
-#[test]
-fn the_halves_of_an_hpc_sdk_belong_together_by_whatever_path() {
-    let layout = Layout::load("hpc-sdk-24.5-home");
-    let cuda = "@ROOT@/opt/nvidia/hpc_sdk/Linux_x86_64/24.5/cuda/12.4";
-    symlink(
-        "opt/nvidia/hpc_sdk/Linux_x86_64/24.5/cuda/12.4",
-        layout.root.join("cudalink"),
-    )
-    .unwrap();
-    let dots = format!("{cuda}/bin/..");
-    for home in [cuda, "@ROOT@/cudalink", "@ROOT@/cudalink/", &dots] {
-        let report = search(&layout.root, &[("CUDA_HOME", home)], Component::Cublas);
-        assert!(report.toolkit.is_ok(), "{home}: {}", summaries(&report));
-    }
-}
-
-#[test]
-fn what_is_above_a_root_says_nothing_of_its_platform() {
-    let directory = tempfile::tempdir().unwrap();
-    // As a machine's own directory in a tree of several, and one that is called like another platform.
-    for above in ["targets/my-linux-box/cuda", "targets/sbsa-linux/lib/cuda"] {
-        let root = directory.path().join(above);
-        for (file, content) in [
-            ("include/cuda.h", "#define CUDA_VERSION 12040\n"),
-            ("include/cuda_runtime.h", ""),
-            ("lib/libcudart.so.12", ""),
-        ] {
-            write(&root.join("targets/x86_64-linux").join(file), content);
-        }
-        let report = search(
-            directory.path(),
-            &[("CUDA_HOME", root.to_str().unwrap())],
-            Component::Cudart,
-        );
-        assert!(report.toolkit.is_ok(), "{}", summaries(&report));
-        assert!(
-            !summaries(&report).contains("are not for"),
-            "{}",
-            summaries(&report)
-        );
-    }
-    // Below it, it does.
-    let other = directory.path().join("other");
-    write(
-        &other.join("targets/sbsa-linux/include/cuda.h"),
-        "#define CUDA_VERSION 12040\n",
-    );
-    symlink("targets/sbsa-linux/include", other.join("include")).unwrap();
-    let report = search(
-        directory.path(),
-        &[("CUDA_HOME", other.to_str().unwrap())],
-        Component::Cudart,
-    );
-    assert!(
-        summaries(&report).contains("files of `targets/sbsa-linux` are not for"),
-        "{}",
-        summaries(&report)
-    );
 }
 
 /// What pyenv writes for each program, and asdf.
@@ -438,40 +281,89 @@ fn relative_paths_are_refused_alike_wherever_they_lead() {
     );
 }
 
-/// A shell's hook lists whatever NVIDIA made, and a prefix holds Python packages of NVIDIA's that are
-/// no components: neither is a place that somebody named for CUDA and got wrong.
-#[test]
-fn what_nobody_meant_for_cuda_is_no_error() {
-    let dir = tempfile::tempdir().unwrap();
-    let root = dir.path();
-    let store = root.join("nix/store");
-    runtime(&store.join("aaa-cuda_cudart-12.4.127"));
-    write(
-        &store.join("bbb-tensorrt-8.6.1.6-lib/lib/libnvinfer.so.8"),
-        "",
-    );
-    write(&store.join("ccc-nsight_compute-2024.1/bin/ncu"), "");
-    let list = "@ROOT@/nix/store/aaa-cuda_cudart-12.4.127;@ROOT@/nix/store/bbb-tensorrt-8.6.1.6-lib;\
-                @ROOT@/nix/store/ccc-nsight_compute-2024.1";
-    let found = search(root, &[("CUDAToolkit_ROOT", list)], Component::Cudart);
-    assert_eq!(found.toolkit.unwrap().version().to_string(), "12.4");
+mod online {
+    use super::*;
+    use crate::components::site_packages;
 
-    runtime(&root.join("opt/cuda-12.4"));
-    write(
-        &root.join("opt/cuda-12.4/lib/python3.11/site-packages/nvidia/dali/__init__.py"),
-        "",
-    );
-    let found = search(
-        root,
-        &[("CUDA_PATH", "@ROOT@/opt/cuda-12.4")],
-        Component::Cudart,
-    );
-    assert_eq!(found.toolkit.unwrap().version().to_string(), "12.4");
-    // Named itself, it holds nothing.
-    let site = "@ROOT@/opt/cuda-12.4/lib/python3.11/site-packages";
-    refused(&search(
-        root,
-        &[("CUDA_BUILD_ROOTS", site)],
-        Component::Cudart,
-    ));
+    #[test]
+    fn the_variable_that_is_read_first_decides_and_a_build_says_that_they_disagree() {
+        let (cuda12, cuda13) = (site_packages(12), site_packages(13));
+        for (home, path, expected) in [(&cuda12, &cuda13, 12), (&cuda13, &cuda12, 13)] {
+            let directory = tempfile::tempdir().unwrap();
+            let build = package(
+                directory.path(),
+                &[("CUDA_HOME", home), ("CUDA_PATH", path)],
+            )
+            .module("k.cu");
+            let toolkit = build.toolkit().unwrap();
+            assert_eq!(toolkit.version().major, expected);
+            let lines: Vec<String> = build
+                .directives(toolkit)
+                .lines()
+                .iter()
+                .map(|line| line.to_string())
+                .collect();
+            let warnings: Vec<&String> = lines
+                .iter()
+                .filter(|line| line.starts_with("cargo::warning="))
+                .collect();
+            assert_eq!(warnings.len(), 1, "{lines:?}");
+            let (home, path) = (home.display(), path.display());
+            for named in [
+                format!("`CUDA_HOME` ({home})"),
+                format!("`CUDA_PATH` ({path})"),
+            ] {
+                assert!(warnings[0].contains(&named), "{warnings:?}");
+            }
+        }
+        // The wheels of CUDA 12 have no nvcc: what the first variable lacks comes from the second.
+        let directory = tempfile::tempdir().unwrap();
+        let build = package(
+            directory.path(),
+            &[("CUDA_HOME", &cuda12), ("CUDA_PATH", &cuda13)],
+        )
+        .module(Module::new("k.cu").engine(Engine::Nvcc));
+        let toolkit = build.toolkit().unwrap();
+        assert_eq!(
+            (
+                toolkit.version().to_string().as_str(),
+                toolkit.warnings().len()
+            ),
+            ("13.4", 1)
+        );
+        // One place by two names is no disagreement.
+        let link = directory.path().join("link");
+        symlink(&cuda13, &link).unwrap();
+        let build = package(
+            directory.path(),
+            &[("CUDA_HOME", &cuda13), ("CUDA_PATH", &link)],
+        )
+        .module("k.cu");
+        assert!(build.toolkit().unwrap().warnings().is_empty());
+        // Doctor says it, unless the variables are not read.
+        let both = [
+            ("CUDA_HOME", cuda12.to_str().unwrap()),
+            ("CUDA_PATH", cuda13.to_str().unwrap()),
+        ];
+        assert_eq!(
+            search(directory.path(), &both, Component::Nvrtc)
+                .remarks
+                .len(),
+            1
+        );
+        // A list that names it, and more.
+        let list = format!("{};{}", cuda13.display(), cuda12.display());
+        let listed = [both[0], ("CUDAToolkit_ROOT", list.as_str())];
+        assert!(
+            search(directory.path(), &listed, Component::Nvrtc)
+                .remarks
+                .is_empty()
+        );
+        let stored = [both[0], both[1], ("CUDA_BUILD_SOURCES", "stored")];
+        assert!(
+            search(directory.path(), &stored, Component::Nvrtc)
+                .remarks
+                .is_empty()
+        );
+    }
 }

@@ -5,188 +5,44 @@
 )]
 
 use std::fs;
-use std::path::PathBuf;
 
 use cuda_build::Engine;
-use cuda_build::internal::includes::scan_file;
-use cuda_build::internal::nvrtc::{Nvrtc, NvrtcFailure, Output, Program, compilations, shims};
+use cuda_build::detail::nvrtc::{Nvrtc, NvrtcFailure, Output, Program, shims};
 
 use crate::images::Package;
 use crate::support::{Components, components, nvrtc};
 
-const MAJORS: [u32; 3] = [11, 12, 13];
-
-/// Compiles a source as `cuda-build` does: scanned, with the shims that fit.
-fn build(nvrtc: &Nvrtc, components: &Components, source: &str) -> Result<Output, NvrtcFailure> {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("kernel.cu");
-    fs::write(&path, source).unwrap();
-    let found = scan_file(&path, &[], &components.include);
-    let mut options = vec!["-arch=sm_80".to_owned(), "-std=c++17".to_owned()];
-    options.extend(
-        components
-            .include
-            .iter()
-            .map(|dir| format!("-I{}", dir.display())),
-    );
+/// Compiles a source for one architecture, without shims.
+fn compile(nvrtc: &Nvrtc, name: &str, source: &[u8], arch: &str) -> Result<Output, NvrtcFailure> {
     nvrtc.compile(&Program {
-        source: source.as_bytes(),
-        name: "src/kernel.cu",
-        options,
-        headers: shims::for_scan(&found),
+        source,
+        name,
+        options: vec![format!("-arch={arch}")],
+        ..Program::default()
     })
 }
 
-/// Runs a test once for each major that is there.
-fn each(test: impl Fn(u32, &Components, &Nvrtc)) {
-    for major in MAJORS {
-        if let Some(components) = components(major) {
-            test(major, &components, &Nvrtc::load(&components.nvrtc).unwrap());
-        }
-    }
-}
-
-#[test]
-fn versions_and_capabilities() {
-    each(|major, _, nvrtc| {
-        assert_eq!(nvrtc.version().0, major);
-        let supported = nvrtc.supported();
-        assert!(
-            supported.contains(&80) && supported.is_sorted(),
-            "{supported:?}"
-        );
-        assert_eq!(supported.contains(&52), major < 13, "{supported:?}");
-        assert_eq!(supported.contains(&120), major > 11, "{supported:?}");
+/// Compiles a source as `cuda-build` does: scanned, with the shims that fit. There must be no warning about macros.
+fn build(nvrtc: &Nvrtc, components: &Components, source: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kernel.cu");
+    fs::write(&path, source).unwrap();
+    let mut options = vec!["-arch=sm_80".to_owned(), "-std=c++17".to_owned()];
+    let include = components.include.iter();
+    options.extend(include.map(|directory| format!("-I{}", directory.display())));
+    let output = nvrtc.compile(&Program {
+        source: source.as_bytes(),
+        name: "src/kernel.cu",
+        options,
+        headers: shims::for_source(&path, &[], &components.include),
     });
-}
-
-#[test]
-fn architecture_decides_what_comes_out() {
-    each(|_, _, nvrtc| {
-        let source = "extern \"C\" __global__ void k(float* x) { *x = 1; }";
-        let compile = |option: &str| {
-            let before = compilations();
-            let options = vec![option.to_owned()];
-            let output = nvrtc
-                .compile(&Program {
-                    source: source.as_bytes(),
-                    name: "k.cu",
-                    options,
-                    ..Program::default()
-                })
-                .unwrap();
-            assert!(compilations() > before);
-            assert_eq!(output.log, "");
-            output.image
-        };
-        assert!(compile("-arch=sm_80").starts_with(b"\x7fELF"));
-        let ptx = String::from_utf8(compile("-arch=compute_80")).unwrap();
-        assert!(
-            ptx.contains(".target sm_80") && ptx.trim_end().ends_with('}'),
-            "{ptx}"
-        );
-        assert_eq!(
-            compile("-arch=sm_80"),
-            compile("-arch=sm_80"),
-            "two runs differ"
-        );
-    });
-}
-
-#[test]
-fn messages_name_file_and_line() {
-    each(|_, _, nvrtc| {
-        let source = "extern \"C\" __global__ void k() {\n    nonsense;\n}\n";
-        let options = vec!["-arch=sm_80".to_owned()];
-        let program = Program {
-            source: source.as_bytes(),
-            name: "kernels/é x.cu",
-            options,
-            headers: Vec::new(),
-        };
-        let failure = nvrtc.compile(&program).unwrap_err();
-        assert_eq!(failure.error, "NVRTC_ERROR_COMPILATION");
-        let expected = "kernels/é x.cu(2): error: identifier \"nonsense\" is undefined";
-        assert!(failure.log.starts_with(expected), "{}", failure.log);
-
-        let options = vec!["-arch=sm_7".to_owned()];
-        let failure = nvrtc
-            .compile(&Program {
-                options,
-                ..program.clone()
-            })
-            .unwrap_err();
-        assert_eq!(failure.error, "NVRTC_ERROR_INVALID_OPTION");
-        assert!(
-            failure.log.contains("--gpu-architecture"),
-            "{}",
-            failure.log
-        );
-
-        let failure = nvrtc
-            .compile(&Program {
-                source: b"a\0b",
-                ..program
-            })
-            .unwrap_err();
-        assert_eq!(failure.to_string(), "the source holds a NUL at byte 1");
-    });
-}
-
-#[test]
-fn threads_compile_at_the_same_time() {
-    each(|_, _, nvrtc| {
-        let source = "extern \"C\" __global__ void k(double* x) { x[0] = sin(x[1]) * cos(x[2]); }";
-        let compile = |arch: &str| {
-            let options = vec![format!("-arch={arch}")];
-            nvrtc
-                .compile(&Program {
-                    source: source.as_bytes(),
-                    name: "k.cu",
-                    options,
-                    ..Program::default()
-                })
-                .unwrap()
-                .image
-        };
-        let alone = [compile("sm_80"), compile("sm_90")];
-        let together: Vec<Vec<u8>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..6)
-                .map(|i| scope.spawn(move || compile(["sm_80", "sm_90"][i % 2])))
-                .collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .collect()
-        });
-        for (index, image) in together.iter().enumerate() {
-            assert!(*image == alone[index % 2], "thread {index}");
-        }
-    });
-}
-
-#[test]
-fn include_directories_with_spaces_and_letters() {
-    let directory = tempfile::Builder::new()
-        .prefix("inc é ß ")
-        .tempdir()
-        .unwrap();
-    fs::write(directory.path().join("own.h"), "#define OWN 7\n").unwrap();
-    each(|_, _, nvrtc| {
-        let options = vec![
-            "-arch=sm_80".to_owned(),
-            format!("-I{}", directory.path().display()),
-        ];
-        let source = "#include <own.h>\nextern \"C\" __global__ void k(int* x) { *x = OWN; }";
-        nvrtc
-            .compile(&Program {
-                source: source.as_bytes(),
-                name: "k.cu",
-                options,
-                ..Program::default()
-            })
-            .unwrap();
-    });
+    let output = output.unwrap_or_else(|error| panic!("{nvrtc:?}: {error}\n{source}"));
+    assert!(
+        !output.log.contains("redefinition"),
+        "{nvrtc:?}: {}\n{source}",
+        output.log
+    );
+    output.log
 }
 
 /// Each shim does what a kernel wants of it, with nothing said.
@@ -222,190 +78,154 @@ extern "C" __global__ void k(uint8_t* bytes, double* x, float* f, int* out, size
 "#;
 
 #[test]
-fn shims_do_what_kernels_want() {
-    let includes: String = shims::names()
-        .map(|name| format!("#include <{name}>\n"))
-        .collect();
-    each(|_, components, nvrtc| {
-        let output = build(nvrtc, components, &(includes.clone() + USES_SHIMS))
-            .unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(output.log, "");
-    });
-}
-
-#[test]
-fn without_shims_there_is_no_stdint() {
-    each(|_, _, nvrtc| {
-        let options = vec!["-arch=sm_80".to_owned()];
-        let program = Program {
-            source: b"#include <stdint.h>\n",
-            name: "k.cu",
-            options,
-            headers: Vec::new(),
-        };
-        assert!(
-            nvrtc
-                .compile(&program)
-                .unwrap_err()
-                .log
-                .contains("stdint.h")
-        );
-    });
-}
-
-/// Compiles, and says nothing of macros.
-fn check_beside(components: &Components, nvrtc: &Nvrtc, source: &str) {
-    let output =
-        build(nvrtc, components, source).unwrap_or_else(|e| panic!("{nvrtc:?}: {e}\n{source}"));
-    assert!(
-        !output.log.contains("redefinition"),
-        "{nvrtc:?}: {}\n{source}",
-        output.log
-    );
-}
-
-#[test]
-fn shims_beside_toolkit_headers() {
-    const HEADERS: [&str; 9] = [
-        "cuda_fp16.h",
-        "cuda_bf16.h",
-        "cuda_runtime.h",
-        "cooperative_groups.h",
-        "cuda/std/cstdint",
-        "cuda/std/climits",
-        "cuda/std/cmath",
-        "cuda/std/type_traits",
-        "cuda/atomic",
-    ];
-    each(|major, components, nvrtc| {
-        let shims: String = shims::names()
-            .map(|name| format!("#include <{name}>\n"))
-            .collect();
-        let mut all = String::new();
-        // The CUB of CUDA 11 includes `<utility>`: it can't be compiled by NVRTC.
-        let cub = (major > 11).then_some("cub/block/block_reduce.cuh");
-        for header in HEADERS.into_iter().chain(cub) {
-            let line = format!("#include <{header}>\n");
-            // Shims first: the toolkit's headers do not ask whether a macro is there already.
-            check_beside(components, nvrtc, &format!("{shims}{line}"));
-            all += &line;
-        }
-        check_beside(components, nvrtc, &format!("{all}{shims}{USES_SHIMS}"));
-        check_beside(components, nvrtc, &format!("{shims}{all}{USES_SHIMS}"));
-    });
-}
-
-#[test]
-fn cub_kernel_with_stdint() {
-    let source = "#include <stdint.h>\n#include <cub/block/block_reduce.cuh>\n#include <cuda_fp16.h>\n\
-                  extern \"C\" __global__ void total(const uint32_t* x, uint64_t* y, __half* h) {\n    \
-                  using Reduce = cub::BlockReduce<uint32_t, 128>;\n    \
-                  __shared__ typename Reduce::TempStorage storage;\n    \
-                  uint32_t sum = Reduce(storage).Sum(x[threadIdx.x]);\n    \
-                  if (threadIdx.x == 0) { *y = sum; *h = __float2half(1.0f); }\n}\n";
-    for major in [12, 13] {
-        let Some(components) = components(major) else {
-            continue;
-        };
-        let nvrtc = Nvrtc::load(&components.nvrtc).unwrap();
-        let output = build(&nvrtc, &components, source).unwrap_or_else(|e| panic!("{e}"));
-        assert!(output.image.starts_with(b"\x7fELF"));
-        assert!(!output.log.contains("redefinition"), "{}", output.log);
-    }
-}
-
-/// With NVRTC, CCCL alone would unroll lists of types up to 16, which takes most of the time of small kernels.
-#[test]
-fn cccl_unrolls_as_far_as_with_nvcc() {
-    let source = "#include <cuda/std/limits>\n\
-                  static_assert(_CCCL_META_UNROLL_LIMIT == EXPECTED);\n\
-                  __global__ void kernel() {}\n";
-    for engine in [Engine::Nvcc, Engine::Nvrtc] {
-        let Some(mut package) = Package::new(source, Some(engine)) else {
-            return;
-        };
-        package.options = vec!["-DEXPECTED=10"];
-        assert_eq!(package.build("out", "8.0").0, ["sm_80"]);
-        package.options = vec!["-DEXPECTED=12", "-D_CCCL_META_UNROLL_LIMIT=12"];
-        assert_eq!(package.build("own-limit", "8.0").0, ["sm_80"]);
-    }
-}
-
-#[test]
 fn a_file_that_is_no_nvrtc() {
     let directory = tempfile::tempdir().unwrap();
-    let text = directory.path().join("libnvrtc.so.12");
-    fs::write(&text, "no library").unwrap();
-    let said = Nvrtc::load(&text).unwrap_err().to_string();
-    assert!(
-        said.contains("libnvrtc.so.12: ") && said.contains("file too short"),
-        "{said}"
-    );
-    let missing = Nvrtc::load(&directory.path().join("libnvrtc.so.13"))
-        .unwrap_err()
-        .to_string();
+    let path = directory.path().join("libnvrtc.so.12");
+    let missing = Nvrtc::load(&path).unwrap_err().to_string();
     assert!(missing.contains("No such file"), "{missing}");
-}
-
-/// The builtins are found beside an NVRTC that has no `RUNPATH`, as that of some wheels.
-#[test]
-fn builtins_beside_an_nvrtc_without_runpath() {
-    let Some(found) = components(12) else { return };
-    let directory = tempfile::tempdir().unwrap();
-    let lib = found.nvrtc.parent().unwrap();
-    let (major, minor) = nvrtc(12).unwrap().version();
-    // Its SONAME must differ from that of the builtins which other tests have loaded.
-    let mut builtins = fs::read(lib.join(format!("libnvrtc-builtins.so.{major}.{minor}"))).unwrap();
-    let mut library = fs::read(&found.nvrtc).unwrap();
-    replace(&mut library, b"$ORIGIN:\0", b"/nowhere\0");
-    let (old, new) = (
-        format!("builtins.so.{major}.{minor}"),
-        format!("builtinz.so.{major}.{minor}"),
-    );
-    let replaced = replace(&mut library, old.as_bytes(), new.as_bytes());
-    assert!(replaced + replace(&mut builtins, old.as_bytes(), new.as_bytes()) > 1);
-    let path: PathBuf = directory.path().join("libnvrtc.so.12");
-    fs::write(&path, library).unwrap();
-    fs::write(
-        directory
-            .path()
-            .join(format!("libnvrtc-builtins.so.{major}.{minor}")),
-        builtins,
-    )
-    .unwrap();
-    let nvrtc = Nvrtc::load(&path).unwrap();
-    let source = "extern \"C\" __global__ void k(float* x) { *x = sinf(*x); }";
-    let options = vec!["-arch=sm_80".to_owned()];
-    let output = nvrtc.compile(&Program {
-        source: source.as_bytes(),
-        name: "k.cu",
-        options,
-        ..Program::default()
-    });
+    fs::write(&path, "no library").unwrap();
+    let error = Nvrtc::load(&path).unwrap_err().to_string();
     assert!(
-        output
-            .unwrap_or_else(|e| panic!("{e}"))
-            .image
-            .starts_with(b"\x7fELF")
+        error.contains("libnvrtc.so.12: ") && error.contains("file too short"),
+        "{error}"
     );
 }
 
-/// Replaces each occurrence, and says how many there were; at least one.
-fn replace(bytes: &mut [u8], old: &[u8], new: &[u8]) -> usize {
-    assert_eq!(old.len(), new.len());
-    let places: Vec<usize> = bytes
-        .windows(old.len())
-        .enumerate()
-        .filter(|(_, window)| *window == old)
-        .map(|(at, _)| at)
-        .collect();
-    for &at in &places {
-        bytes[at..at + new.len()].copy_from_slice(new);
+mod online {
+    use super::*;
+
+    #[test]
+    fn the_architecture_decides_the_output() {
+        for major in [11, 12, 13] {
+            let nvrtc = nvrtc(major);
+            assert_eq!(nvrtc.version().0, major);
+            let supported = nvrtc.supported();
+            assert!(
+                supported.contains(&80) && supported.is_sorted(),
+                "{supported:?}"
+            );
+            assert_eq!(supported.contains(&52), major < 13, "{supported:?}");
+            let source = b"extern \"C\" __global__ void k(float* x) { *x = 1; }";
+            let image = |arch| compile(&nvrtc, "k.cu", source, arch).unwrap().image;
+            assert!(image("sm_80").starts_with(b"\x7fELF"));
+            assert_eq!(image("sm_80"), image("sm_80"), "two runs differ");
+            let ptx = String::from_utf8(image("compute_80")).unwrap();
+            assert!(
+                ptx.contains(".target sm_80") && ptx.trim_end().ends_with('}'),
+                "{ptx}"
+            );
+        }
     }
-    assert!(
-        !places.is_empty(),
-        "{} is not in the file",
-        String::from_utf8_lossy(old)
-    );
-    places.len()
+
+    #[test]
+    fn messages_name_file_and_line() {
+        for major in [11, 12, 13] {
+            let nvrtc = nvrtc(major);
+            let fails =
+                |source: &[u8], arch| compile(&nvrtc, "kernels/é x.cu", source, arch).unwrap_err();
+            let source = b"extern \"C\" __global__ void k() {\n    nonsense;\n}\n";
+            let failure = fails(source, "sm_80");
+            assert_eq!(failure.error, "NVRTC_ERROR_COMPILATION");
+            let expected = "kernels/é x.cu(2): error: identifier \"nonsense\" is undefined";
+            assert!(failure.log.starts_with(expected), "{}", failure.log);
+            let failure = fails(source, "sm_7");
+            assert_eq!(failure.error, "NVRTC_ERROR_INVALID_OPTION");
+            assert!(
+                failure.log.contains("--gpu-architecture"),
+                "{}",
+                failure.log
+            );
+            let failure = fails(b"#include <stdint.h>\n", "sm_80");
+            assert!(
+                failure.log.contains("stdint.h"),
+                "there is none without shims"
+            );
+            let failure = fails(b"a\0b", "sm_80").to_string();
+            assert_eq!(failure, "the source holds a NUL at byte 1");
+        }
+    }
+
+    #[test]
+    fn shims_work_alone_and_beside_toolkit_headers() {
+        let headers = [
+            "cuda_fp16.h",
+            "cuda_bf16.h",
+            "cuda_runtime.h",
+            "cooperative_groups.h",
+            "cuda/std/cstdint",
+            "cuda/std/climits",
+            "cuda/std/cmath",
+            "cuda/std/type_traits",
+            "cuda/atomic",
+        ];
+        let include = |name: &str| format!("#include <{name}>\n");
+        for major in [11, 12, 13] {
+            let components = components(major);
+            let nvrtc = nvrtc(major);
+            let shims: String = shims::names().map(include).collect();
+            let log = build(&nvrtc, &components, &format!("{shims}{USES_SHIMS}"));
+            assert_eq!(log, "");
+            let mut all = String::new();
+            // The CUB of CUDA 11 includes `<utility>`: NVRTC cannot compile it.
+            let cub = (major > 11).then_some("cub/block/block_reduce.cuh");
+            for header in headers.into_iter().chain(cub) {
+                // Shims first: the toolkit's headers define a macro even if it is defined already.
+                build(&nvrtc, &components, &format!("{shims}{}", include(header)));
+                all += &include(header);
+            }
+            build(&nvrtc, &components, &format!("{all}{shims}{USES_SHIMS}"));
+            build(&nvrtc, &components, &format!("{shims}{all}{USES_SHIMS}"));
+        }
+    }
+
+    /// With NVRTC, CCCL alone would unroll lists of types up to 16, which takes most of the time of small kernels.
+    #[test]
+    fn cccl_unrolls_as_far_as_with_nvcc() {
+        let source = "#include <cuda/std/limits>\n\
+                      static_assert(_CCCL_META_UNROLL_LIMIT == EXPECTED);\n\
+                      __global__ void kernel() {}\n";
+        for engine in [Engine::Nvcc, Engine::Nvrtc] {
+            let mut package = Package::new(source, Some(engine), &[]);
+            package.options = vec!["-DEXPECTED=10"];
+            assert_eq!(package.build("out", "8.0").0, ["sm_80"]);
+            package.options = vec!["-DEXPECTED=12", "-D_CCCL_META_UNROLL_LIMIT=12"];
+            assert_eq!(package.build("own-limit", "8.0").0, ["sm_80"]);
+        }
+    }
+
+    /// The builtins are found beside an NVRTC that has no `RUNPATH`, as that of some wheels.
+    #[test]
+    fn builtins_beside_an_nvrtc_without_runpath() {
+        let path = components(12).nvrtc;
+        let directory = tempfile::tempdir().unwrap();
+        let (major, minor) = nvrtc(12).version();
+        let name = format!("libnvrtc-builtins.so.{major}.{minor}");
+        let mut builtins = fs::read(path.with_file_name(&name)).unwrap();
+        let mut library = fs::read(&path).unwrap();
+        assert!(replace(&mut library, b"$ORIGIN:\0", b"/nowhere\0"));
+        // The SONAME must differ from that of the builtins which other tests have loaded.
+        let other = name.replace("builtins.so", "builtinz.so");
+        let in_library = replace(&mut library, name.as_bytes(), other.as_bytes());
+        assert!(in_library | replace(&mut builtins, name.as_bytes(), other.as_bytes()));
+        let copy = directory.path().join("libnvrtc.so.12");
+        fs::write(&copy, library).unwrap();
+        fs::write(directory.path().join(name), builtins).unwrap();
+        let source = b"extern \"C\" __global__ void k(float* x) { *x = sinf(*x); }";
+        let output = compile(&Nvrtc::load(&copy).unwrap(), "k.cu", source, "sm_80");
+        let output = output.unwrap_or_else(|error| panic!("{error}"));
+        assert!(output.image.starts_with(b"\x7fELF"));
+    }
+
+    /// Replaces each occurrence. Returns whether there was one.
+    fn replace(bytes: &mut [u8], old: &[u8], new: &[u8]) -> bool {
+        assert_eq!(old.len(), new.len());
+        let mut replaced = false;
+        for at in 0..=bytes.len() - old.len() {
+            if bytes[at..].starts_with(old) {
+                bytes[at..at + new.len()].copy_from_slice(new);
+                replaced = true;
+            }
+        }
+        replaced
+    }
 }

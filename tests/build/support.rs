@@ -3,23 +3,28 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use cuda_build::internal::nvrtc::Nvrtc;
-use cuda_build::internal::select::{Need, Part, Request};
-use cuda_build::internal::{Env, Root, Search, Target};
+use cuda_build::detail::nvrtc::Nvrtc;
 use cuda_build::{Component, Toolkit};
+use cuda_find::detail::{
+    env::Env,
+    root::Root,
+    search::SearchContext,
+    select::{Need, Part, Request},
+    target::Target,
+};
 
 use crate::components::site_packages;
 
 /// The directory of CUDA 13 components: `nvidia/cu13`, with `bin/nvcc`. `None` where tests of
 /// real components are left out.
-pub fn toolkit13() -> Option<PathBuf> {
-    let toolkit = site_packages(13)?.join("nvidia/cu13");
+pub fn toolkit13() -> PathBuf {
+    let toolkit = site_packages(13).join("nvidia/cu13");
     assert!(
         toolkit.join("bin/nvcc").is_file(),
         "{} holds no bin/nvcc",
         toolkit.display()
     );
-    Some(toolkit)
+    toolkit
 }
 
 /// Runs a program to its end.
@@ -67,8 +72,8 @@ pub struct Components {
 }
 
 /// CUDA 11, 12 or 13; `None` where tests of real components are left out.
-pub fn components(major: u32) -> Option<Components> {
-    let site_packages = site_packages(major)?;
+pub fn components(major: u32) -> Components {
+    let site_packages = site_packages(major);
     let nvidia = site_packages.join("nvidia");
     let components = if major == 13 {
         let root = nvidia.join("cu13");
@@ -97,12 +102,12 @@ pub fn components(major: u32) -> Option<Components> {
         "no {}",
         components.nvrtc.display()
     );
-    Some(components)
+    components
 }
 
 /// NVRTC of this major.
-pub fn nvrtc(major: u32) -> Option<Nvrtc> {
-    components(major).map(|components| Nvrtc::load(&components.nvrtc).unwrap())
+pub fn nvrtc(major: u32) -> Nvrtc {
+    Nvrtc::load(&components(major).nvrtc).unwrap()
 }
 
 /// Runs one of CUDA 13's tools and returns what it printed; it must succeed.
@@ -143,7 +148,7 @@ pub fn everything_in(places: &[&Path]) -> Toolkit {
     };
     let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
     let places = places.iter().map(|place| place.to_path_buf()).collect();
-    let search = Search {
+    let search = SearchContext {
         root: &Root::system(),
         env: &Env::default(),
         target: &target,

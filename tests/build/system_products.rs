@@ -2,12 +2,16 @@
 
 use std::fs;
 
-use cuda_build::internal::select::{Need, Request};
-use cuda_build::internal::{Env, Root, Search, ViewPlace};
-use cuda_build::{Component, Error, Toolkit};
+use cuda_build::{Component, Toolkit};
+use cuda_find::Error;
+use cuda_find::detail::{
+    root::Root,
+    search::SearchContext,
+    select::{Need, Request},
+};
 
 use crate::layout_files::Layout;
-use crate::products::{need, optional, says, with};
+use crate::online::products::{optional, says, with};
 
 /// `nvidia/cuda:12.4.1-cudnn-devel`, with changes.
 fn image(change: impl Fn(String) -> String) -> Layout {
@@ -21,7 +25,7 @@ fn found_in(layout: &Layout, needs: Vec<Need>) -> Result<Toolkit, Error> {
         needs,
         ..Request::default()
     };
-    Search {
+    SearchContext {
         root: &root,
         env: &env,
         target: &layout.target(),
@@ -87,56 +91,4 @@ fn products_alone_count_in_the_systems_directories() {
         found_in(&layout, with(Component::Cufft)).unwrap_err(),
         Error::NotFound { .. }
     ));
-}
-
-#[test]
-fn products_in_lib64_as_on_fedora() {
-    let layout = image(|text| text.replace("usr/lib/x86_64-linux-gnu/", "usr/lib64/"));
-    let toolkit = found_in(&layout, with(Component::Nccl)).unwrap();
-    assert_eq!(
-        toolkit.get(Component::Nccl).unwrap().libraries,
-        [layout.root.join("usr/lib64/libnccl.so.2")]
-    );
-}
-
-/// Also where `cudnn.h` is beside the C library's headers for the platform.
-#[test]
-fn a_view_takes_nothing_else_from_the_systems_directories() {
-    let layout = image(|text| {
-        text.replace(
-            "link usr/include/cudnn",
-            "link usr/include/x86_64-linux-gnu/cudnn",
-        )
-        .replace(
-            "file usr/include/nccl.h",
-            "file usr/include/x86_64-linux-gnu/nccl.h",
-        )
-    });
-    let toolkit = found_in(
-        &layout,
-        vec![
-            need(Component::Cudart),
-            need(Component::Cudnn),
-            need(Component::Nccl),
-        ],
-    );
-    let toolkit = toolkit.unwrap();
-    assert_eq!(
-        toolkit.include_dirs().len(),
-        1,
-        "{:?}",
-        toolkit.include_dirs()
-    );
-    let views = layout.root.join("views");
-    let env = Env::from_pairs([("CUDA_BUILD_VIEWS", views.to_str().unwrap())]);
-    let view = toolkit
-        .view(
-            &ViewPlace::from_env(&env, &layout.target()).unwrap(),
-            &Root::system(),
-        )
-        .unwrap();
-    for header in ["cudnn.h", "cudnn_version.h", "nccl.h", "cuda.h"] {
-        assert!(view.include().join(header).is_file(), "{header}");
-    }
-    assert!(!view.include().join("sys").exists() && !view.include().join("stdio.h").exists());
 }

@@ -1,17 +1,18 @@
-//! Views of real components: what compilers, linkers and CMake make of them.
+//! Views of real components: what compilers, linkers, pkg-config and CMake make of them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_cuda::store::{self, AddRequest, Context};
-use cuda_build::internal::{Env, Root, Target, ViewPlace};
+use cuda_build::detail::ViewPlace;
 use cuda_build::{Component, View};
+use cuda_find::detail::{env::Env, root::Root, target::Target};
 use tempfile::TempDir;
 
 use crate::components::{release, site_packages};
 use crate::support::{dynamic, everything_in, output, succeeds, text};
-use crate::tools::tool;
 
 /// Device code that needs CCCL and a header of the runtime.
 pub const PROGRAM: &str = r#"
@@ -32,80 +33,76 @@ int main() {
 }
 "#;
 
-/// The headers of the driver's management library, which no default set has.
-pub(super) fn with_nvml(major: u32) -> Option<[PathBuf; 2]> {
-    let toolkit = site_packages(major)?;
+/// The path of a component that no default set has.
+fn added(major: u32, components: &[Component]) -> PathBuf {
     let mut request = AddRequest::new(release(major).parse().unwrap());
-    request.only = vec![Component::Nvml];
+    request.only = components.to_vec();
     let context = Context {
         env: Env::from_process(),
         lock_file: None,
     };
-    let nvml =
-        store::add(&request, &context).unwrap_or_else(|error| panic!("nvml {major}: {error:?}"));
-    Some([toolkit, nvml.path])
+    store::add(&request, &context)
+        .unwrap_or_else(|error| panic!("{error:?}"))
+        .path
 }
 
-pub(super) fn target(triple: &str) -> Target {
-    Target::from_triple(triple).unwrap()
+/// The toolkit of a major with the headers of the driver's management library.
+pub fn with_nvml(major: u32) -> [PathBuf; 2] {
+    [site_packages(major), added(major, &[Component::Nvml])]
 }
 
 pub fn view_at(places: &[&Path], directory: &Path) -> View {
-    let place = ViewPlace::at(directory, &target("x86_64-unknown-linux-gnu"));
-    everything_in(places)
-        .view(&place, &Root::system())
-        .unwrap_or_else(|error| panic!("{error:?}"))
+    let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
+    let (toolkit, place) = (everything_in(places), ViewPlace::at(directory, &target));
+    let view = View::create(&toolkit, &place, &Root::system(), &Env::from_process());
+    view.unwrap_or_else(|error| panic!("{error:?}"))
 }
 
-#[test]
-fn nvcc_of_a_view_compiles_and_links_however_it_is_called() {
-    let Some(components) = site_packages(13) else {
-        return;
-    };
-    let place = TempDir::new().unwrap();
-    let source = place.path().join("program.cu");
-    fs::write(&source, PROGRAM).unwrap();
-    let ways: [(&str, bool); 3] = [
-        ("plain", false),
-        ("by path", true),
-        ("größe and blank", false),
-    ];
-    for (name, by_path) in ways {
-        let view = view_at(&[&components], &place.path().join(name));
+mod online {
+    use super::*;
+
+    #[test]
+    fn nvcc_of_a_view_compiles_and_links_however_it_is_called() {
+        let components = site_packages(13);
+        let place = TempDir::new().unwrap();
+        let source = place.path().join("program.cu");
+        fs::write(&source, PROGRAM).unwrap();
+        let view = view_at(&[&components], &place.path().join("größe and blank"));
         let nvcc = view.nvcc().unwrap();
-        let program = place.path().join(format!("program {name}"));
-        let mut command = if by_path {
-            let path = std::env::var("PATH").unwrap();
-            let mut command = Command::new("sh");
-            command.args(["-c", "exec nvcc \"$@\"", "sh"]);
-            command.env(
-                "PATH",
-                format!("{}:{path}", view.root().join("bin").display()),
+        let path = std::env::var("PATH").unwrap();
+        let path = format!("{}:{path}", view.root().join("bin").display());
+        for program in [nvcc.as_os_str(), "nvcc".as_ref()] {
+            let mut nvcc = Command::new("sh");
+            nvcc.args(["-c", "exec \"$@\"", "sh"])
+                .arg(program)
+                .env("PATH", &path);
+            // Without these the machine's own CUDA, where there is one, could help out.
+            for name in ["LIBRARY_PATH", "CPATH", "NVCC_APPEND_FLAGS"] {
+                nvcc.env_remove(name);
+            }
+            let program = place.path().join("program");
+            nvcc.args([
+                "-rdc=true",
+                "-cudart=shared",
+                "-arch=sm_80",
+                "-Xlinker=--no-as-needed",
+            ]);
+            succeeds(nvcc.arg("-o").arg(&program).arg(&source).arg("-lcuda"));
+            let needed = dynamic(&program, "NEEDED");
+            for library in ["libcudart.so.13", "libcuda.so.1"] {
+                assert!(needed.iter().any(|name| name == library), "{needed:?}");
+            }
+            assert!(dynamic(&program, "RUNPATH").is_empty());
+            let mut run = Command::new(&program);
+            let refused = text(&output(run.env("LD_LIBRARY_PATH", view.lib())));
+            assert!(
+                refused.contains("libcuda.so.1"),
+                "a stub was loaded from `lib`: {refused}"
             );
-            command
-        } else {
-            Command::new(&nvcc)
-        };
-        // Without these the machine's own CUDA, where there is one, could help out.
-        command
-            .env_remove("LIBRARY_PATH")
-            .env_remove("CPATH")
-            .env_remove("NVCC_APPEND_FLAGS");
-        succeeds(
-            command
-                .args(["-arch=sm_80", "-o"])
-                .arg(&program)
-                .arg(&source),
-        );
-        // No driver: 35. What counts is that it starts.
-        let printed = succeeds(&mut Command::new(&program));
-        assert!(printed.contains("launched: "), "{printed}");
-        assert!(dynamic(&program, "RUNPATH").is_empty());
+        }
         let dry = succeeds(Command::new(&nvcc).arg("--dryrun").arg(&source));
-        for line in dry
-            .lines()
-            .filter(|line| line.starts_with("#$ TOP=") || line.contains("LIBRARIES="))
-        {
+        let is_path = |line: &&str| line.starts_with("#$ TOP=") || line.contains("LIBRARIES=");
+        for line in dry.lines().filter(is_path) {
             assert!(line.contains(&*view.root().to_string_lossy()), "{line}");
         }
         assert!(
@@ -113,258 +110,225 @@ fn nvcc_of_a_view_compiles_and_links_however_it_is_called() {
             "nvcc looks past the view:\n{dry}"
         );
     }
-}
 
-#[test]
-fn device_code_is_linked_with_the_view_alone() {
-    let Some(components) = site_packages(13) else {
-        return;
-    };
-    let place = TempDir::new().unwrap();
-    let view = view_at(&[&components], &place.path().join("view"));
-    let source = place.path().join("program.cu");
-    fs::write(&source, PROGRAM).unwrap();
-    let program = place.path().join("program");
-    let mut nvcc = Command::new(view.nvcc().unwrap());
-    nvcc.args([
-        "-rdc=true",
-        "-cudart=shared",
-        "-arch=sm_80",
-        "-Xlinker=--no-as-needed",
-        "-o",
-    ]);
-    succeeds(nvcc.arg(&program).arg(&source).arg("-lcuda"));
-    let needed = dynamic(&program, "NEEDED");
-    for library in ["libcudart.so.13", "libcuda.so.1"] {
-        assert!(needed.iter().any(|name| name == library), "{needed:?}");
-    }
-    let mut run = Command::new(&program);
-    let refused = text(&output(run.env("LD_LIBRARY_PATH", view.lib())));
-    assert!(
-        refused.contains("libcuda.so.1"),
-        "a stub was loaded from `lib`: {refused}"
-    );
-}
-
-const CMAKE: &str = r#"
-cmake_minimum_required(VERSION 3.24)
-project(probe LANGUAGES CXX CUDA)
-find_package(CUDAToolkit REQUIRED)
-find_package(CCCL REQUIRED)
-file(WRITE ${CMAKE_BINARY_DIR}/found "version ${CUDAToolkit_VERSION}\n")
-foreach(directory IN LISTS CUDAToolkit_INCLUDE_DIRS CUDAToolkit_BIN_DIR CUDAToolkit_LIBRARY_DIR CCCL_DIR)
-  file(APPEND ${CMAKE_BINARY_DIR}/found "path ${directory}\n")
-endforeach()
-get_property(targets DIRECTORY PROPERTY IMPORTED_TARGETS)
-foreach(target IN LISTS targets)
-  foreach(property IMPORTED_LOCATION IMPORTED_IMPLIB)
-    get_target_property(file ${target} ${property})
-    if(file AND target MATCHES "^CUDA::")
-      file(APPEND ${CMAKE_BINARY_DIR}/found "target ${target}\npath ${file}\n")
-    endif()
-  endforeach()
-endforeach()
-add_executable(program program.cu)
-target_link_libraries(program PRIVATE CUDA::cudart CUDA::cuda_driver CCCL::CCCL)
-"#;
-
-#[test]
-fn cmake_finds_a_view_of_wheels() {
-    let Some(components) = with_nvml(13) else {
-        return;
-    };
-    let place = TempDir::new().unwrap();
-    let view = view_at(
-        &[&components[0], &components[1]],
-        &place.path().join("a view"),
-    );
-    let project = place.path().join("project");
-    fs::create_dir(&project).unwrap();
-    fs::write(project.join("CMakeLists.txt"), CMAKE).unwrap();
-    fs::write(project.join("program.cu"), PROGRAM).unwrap();
-    let build = place.path().join("build");
-    let mut configure = Command::new(tool("cmake"));
-    configure.args(["-G", "Ninja", "-DCMAKE_CUDA_ARCHITECTURES=80"]);
-    configure.arg(format!("-DCMAKE_MAKE_PROGRAM={}", tool("ninja").display()));
-    configure.arg(format!(
-        "-DCMAKE_CUDA_COMPILER={}",
-        view.nvcc().unwrap().display()
-    ));
-    configure.arg(format!("-DCMAKE_PREFIX_PATH={}", view.root().display()));
-    configure
-        .env_remove("CMAKE_LIBRARY_PATH")
-        .env_remove("CUDA_PATH")
-        .env_remove("CUDAToolkit_ROOT");
-    succeeds(configure.arg("-S").arg(&project).arg("-B").arg(&build));
-    let found = fs::read_to_string(build.join("found")).unwrap();
-    for line in found.lines().filter_map(|line| line.strip_prefix("path ")) {
-        assert!(
-            Path::new(line).starts_with(view.root()),
-            "outside the view: {line}\n{found}"
-        );
-        assert!(Path::new(line).exists(), "{line}");
-    }
-    for target in ["cudart", "cudart_static", "nvrtc", "cuda_driver", "nvml"] {
-        assert!(
-            found.contains(&format!("target CUDA::{target}\n")),
-            "CUDA::{target} is missing:\n{found}"
-        );
-    }
-    assert!(!found.contains("CUDA::cufft"), "{found}");
-    succeeds(Command::new(tool("cmake")).arg("--build").arg(&build));
-    let printed = succeeds(&mut Command::new(build.join("program")));
-    assert!(printed.contains("launched: "), "{printed}");
-    for path in dynamic(&build.join("program"), "RUNPATH") {
-        assert!(!path.contains("stubs"), "{path}");
-    }
-}
-
-#[test]
-fn pkg_config_finds_libraries_and_stubs_in_a_moved_view() {
-    let Some(components) = site_packages(13) else {
-        return;
-    };
-    let place = TempDir::new().unwrap();
-    let view = view_at(&[&components], &place.path().join("first"));
-    let moved = place.path().join("second");
-    fs::rename(view.root(), &moved).unwrap();
-    let mut command = Command::new("pkg-config");
-    command.env("PKG_CONFIG_PATH", moved.join("lib64/pkgconfig"));
-    let printed =
-        succeeds(command.args(["--cflags", "--libs", "cudart", "cuda-13.4", "cudart-13.4"]));
-    let flags: Vec<&str> = printed.split_whitespace().collect();
-    let source = place.path().join("a.c");
-    fs::write(
-        &source,
-        "#include <cuda.h>\nint main(void) { return cuInit(0); }\n",
-    )
-    .unwrap();
-    let program = place.path().join("program");
-    let mut gcc = Command::new("gcc");
-    succeeds(
+    #[test]
+    fn pkg_config_finds_libraries_and_stubs_in_a_moved_view() {
+        let place = TempDir::new().unwrap();
+        let view = view_at(&[&site_packages(13)], &place.path().join("first"));
+        let moved = place.path().join("second");
+        fs::rename(view.root(), &moved).unwrap();
+        let mut command = Command::new("pkg-config");
+        command.env("PKG_CONFIG_PATH", moved.join("lib64/pkgconfig"));
+        command.args(["--cflags", "--libs", "cudart", "cuda-13.4", "cudart-13.4"]);
+        let printed = succeeds(&mut command);
+        let (source, program) = (place.path().join("a.c"), place.path().join("program"));
+        fs::write(
+            &source,
+            "#include <cuda.h>\nint main(void) { return cuInit(0); }\n",
+        )
+        .unwrap();
+        let mut gcc = Command::new("gcc");
         gcc.arg(&source)
             .arg("-o")
             .arg(&program)
-            .arg("-Wl,--no-as-needed")
-            .args(flags),
-    );
-    let needed = dynamic(&program, "NEEDED");
-    assert!(
-        needed.iter().any(|n| n == "libcuda.so.1") && needed.iter().any(|n| n == "libcudart.so.13")
-    );
-}
+            .arg("-Wl,--no-as-needed");
+        succeeds(gcc.args(printed.split_whitespace()));
+        let needed = dynamic(&program, "NEEDED");
+        for library in ["libcudart.so.13", "libcuda.so.1"] {
+            assert!(needed.iter().any(|name| name == library), "{needed:?}");
+        }
+    }
 
-#[test]
-fn the_command_prints_where_the_view_is() {
-    let Some(components) = site_packages(13) else {
-        return;
-    };
-    let place = TempDir::new().unwrap();
-    let run = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
-        command
-            .args(["cuda", "view"])
-            .args(arguments)
-            .current_dir(place.path());
-        command
-            .env("CUDA_BUILD_ROOTS", &components)
-            .env("CUDA_BUILD_CACHE_DIR", place.path().join("cache"));
-        output(
+    #[test]
+    fn the_command_prints_where_the_view_is() {
+        let components = site_packages(13);
+        let place = TempDir::new().unwrap();
+        let run = |arguments: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+            command
+                .args(["cuda", "view"])
+                .args(arguments)
+                .current_dir(place.path());
+            command.env("CUDA_BUILD_ROOTS", &components);
+            command.env("CUDA_BUILD_CACHE_DIR", place.path().join("cache"));
             command
                 .env_remove("CUDA_BUILD_TOOLKIT")
-                .env_remove("CUDA_BUILD_VIEWS"),
-        )
-    };
-    let printed = run(&[]);
-    assert!(printed.status.success(), "{}", text(&printed));
-    let root = PathBuf::from(String::from_utf8(printed.stdout).unwrap().trim_end());
-    assert!(
-        root.starts_with(place.path().join("cache/views")),
-        "{}",
-        root.display()
-    );
-    assert!(root.join("bin/nvcc").is_file() && root.join("lib64/libcudart.so").is_file());
-    let report = run(&[
-        "--json",
-        "--components",
-        "cudart",
-        "--copy",
-        "--output",
-        "mine",
-    ]);
-    let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
-    assert_eq!(report["format_version"], 1);
-    assert_eq!(report["root"], place.path().join("mine").to_str().unwrap());
-    assert_eq!(report["made"], true);
-    assert!(report["nvcc"].is_null());
-    assert!(
-        !fs::symlink_metadata(place.path().join("mine/include/cuda.h"))
-            .unwrap()
-            .is_symlink()
-    );
-    let absent = run(&["--components", "cufft"]);
-    assert_eq!(absent.status.code(), Some(10), "{}", text(&absent));
-    assert!(text(&absent).contains("cufft"));
-}
-
-#[test]
-fn host_code_compiles_with_wheels_of_cuda_12() {
-    if crate::components::offline() {
-        return;
+                .env_remove("CUDA_BUILD_VIEWS");
+            output(&mut command)
+        };
+        let printed = run(&[]);
+        assert!(printed.status.success(), "{}", text(&printed));
+        let root = PathBuf::from(String::from_utf8(printed.stdout).unwrap().trim_end());
+        assert!(
+            root.starts_with(place.path().join("cache/views")),
+            "{}",
+            root.display()
+        );
+        assert!(root.join("bin/nvcc").is_file() && root.join("lib64/libcudart.so").is_file());
+        let report = run(&[
+            "--json",
+            "--components",
+            "cudart",
+            "--copy",
+            "--output",
+            "mine",
+        ]);
+        let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+        assert_eq!(report["format_version"], 1);
+        assert_eq!(report["root"], place.path().join("mine").to_str().unwrap());
+        assert!(report["created"] == true && report["nvcc"].is_null());
+        let header = fs::symlink_metadata(place.path().join("mine/include/cuda.h")).unwrap();
+        assert!(!header.is_symlink());
+        let absent = run(&["--components", "cufft"]);
+        assert_eq!(absent.status.code(), Some(10), "{}", text(&absent));
+        assert!(text(&absent).contains("cufft"));
     }
-    let mut request = AddRequest::new(release(12).parse().unwrap());
-    request.only = vec![Component::Cudart, Component::Crt];
-    let context = Context {
-        env: Env::from_process(),
-        lock_file: None,
-    };
-    let added = store::add(&request, &context).unwrap_or_else(|error| panic!("{error:?}"));
-    let place = TempDir::new().unwrap();
-    let view = view_at(&[&added.path], &place.path().join("view"));
-    let source = place.path().join("a.cpp");
-    fs::write(
-        &source,
-        "#include <cuda_runtime.h>\nint main() { int n; return cudaGetDeviceCount(&n); }\n",
-    )
-    .unwrap();
-    let program = place.path().join("program");
-    let mut compile = Command::new("g++");
-    compile
-        .arg(&source)
-        .arg("-o")
-        .arg(&program)
-        .arg("-I")
-        .arg(view.include())
-        .arg("-L");
-    succeeds(compile.arg(view.root().join("lib64")).arg("-lcudart"));
-    assert!(
-        dynamic(&program, "NEEDED")
-            .iter()
-            .any(|name| name == "libcudart.so.12")
-    );
-}
 
-/// Cargo compares dates: at a place that was named another view may come, and has to be newer.
-#[test]
-fn the_marker_of_a_view_at_a_named_place_has_its_date() {
-    let (Some(of_12), Some(of_13)) = (site_packages(12), site_packages(13)) else {
-        return;
-    };
-    let place = TempDir::new().unwrap();
-    let date = |view: &View| fs::metadata(view.marker()).unwrap().modified().unwrap();
-    let named = place.path().join("named");
-    let first = date(&view_at(&[&of_12], &named));
-    assert_eq!(
-        date(&view_at(&[&of_12], &named)),
-        first,
-        "an unchanged view is not touched"
-    );
-    // Cargo compares whole units of the file system.
-    std::thread::sleep(std::time::Duration::from_millis(20));
-    assert!(date(&view_at(&[&of_13], &named)) > first);
-    let kept = ViewPlace::below(place.path(), &target("x86_64-unknown-linux-gnu"));
-    let kept = everything_in(&[&of_13])
-        .view(&kept, &Root::system())
-        .unwrap();
-    assert_eq!(date(&kept), std::time::SystemTime::UNIX_EPOCH);
+    #[test]
+    fn host_code_compiles_with_wheels_of_cuda_12() {
+        let components = added(12, &[Component::Cudart, Component::Crt]);
+        let place = TempDir::new().unwrap();
+        let view = view_at(&[&components], &place.path().join("view"));
+        let (source, program) = (place.path().join("a.cpp"), place.path().join("program"));
+        let text =
+            "#include <cuda_runtime.h>\nint main() { int n; return cudaGetDeviceCount(&n); }\n";
+        fs::write(&source, text).unwrap();
+        let mut compile = Command::new("g++");
+        compile
+            .arg(&source)
+            .arg("-o")
+            .arg(&program)
+            .arg("-I")
+            .arg(view.include());
+        succeeds(
+            compile
+                .arg("-L")
+                .arg(view.root().join("lib64"))
+                .arg("-lcudart"),
+        );
+        let needed = dynamic(&program, "NEEDED");
+        assert!(
+            needed.iter().any(|name| name == "libcudart.so.12"),
+            "{needed:?}"
+        );
+    }
+
+    /// Cargo compares dates: at a place that was named another view may come, and has to be newer.
+    #[test]
+    fn the_watched_file_has_its_date_at_a_named_place() {
+        let components = site_packages(13);
+        let place = TempDir::new().unwrap();
+        let before = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+        let date = |view: &View| {
+            fs::metadata(view.watched_file())
+                .unwrap()
+                .modified()
+                .unwrap()
+        };
+        assert!(date(&view_at(&[&components], &place.path().join("named"))) > before);
+        let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
+        let below = ViewPlace::below(place.path(), &target);
+        let (toolkit, env) = (everything_in(&[&components]), Env::from_process());
+        let view = View::create(&toolkit, &below, &Root::system(), &env).unwrap();
+        assert_eq!(date(&view), std::time::SystemTime::UNIX_EPOCH);
+    }
+
+    /// What a header declares, by the preprocessor: the versions of names that programs get with and without
+    /// per-thread streams, and the old names.
+    fn declared(include: &Path, header: &str, prefix: &str, defines: &[&str]) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for define in defines {
+            let place = TempDir::new().unwrap();
+            let source = place.path().join("a.c");
+            fs::write(
+                &source,
+                format!("#include <stddef.h>\n#include <{header}>\n"),
+            )
+            .unwrap();
+            let mut gcc = Command::new("gcc");
+            gcc.args(["-E", "-P", define])
+                .arg(&source)
+                .arg("-I")
+                .arg(include);
+            for before in succeeds(&mut gcc).split('(') {
+                let is_other = |c: char| !c.is_alphanumeric() && c != '_';
+                let word = before.trim_end().rsplit(is_other).next().unwrap();
+                let rest = word.strip_prefix(prefix).unwrap_or_default();
+                if rest.starts_with(|c: char| c.is_ascii_uppercase()) {
+                    names.insert(word.to_owned());
+                }
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn stubs_have_every_function_of_the_headers() {
+        for major in [11, 12, 13] {
+            let components = with_nvml(major);
+            let place = TempDir::new().unwrap();
+            let view = view_at(
+                &[&components[0], &components[1]],
+                &place.path().join("view"),
+            );
+            let cuda = [
+                "-DX",
+                "-D__CUDA_API_VERSION_INTERNAL",
+                "-DCUDA_API_PER_THREAD_DEFAULT_STREAM",
+            ];
+            let mut names = declared(&view.include(), "cuda.h", "cu", &cuda);
+            let nvml = ["-DX", "-DNVML_NO_UNVERSIONED_FUNC_DEFS"];
+            names.extend(declared(&view.include(), "nvml.h", "nvml", &nvml));
+            assert!(names.len() > 700, "CUDA {major}: {}", names.len());
+            let functions = names.iter().map(|name| format!("extern int {name}();\n"));
+            let table: Vec<&str> = names.iter().map(String::as_str).collect();
+            let c = format!(
+                "{}void *table[] = {{{}}};\n#include <stdio.h>\n\
+                 const char *text(int) __asm__(\"nvmlErrorString\");\n\
+                 int main(void) {{ printf(\"%d %d %s\\n\", cuInit(0), nvmlInit_v2(), text(12)); }}\n",
+                functions.collect::<String>(),
+                table.join(",")
+            );
+            let (source, program) = (place.path().join("all.c"), place.path().join("program"));
+            fs::write(&source, c).unwrap();
+            let mut gcc = Command::new("gcc");
+            gcc.arg("-w")
+                .arg(&source)
+                .arg("-o")
+                .arg(&program)
+                .arg("-L")
+                .arg(view.stubs());
+            succeeds(gcc.args(["-lcuda", "-lnvidia-ml"]));
+            let needed = dynamic(&program, "NEEDED");
+            for library in ["libcuda.so.1", "libnvidia-ml.so.1"] {
+                assert!(needed.iter().any(|name| name == library), "{needed:?}");
+                let stub = view.stubs().join(library.trim_end_matches(".1"));
+                fs::copy(stub, place.path().join(library)).unwrap();
+            }
+            let printed = succeeds(Command::new(&program).env("LD_LIBRARY_PATH", place.path()));
+            assert_eq!(printed, "34 12 stub library\n", "CUDA {major}");
+            // No name is made up: each is a word of a header.
+            let symbols = ["libcuda.so", "libnvidia-ml.so"].map(|name| {
+                let mut readelf = Command::new("readelf");
+                succeeds(
+                    readelf
+                        .args(["--dyn-syms", "-W"])
+                        .arg(view.stubs().join(name)),
+                )
+            });
+            let headers = ["cuda.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h", "nvml.h"];
+            let headers = headers.map(|name| fs::read_to_string(view.include().join(name)));
+            let headers: String = headers.into_iter().flatten().collect();
+            for line in symbols
+                .iter()
+                .flat_map(|text| text.lines())
+                .filter(|line| line.contains(" FUNC "))
+            {
+                let name = line.split_whitespace().last().unwrap();
+                let base = name.trim_end_matches("_ptds").trim_end_matches("_ptsz");
+                let is_there = base.starts_with("cuProfiler");
+                assert!(is_there || headers.contains(base), "{name}");
+            }
+        }
+    }
 }

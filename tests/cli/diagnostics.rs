@@ -4,30 +4,29 @@ use std::path::Path;
 
 use crate::project::Project;
 
-/// The lines after `warning: <package>@<version>: `.
-fn shown(stderr: &str, package: &str) -> Vec<String> {
-    let head = format!("warning: {package}@0.1.0: ");
-    let lines = stderr.lines().filter_map(|line| line.strip_prefix(&head));
-    lines.map(str::to_owned).collect()
-}
+mod online {
+    use super::*;
 
-/// Checks that a message about `variable` is whole and names a file that can be opened.
-#[track_caller]
-fn is_whole(lines: &[String], place: &Path, variable: &str) {
-    let first = format!("{}(", place.display());
-    let about = |line: &String| line.starts_with(&first) && line.contains(variable);
-    let found: Vec<usize> = (0..lines.len()).filter(|i| about(&lines[*i])).collect();
-    let [at] = found[..] else {
-        panic!("{} messages about {variable}: {lines:#?}", found.len());
-    };
-    let (source, caret) = (&lines[at + 1], &lines[at + 2]);
-    assert_eq!(caret.trim(), "^", "{lines:#?}");
-    assert_eq!(source.find(variable), caret.find('^'), "{lines:#?}");
-}
+    /// The lines after `warning: <package>@<version>: `.
+    fn shown(stderr: &str, package: &str) -> Vec<String> {
+        let head = format!("warning: {package}@0.1.0: ");
+        let lines = stderr.lines().filter_map(|line| line.strip_prefix(&head));
+        lines.map(str::to_owned).collect()
+    }
 
-#[test]
-fn a_warning_is_whole_and_shown_once() {
-    let script = r#"
+    /// Checks that there is one message about `variable`, with its source, and that it names a file that can be opened.
+    #[track_caller]
+    fn is_whole(lines: &[String], place: &Path, variable: &str) {
+        let first = format!("{}(", place.display());
+        let about = |line: &String| line.starts_with(&first) && line.contains(variable);
+        let found: Vec<usize> = (0..lines.len()).filter(|i| about(&lines[*i])).collect();
+        assert_eq!(found.len(), 1, "{variable}: {lines:#?}");
+        assert!(lines[found[0] + 1].contains(variable), "{lines:#?}");
+    }
+
+    #[test]
+    fn a_warning_is_whole_and_shown_once() {
+        let script = r#"
 use cuda_build::{Build, Engine, Library, Module};
 fn main() -> Result<(), cuda_build::Error> {
     Build::new()?
@@ -37,55 +36,49 @@ fn main() -> Result<(), cuda_build::Error> {
         .map(drop)
 }
 "#;
-    let declared = "capabilities = [\"8.0\", \"9.0\", \"12.0+PTX\"]";
-    let Some(project) = Project::new("warned", &[13], declared, script, "fn main() {}\n") else {
-        return;
-    };
-    let kernel = "__global__ void k() {\n    int NAME;\n}\n";
-    let write = |file: &str, name: &str| project.write(file, &kernel.replace("NAME", name));
-    write("src/by_nvrtc.cu", "first_unused");
-    write("src/by_nvcc.cu", "second_unused");
-    let header = "__device__ inline void f() {\n    int third_unused;\n}\n";
-    project.write("include/f.cuh", header);
-    let source = kernel.replace("NAME", "second_unused");
-    project.write("src/by_nvcc.cu", &format!("#include \"f.cuh\"\n{source}"));
-    let build = project.run(&["build"]);
-    build.succeeded();
-    let lines = shown(&build.stderr, "warned");
-    let path = &project.path;
-    is_whole(&lines, &path.join("src/by_nvrtc.cu"), "first_unused");
-    is_whole(&lines, &path.join("src/by_nvcc.cu"), "second_unused");
-    is_whole(&lines, &path.join("include/f.cuh"), "third_unused");
-}
+        let declared = "capabilities = [\"8.0\", \"9.0\", \"12.0+PTX\"]";
+        let project = Project::new("warned", &[13], declared, script, "fn main() {}\n");
+        let kernel = "__global__ void k() {\n    int NAME;\n}\n";
+        project.write("src/by_nvrtc.cu", &kernel.replace("NAME", "first_unused"));
+        let header = "__device__ inline void f() {\n    int third_unused;\n}\n";
+        project.write("include/f.cuh", header);
+        let source = kernel.replace("NAME", "second_unused");
+        project.write("src/by_nvcc.cu", &format!("#include \"f.cuh\"\n{source}"));
+        let build = project.run(&["build"]);
+        build.succeeded();
+        let lines = shown(&build.stderr, "warned");
+        let path = &project.path;
+        is_whole(&lines, &path.join("src/by_nvrtc.cu"), "first_unused");
+        is_whole(&lines, &path.join("src/by_nvcc.cu"), "second_unused");
+        is_whole(&lines, &path.join("include/f.cuh"), "third_unused");
+        // NVRTC prints it once for each capability.
+        let remarks = lines.iter().filter(|line| line.starts_with("Remark"));
+        assert_eq!(remarks.count(), 1, "{lines:#?}");
+    }
 
-#[test]
-fn host_code_in_a_module_is_explained() {
-    let script = "fn main() -> Result<(), cuda_build::Error> {\n    \
+    #[test]
+    fn host_code_in_a_module_is_explained() {
+        let script = "fn main() -> Result<(), cuda_build::Error> {\n    \
                   cuda_build::Build::new()?.module(\"src/m.cu\").run().map(drop)\n}\n";
-    let declared = "capabilities = [\"8.0\"]";
-    let Some(project) = Project::new("hinted", &[13], declared, script, "fn main() {}\n") else {
-        return;
-    };
-    let kernel = "__global__ void k() {}\n";
-    for source in [
-        "#include <vector>\n".to_owned(),
-        format!("#include <iostream>\n{kernel}"),
-        format!("{kernel}int main() {{ k<<<1, 1>>>(); }}\n"),
-        "__global__ void k() { std::vector<int> v; }\n".to_owned(),
-    ] {
-        project.write("src/m.cu", &source);
+        let declared = "capabilities = [\"8.0\"]";
+        let project = Project::new("hinted", &[13], declared, script, "fn main() {}\n");
+        let kernel = "__global__ void k() {}\n";
+        for source in [
+            "#include <vector>\n".to_owned(),
+            format!("{kernel}int main() {{ k<<<1, 1>>>(); }}\n"),
+        ] {
+            project.write("src/m.cu", &source);
+            let build = project.run(&["build"]);
+            assert_ne!(build.code, 0);
+            let place = format!("{}(", project.path.join("src/m.cu").display());
+            let hint = "hint: NVRTC compiles device code alone";
+            build.ended_with(101, &[&place, hint, "Engine::Nvcc", "`Library`"]);
+            assert_eq!(build.stderr.matches(hint).count(), 1, "{build:?}");
+        }
+        // A header of the package that is missing is another mistake.
+        project.write("src/m.cu", "#include \"mine.cuh\"\n");
         let build = project.run(&["build"]);
         assert_ne!(build.code, 0);
-        let place = format!("{}(", project.path.join("src/m.cu").display());
-        let hint = "hint: NVRTC compiles device code alone";
-        for text in [&place, hint, "Engine::Nvcc", "`Library`"] {
-            assert!(build.stderr.contains(text), "{text} is missing: {build:?}");
-        }
-        assert_eq!(build.stderr.matches(hint).count(), 1, "{build:?}");
+        assert!(!build.stderr.contains("hint: NVRTC"), "{build:?}");
     }
-    // A header of the package that is missing is another mistake.
-    project.write("src/m.cu", "#include \"mine.cuh\"\n");
-    let build = project.run(&["build"]);
-    assert_ne!(build.code, 0);
-    assert!(!build.stderr.contains("hint: NVRTC"), "{build:?}");
 }

@@ -1,17 +1,15 @@
 //! Crates and projects that nobody changed, in the environment that `cargo cuda` gives them.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use cargo_cuda::shell::Shell;
-
 use crate::components::site_packages;
-use crate::project::Project;
-use crate::support::{Finished, Sandbox, Tool};
-use crate::tools::tool;
+use crate::project::{Project, store};
+use crate::support::Finished;
+
+/// This program.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_cargo-cuda");
 
 /// Crates as they are published, and a program that calls a function of each library.
 const MANIFEST: &str = r#"[package]
@@ -46,38 +44,29 @@ fn main() {
 const LOADER: &str = r#"fn main() { println!("{}", std::env::var("LD_LIBRARY_PATH").unwrap()); }
 "#;
 
-fn unchanged(name: &str) -> Option<Project> {
-    let project = Project::bare(name, &[12, 13])?;
+fn unchanged(name: &str) -> Project {
+    let project = Project::bare(name, &[12, 13]);
     project.write("Cargo.toml", MANIFEST);
     project.write("src/main.rs", MAIN);
     project.write("src/bin/loader.rs", LOADER);
-    Some(project)
+    project
 }
 
 /// `NEEDED` without the C library's, and whether there is a search path.
 pub(super) fn dynamic(program: &Path) -> (Vec<String>, bool) {
-    let output = Finished::of(
-        Command::new("readelf")
-            .arg("-d")
-            .arg(program)
-            .output()
-            .unwrap(),
-    );
+    let output = Command::new("readelf").arg("-d").arg(program).output();
+    let output = Finished::of(output.unwrap());
     output.succeeded();
-    let name = |line: &str| line.split(['[', ']']).nth(1).unwrap_or_default().to_owned();
-    let needed = output
+    let lines = output
         .stdout
         .lines()
-        .filter(|line| line.contains("(NEEDED)"))
-        .map(name);
-    let mut needed: Vec<String> = needed
-        .filter(|n| n.contains("cu") || n.contains("nv"))
-        .collect();
+        .filter(|line| line.contains("(NEEDED)"));
+    let names = lines.filter_map(|line| line.split(['[', ']']).nth(1));
+    let of_cuda = names.filter(|name| name.contains("cu") || name.contains("nv"));
+    let mut needed: Vec<String> = of_cuda.map(str::to_owned).collect();
     needed.sort();
-    (
-        needed,
-        output.stdout.contains("RPATH") || output.stdout.contains("RUNPATH"),
-    )
+    let has_search_path = ["RPATH", "RUNPATH"].map(|text| output.stdout.contains(text));
+    (needed, has_search_path.contains(&true))
 }
 
 /// How many packages Cargo compiled or found out of date.
@@ -91,363 +80,188 @@ fn compiled(build: &Finished) -> usize {
         .count()
 }
 
-#[test]
-fn published_crates_build_with_each_major_and_no_stub_is_ever_loaded() {
-    let Some(project) = unchanged("unchanged") else {
-        return;
-    };
-    let program = |major: &str| {
+mod online {
+    use super::*;
+
+    #[test]
+    fn published_crates_build_with_each_major_and_no_stub_is_ever_loaded() {
+        let project = unchanged("unchanged");
+        let program = |major: &str| {
+            let mut builds = fs::read_dir(project.target.join("cargo-cuda"))
+                .unwrap()
+                .map(Result::unwrap);
+            let of_major =
+                builds.find(|entry| entry.file_name().to_str().unwrap().starts_with(major));
+            of_major.unwrap().path().join("debug/unchanged")
+        };
+        project.run(&["build"]).succeeded();
+        // Python's packages of CUDA 12 contain no nvcc that could report the version to cudarc.
+        project.run(&["build", "--cuda", "12"]).succeeded();
+        for major in ["13", "12", "13"] {
+            let again = project.run(&["build", "-v", "--cuda", major]);
+            assert_eq!(compiled(&again), 0, "{major}: {again:?}");
+            let [cudart, nvrtc] = ["cudart", "nvrtc"].map(|name| format!("lib{name}.so.{major}"));
+            let needed = vec!["libcuda.so.1".to_owned(), cudart, nvrtc];
+            assert_eq!(dynamic(&program(major)), (needed, false));
+        }
+        // Named or found, the major is the same.
+        assert_eq!(compiled(&project.run(&["build", "-v"])), 0);
+
+        let run = project.run(&["run", "--bin", "loader"]);
+        run.succeeded();
+        let directories: Vec<_> = std::env::split_paths(run.stdout.trim_end()).collect();
+        let is_found = |name: &str| directories.iter().any(|it| it.join(name).exists());
+        let found = ["libcudart.so.13", "libcuda.so.1", "libcuda.so"].map(is_found);
+        assert_eq!(found, [true, false, false], "{run:?}");
+    }
+
+    #[test]
+    fn a_shell_and_plain_cargo_find_the_same() {
+        let project = unchanged("shell");
+        let eval = format!("set -eu; eval \"$('{PROGRAM}' cuda env)\";");
+        let in_shell = |shell: &str, script: &str| {
+            let mut command = Command::new(shell);
+            command.args(["-c", &format!("{eval} {script}")]);
+            project.prepare(&mut command);
+            Finished::of(command.output().unwrap())
+        };
+        let script = "printf '%s\\n' \"$CUDA_HOME\" \"$(command -v nvcc)\"; cargo build -q";
+        let output = in_shell("bash", script);
+        output.succeeded();
         let mut builds = fs::read_dir(project.target.join("cargo-cuda"))
             .unwrap()
             .map(Result::unwrap);
-        let of_major = builds.find(|entry| entry.file_name().to_str().unwrap().starts_with(major));
-        of_major.unwrap().path().join("debug/unchanged")
-    };
-    let thirteen = ["libcuda.so.1", "libcudart.so.13", "libnvrtc.so.13"]
-        .map(str::to_owned)
-        .to_vec();
-    let twelve = ["libcuda.so.1", "libcudart.so.12", "libnvrtc.so.12"]
-        .map(str::to_owned)
-        .to_vec();
-    project.run(&["build"]).succeeded();
-    assert_eq!(dynamic(&program("13")), (thirteen.clone(), false));
-    // Python's packages of CUDA 12 hold no nvcc that could tell cudarc the version.
-    project.run(&["build", "--cuda", "12"]).succeeded();
-    assert_eq!(dynamic(&program("12")), (twelve.clone(), false));
-    for (major, needed) in [("13", thirteen.clone()), ("12", twelve), ("13", thirteen)] {
-        let again = project.run(&["build", "-v", "--cuda", major]);
-        assert_eq!(compiled(&again), 0, "{major}: {again:?}");
-        assert_eq!(
-            dynamic(&program(major)),
-            (needed, false),
-            "the final file is the major's"
-        );
-    }
-    assert_eq!(
-        compiled(&project.run(&["build", "-v"])),
-        0,
-        "named or found, the same major"
-    );
+        let build = builds.find(|entry| entry.path().is_dir()).unwrap();
+        let root = build.path().join(".cuda/view");
+        let nvcc = root.join("bin/nvcc");
+        let paths: Vec<_> = output.stdout.lines().map(Path::new).collect();
+        assert_eq!(paths, [root.as_path(), &nvcc]);
+        assert!(project.target.join("debug/unchanged").is_file());
 
-    let run = project.run(&["run", "--bin", "loader"]);
-    run.succeeded();
-    let directories: Vec<_> = std::env::split_paths(run.stdout.trim_end()).collect();
-    assert!(
-        directories
-            .iter()
-            .any(|d| d.join("libcudart.so.13").exists()),
-        "{run:?}"
-    );
-    for directory in directories {
+        // `cargo cuda` in that shell takes the variables for the user's: it uses the same toolkit.
+        let again = in_shell("sh", &format!("'{PROGRAM}' cuda env"));
+        again.succeeded();
+        let note = "note: CUDA_HOME stays as you set it";
+        assert!(again.stderr.contains(note), "{again:?}");
+        let other = in_shell("sh", &format!("'{PROGRAM}' cuda build --cuda 12"));
         assert!(
-            !directory.join("libcuda.so.1").exists() && !directory.join("libcuda.so").exists(),
-            "{run:?}"
+            other.code != 0 && other.stderr.contains("`CUDA_BUILD_TOOLKIT`"),
+            "{other:?}"
         );
-    }
-}
 
-#[test]
-fn a_shell_and_plain_cargo_find_the_same() {
-    let Some(project) = unchanged("shell") else {
-        return;
-    };
-    let script = format!(
-        "set -eu; eval \"$('{}' cuda env)\"; printf '%s\\n' \"$CUDA_HOME\" \"$(command -v nvcc)\"; cargo build -q",
-        env!("CARGO_BIN_EXE_cargo-cuda")
-    );
-    let mut bash = Command::new("bash");
-    bash.args(["-c", &script]);
-    project.prepare(&mut bash);
-    let output = Finished::of(bash.output().unwrap());
-    output.succeeded();
-    let mut builds = fs::read_dir(project.target.join("cargo-cuda"))
-        .unwrap()
-        .map(Result::unwrap);
-    let build = builds.find(|entry| entry.path().is_dir()).unwrap();
-    let root = build.path().join(".cuda/view");
-    let lines: Vec<&str> = output.stdout.lines().collect();
-    assert_eq!(
-        lines,
-        [
-            root.to_str().unwrap(),
-            root.join("bin/nvcc").to_str().unwrap()
-        ]
-    );
-    assert!(project.target.join("debug/unchanged").is_file());
-
-    // Another `cargo cuda` under that one takes nothing of it for the user's own.
-    let nested = project.run(&[
-        "exec",
-        "--",
-        env!("CARGO_BIN_EXE_cargo-cuda"),
-        "cuda",
-        "env",
-        "--cuda",
-        "12",
-    ]);
-    nested.succeeded();
-    assert!(
-        nested.stdout.contains("export ORT_CUDA_VERSION='12'"),
-        "{nested:?}"
-    );
-    let other = format!("CUDA_HOME='{}", root.display());
-    assert!(
-        !nested.stdout.contains(&other) && !nested.stderr.contains("stays as you set it"),
-        "{nested:?}"
-    );
-    // A shell goes to other workspaces: nothing of Cargo's own is set in it.
-    assert!(!nested.stdout.contains("export CARGO"), "{nested:?}");
-    assert!(!nested.stdout.contains("RUSTFLAGS"), "{nested:?}");
-
-    let json = project.run(&["env", "--json"]).json();
-    let value = |name: &str| {
+        let json = project.run(&["env", "--json"]).json();
         let variables = json["variables"].as_array().unwrap();
-        variables
-            .iter()
-            .find(|v| v["name"] == name)
-            .map(|v| v["value"].as_str().unwrap().to_owned())
-    };
-    assert_eq!(value("CUDA_PATH").as_deref(), root.to_str());
-    assert_eq!(value("CUDARC_CUDA_VERSION").as_deref(), Some("13040"));
-    assert_eq!(value("NVCC_APPEND_FLAGS"), None);
-    assert!(value("LIBRARY_PATH").unwrap().ends_with("/lib/stubs"));
-    assert!(!value("LD_LIBRARY_PATH").unwrap().contains("stubs"));
-    let text = project.run(&["env", "--shell", "fish"]).stdout;
-    assert!(text.contains("\nset -gx CUDA_HOME '"), "{text}");
-    let status = project.run(&["exec", "--", "sh", "-c", "test -x \"$NVCC\" && exit 7"]);
-    assert_eq!(status.code, 7, "{status:?}");
-}
-
-#[test]
-fn values_survive_a_shell() {
-    let values = [
-        "",
-        "/a b",
-        "it's",
-        "say \"x\" $HOME `id` $(id)",
-        r"back\slash\",
-        r"\'",
-        "line\nbreak\n",
-        "*?[a] {b,c} ~ # ; & | < > !",
-        "\u{2018}ü\u{2019}\t",
-    ];
-    for (value, program) in values
-        .into_iter()
-        .flat_map(|value| [(value, "bash"), (value, "sh")])
-    {
-        let line = Shell::Bash.line("X", Some(value.as_ref()));
-        // As `eval "$(cargo cuda env)"` has it.
-        let script = r#"eval "$(printf '%s\n' "$LINES_OF_ENV")"; printenv X"#;
-        let mut shell = Command::new(program);
-        shell
-            .args(["-c", script])
-            .env("LINES_OF_ENV", format!("# it's $X\n{line}"));
-        let output = Finished::of(shell.env_remove("X").output().unwrap());
-        output.succeeded();
-        assert_eq!(output.stdout, format!("{value}\n"), "{program}: {line}");
-    }
-}
-
-#[test]
-fn bytes_that_are_no_text_survive_a_shell() {
-    let value = OsStr::from_bytes(b"/it's:/x\xe9\xff/bin\xc3");
-    let line = Shell::Bash.line("X", Some(value));
-    for (program, locale) in [("bash", "C"), ("bash", "C.UTF-8"), ("sh", "C.UTF-8")] {
-        let mut shell = Command::new(program);
-        shell
-            .args(["-c", r#"eval "$LINE"; printenv X"#])
-            .env("LINE", &line)
-            .env("LC_ALL", locale);
-        let output = shell.env_remove("X").output().unwrap();
-        assert_eq!(
-            output.stdout,
-            [value.as_bytes(), b"\n"].concat(),
-            "{program}, {locale}: {line}"
-        );
+        let value = |name: &str| {
+            let variable = variables.iter().find(|it| it["name"] == name);
+            variable.unwrap()["value"].as_str().unwrap()
+        };
+        assert_eq!(value("CUDA_PATH"), root.to_str().unwrap());
+        assert_eq!(value("CUDARC_CUDA_VERSION"), "13040");
+        assert!(value("LIBRARY_PATH").ends_with("/lib/stubs"));
+        assert!(!value("LD_LIBRARY_PATH").contains("stubs"));
+        let status = project.run(&["exec", "--", "sh", "-c", "test -x \"$NVCC\" && exit 7"]);
+        assert_eq!(status.code, 7, "{status:?}");
     }
 
-    // The whole way, by a list of directories that a user may have.
-    let Some(project) = unchanged("bytes") else {
-        return;
-    };
-    let mut bash = Command::new("bash");
-    let script = format!(
-        "eval \"$('{}' cuda env)\"; printenv PATH",
-        env!("CARGO_BIN_EXE_cargo-cuda")
-    );
-    bash.args(["-c", &script]);
-    project.prepare(&mut bash);
-    let mut path = std::env::var_os("PATH").unwrap();
-    path.push(OsStr::from_bytes(b":/x\xe9/bin"));
-    let output = bash.env("PATH", &path).output().unwrap();
-    assert!(output.stdout.ends_with(b":/x\xe9/bin\n"), "{output:?}");
-    let mut printed = project.command(&["env", "--json"]);
-    let printed = Finished::of(printed.env("PATH", &path).output().unwrap());
-    printed.succeeded();
-    assert!(
-        printed.stderr.contains("warning: PATH is left out: "),
-        "{printed:?}"
-    );
-    assert!(
-        printed.stdout.contains("CUDA_HOME") && !printed.stdout.contains("/x\u{fffd}"),
-        "{printed:?}"
-    );
-}
-
-#[test]
-fn what_the_user_has_set_stays_and_is_named() {
-    let Some(project) = unchanged("kept") else {
-        return;
-    };
-    let real = site_packages(13).unwrap().join("nvidia/cu13");
-    let mut command = project.command(&["env", "--capabilities", "8.0,9.0"]);
-    command
-        .env("CUDA_HOME", &real)
-        .env("CUDA_COMPUTE_CAP", "75")
-        .env("LIBRARY_PATH", "/own");
-    let printed = Finished::of(command.output().unwrap());
-    printed.succeeded();
-    for name in ["CUDA_HOME", "CUDA_COMPUTE_CAP"] {
-        assert!(
-            !printed.stdout.contains(&format!("export {name}=")),
-            "{printed:?}"
-        );
-        assert!(
-            printed
-                .stderr
-                .contains(&format!("note: {name} stays as you set it, ")),
-            "{printed:?}"
-        );
+    #[test]
+    fn the_users_variables_are_kept() {
+        let project = unchanged("kept");
+        let real = site_packages(13).join("nvidia/cu13");
+        let mut command = project.command(&["env", "--capabilities", "8.0,9.0"]);
+        command
+            .env("CUDA_HOME", &real)
+            .env("CUDA_COMPUTE_CAP", "75")
+            .env("LIBRARY_PATH", "/own");
+        let printed = Finished::of(command.output().unwrap());
+        printed.succeeded();
+        for name in ["CUDA_HOME", "CUDA_COMPUTE_CAP"] {
+            let export = format!("export {name}=");
+            assert!(!printed.stdout.contains(&export), "{printed:?}");
+            let note = format!("note: {name} stays as you set it, ");
+            assert!(printed.stderr.contains(&note), "{printed:?}");
+        }
+        for line in [
+            "export CUDA_PATH='",
+            "export CUDAARCHS='80-real;90-real'",
+            "export TORCH_CUDA_ARCH_LIST='8.0;9.0'",
+        ] {
+            assert!(printed.stdout.contains(line), "{printed:?}");
+        }
+        let mut lines = printed.stdout.lines();
+        let list = lines.find_map(|line| line.strip_prefix("export LIBRARY_PATH='"));
+        let order: Vec<&str> = list.unwrap().trim_end_matches('\'').split(':').collect();
+        assert!(order.contains(&"/own"), "{order:?}");
+        assert!(order.last().unwrap().ends_with("/lib/stubs"), "{order:?}");
     }
-    assert!(printed.stdout.contains("export CUDA_PATH='"), "{printed:?}");
-    assert!(
-        printed
-            .stdout
-            .contains("export CUDAARCHS='80-real;90-real'"),
-        "{printed:?}"
-    );
-    assert!(
-        printed
-            .stdout
-            .contains("export TORCH_CUDA_ARCH_LIST='8.0;9.0'"),
-        "{printed:?}"
-    );
-    let library_path = printed
-        .stdout
-        .lines()
-        .find(|line| line.starts_with("export LIBRARY_PATH="))
-        .unwrap();
-    let order: Vec<&str> = library_path.trim_end_matches('\'').rsplit(':').collect();
-    assert!(
-        order[0].ends_with("/lib/stubs") && order.contains(&"/own"),
-        "{library_path}"
-    );
-}
 
-#[test]
-fn outside_of_a_workspace_no_cargo_is_started() {
-    let Some(packages) = site_packages(13) else {
-        return;
-    };
-    let sandbox = Sandbox::new(Tool::Nothing);
-    sandbox.shim("cargo", "", Path::new("/bin/false"));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
-    command
-        .args(["cuda", "view", "--components", "cudart"])
-        .current_dir(sandbox.path("work"));
-    command
-        .env("PATH", sandbox.path("bin"))
-        .env("CUDA_BUILD_CACHE_DIR", sandbox.path("cache"));
-    command
-        .env("CUDA_BUILD_ROOTS", packages)
-        .env_remove("CUDA_BUILD_VIEWS")
-        .env_remove("CARGO");
-    let run = Finished::of(command.output().unwrap());
-    run.succeeded();
-    assert!(
-        Path::new(run.stdout.trim_end())
-            .join("lib/libcudart.so")
-            .exists(),
-        "{run:?}"
-    );
-    assert_eq!(sandbox.calls(), 0);
-}
+    #[test]
+    fn variables_count_outside_a_workspace() {
+        let outside = tempfile::tempdir().unwrap();
+        let cache = outside.path().join("cache");
+        store(&cache, &[12, 13]);
+        let project = Project {
+            path: outside.path().to_owned(),
+            cache,
+            target: outside.path().join("target"),
+        };
+        let run = |arguments: &[&str], name: &str, value: &str| {
+            let mut command = project.command(arguments);
+            command.env(name, value).env_remove("CUDA_BUILD_VIEWS");
+            Finished::of(command.output().unwrap())
+        };
+        let release = "CUDA_BUILD_RELEASE";
+        let capabilities = "CUDA_BUILD_CAPABILITIES";
+        for (arguments, name, value, expected) in [
+            (&["env"][..], release, "12", "ORT_CUDA_VERSION='12'"),
+            (&["view"], release, "12", "/views/12.9-"),
+            (&["doctor"], release, "12", " CUDA 12.9: "),
+            (
+                &["exec", "--", "printenv", "CUDAARCHS"],
+                capabilities,
+                "8.0,9.0",
+                "80-real;90-real\n",
+            ),
+        ] {
+            let run = run(arguments, name, value);
+            assert!(run.stdout.contains(expected), "{arguments:?}: {run:?}");
+        }
+        run(&["env"], release, "x").failed(13, &["`x` is not a CUDA release"]);
+        run(&["env"], capabilities, "1.0").failed(12, &["1.0"]);
+    }
 
-/// What CMake finds, each target with its file.
-const TARGETS: &str = "cmake_minimum_required(VERSION 3.24)
-project(t LANGUAGES CXX)
-find_package(CUDAToolkit REQUIRED)
-get_property(targets DIRECTORY PROPERTY IMPORTED_TARGETS)
-foreach(target IN LISTS targets)
-  foreach(property IMPORTED_LOCATION IMPORTED_IMPLIB)
-    get_target_property(file ${target} ${property})
-    if(file)
-      message(STATUS \"found ${target} ${file}\")
-    endif()
-  endforeach()
-endforeach()
-";
-
-#[test]
-fn cmake_finds_the_view_and_nothing_beside_it() {
-    let Some(project) = Project::bare("cmake", &[13]) else {
-        return;
-    };
-    let foreign = project.path.join("foreign");
-    project.write("foreign/libcufft.so", "");
-    project.write("foreign/libcufft.so.11", "");
-    project.write("CMakeLists.txt", TARGETS);
-    project.write(
-        "Cargo.toml",
-        "[package]\nname = \"c\"\nversion = \"0.1.0\"\n[workspace]\n",
-    );
-    project.write("src/lib.rs", "");
-    let view = project.run(&["view"]);
-    view.succeeded();
-    let view = view.stdout.trim_end().to_owned();
-    let configure = |name: &str, arguments: &[&str]| {
-        let mut cmake = Command::new(tool("cmake"));
-        cmake
-            .args(["-S", ".", "-B", name, "-G", "Ninja"])
-            .args(arguments);
-        cmake.arg(format!("-DCMAKE_MAKE_PROGRAM={}", tool("ninja").display()));
-        project.prepare(&mut cmake);
-        cmake.env("CMAKE_LIBRARY_PATH", &foreign);
-        let output = Finished::of(cmake.output().unwrap());
-        output.succeeded();
-        let found: Vec<String> = output
-            .stdout
-            .lines()
-            .filter_map(|line| line.split("found CUDA::").nth(1).map(str::to_owned))
-            .collect();
-        assert!(
-            found.iter().any(|line| line.starts_with("cudart ")),
-            "{output:?}"
-        );
-        found
-    };
-    let outside = |found: &[String]| {
-        found
-            .iter()
-            .filter(|line| !line.contains(&view))
-            .cloned()
-            .collect::<Vec<_>>()
-    };
-    // This is what the entries are for.
-    let open = configure("open", &[&format!("-DCUDAToolkit_ROOT={view}")]);
-    assert_eq!(
-        outside(&open),
-        [format!("cufft {}/libcufft.so", foreign.display())]
-    );
-
-    let closed = configure(
-        "closed",
-        &["-C", &format!("{view}/cmake/initial-cache.cmake")],
-    );
-    assert_eq!(outside(&closed), [""; 0]);
-    assert_eq!(
-        closed.len() + 1,
-        open.len(),
-        "nothing of the view's is lost: {open:?} {closed:?}"
-    );
+    #[test]
+    fn variables_of_cargos_configuration_are_the_users() {
+        let project = Project::bare_at("configured-env", "plain", &[12, 13]);
+        let manifest =
+            "[package]\nname = \"shells\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n";
+        project.write("Cargo.toml", manifest);
+        // The program prints a variable of its build script.
+        let script = "fn main() { println!(\"cargo::rerun-if-env-changed=CUDA_HOME\");\n\
+            println!(\"cargo::rustc-env=CAPABILITY={}\", std::env::var(\"CUDA_COMPUTE_CAP\").unwrap_or_default()); }\n";
+        project.write("build.rs", script);
+        let main = "fn main() { println!(\"{}\", env!(\"CAPABILITY\")); }\n";
+        project.write("src/main.rs", main);
+        let configure =
+            |line: &str| project.write(".cargo/config.toml", &format!("[env]\n{line}\n"));
+        configure("CUDA_COMPUTE_CAP = '86'");
+        let other = "env.CUDA_COMPUTE_CAP='87'";
+        for (arguments, expected) in [
+            (&["run", "--capabilities", "8.0"][..], "86\n"),
+            (&["run", "--capabilities", "8.0", "--config", other], "87\n"),
+            (&["exec", "--", "printenv", "CUDA_COMPUTE_CAP"], "86\n"),
+        ] {
+            let run = project.run(arguments);
+            assert_eq!(run.stdout, expected, "{run:?}");
+        }
+        // Other programs also get variables for nvcc, but no others: Cargo alone sets those.
+        configure("NVCC_CCBIN = '/usr/bin/g++'\nOTHER = 'x'");
+        let exec = |name: &str| project.run(&["exec", "--", "printenv", name]);
+        assert_eq!(exec("NVCC_CCBIN").stdout, "/usr/bin/g++\n");
+        assert_eq!(exec("OTHER").code, 1);
+        // The search reads the variables, too.
+        std::os::unix::fs::symlink(site_packages(12), project.path.join("own")).unwrap();
+        configure("CUDA_HOME = { value = 'own', relative = true }");
+        let env = project.run(&["env"]);
+        assert!(env.stdout.contains("ORT_CUDA_VERSION='12'"), "{env:?}");
+    }
 }

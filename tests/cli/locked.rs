@@ -7,8 +7,8 @@ use std::process::Command;
 use cargo_cuda::exit_code;
 
 use crate::components;
-use crate::project::{Project, checkout};
-use crate::support::{EXCLUDE_NEWER, Finished, online};
+use crate::project::{Project, checkout, store};
+use crate::support::{EXCLUDE_NEWER, Finished};
 use crate::tools;
 
 const LOCK: &str = "cuda-toolkits.lock";
@@ -41,64 +41,36 @@ fn main() -> Result<(), cuda_build::Error> {
 }
 "#;
 
-const DECLARED: &str = "[package.metadata.cuda]\ncomponents = [\"cudart\"]\ncudart = \"shared\"\n\
-                        capabilities = [\"8.0\"]\n";
-
-fn manifest(name: &str, more: &str) -> String {
-    let origin = match name {
-        "registered" => "version = \"0.1\"".to_owned(),
-        _ => format!("path = {:?}", checkout().join("cuda-build")),
+/// A Python module that depends on a crate with a build script and a lock file of its own.
+fn with_dependency(project: &Project) -> [PathBuf; 2] {
+    let manifest = |name: &str, more: &str| {
+        let cuda_build = checkout().join("cuda-build");
+        format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n{more}\n\
+             [build-dependencies]\ncuda-build = {{ path = {cuda_build:?}, default-features = false }}\n{DECLARED}"
+        )
     };
-    format!(
-        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n{more}\n\
-         [build-dependencies]\ncuda-build = {{ {origin}, default-features = false }}\n{DECLARED}"
-    )
-}
-
-/// A Python module that depends on two crates with build scripts: one by its path, with a lock file
-/// of its own, and one from a registry.
-fn with_dependencies(project: &Project) -> [PathBuf; 3] {
-    let main = "[lib]\ncrate-type = [\"cdylib\"]\n[workspace]\n[dependencies]\n\
+    let main = "[lib]\ncrate-type = [\"cdylib\"]\n[dependencies]\n\
                 by-path = { path = \"../by-path\" }\n\
-                registered = { version = \"0.1\", registry = \"private\" }\n\
                 pyo3 = { version = \"0.30\", default-features = false, features = [\"abi3-py39\"] }\n";
-    // A package of a registry cannot name a path.
-    let cuda_build = checkout().join("cuda-build");
-    let patch = format!("[patch.crates-io]\ncuda-build = {{ path = {cuda_build:?} }}\n");
-    project.write("Cargo.toml", &(manifest("locked", main) + &patch));
     project.write(
         "pyproject.toml",
         "[build-system]\nrequires = [\"maturin>=1.9,<2\"]\nbuild-backend = \"maturin\"\n\
          [project]\nname = \"locked\"\nversion = \"0.1.0\"\n",
     );
     let other = project.path.with_file_name("by-path");
-    let registered = project.path.join("vendor/registered");
-    for (name, directory, more) in [
-        ("locked", &project.path, None),
-        ("by-path", &other, Some("[workspace]\n")),
-        ("registered", &registered, Some("")),
-    ] {
+    for (name, directory, more) in [("locked", &project.path, main), ("by-path", &other, "")] {
         fs::create_dir_all(directory.join("src")).unwrap();
         fs::write(directory.join("src/lib.rs"), "").unwrap();
         fs::write(directory.join("build.rs"), SCRIPT).unwrap();
-        if let Some(more) = more {
-            fs::write(directory.join("Cargo.toml"), manifest(name, more)).unwrap();
-        }
+        fs::write(directory.join("Cargo.toml"), manifest(name, more)).unwrap();
     }
     fs::write(other.join(LOCK), lock(&["13.4"])).unwrap();
-    let checksum = "{\"files\":{},\"package\":null}";
-    fs::write(registered.join(".cargo-checksum.json"), checksum).unwrap();
-    let registry = "\"sparse+https://private.invalid/index/\"";
-    project.write(
-        ".cargo/config.toml",
-        &format!(
-            "[registries.private]\nindex = {registry}\n\
-             [source.private]\nregistry = {registry}\nreplace-with = \"vendored\"\n\
-             [source.vendored]\ndirectory = \"vendor\"\n"
-        ),
-    );
-    [project.path.clone(), other, registered]
+    [project.path.clone(), other]
 }
+
+const DECLARED: &str = "[package.metadata.cuda]\ncomponents = [\"cudart\"]\ncudart = \"shared\"\n\
+                        capabilities = [\"8.0\"]\n";
 
 /// An active virtual environment with the wheels of CUDA 12.0.
 fn venv(project: &Project) -> PathBuf {
@@ -124,107 +96,12 @@ fn with_tools(command: &mut Command) {
     command.env("PATH", std::env::join_paths(paths).unwrap());
 }
 
-#[test]
-fn every_command_uses_the_locked_toolkit() {
-    let Some(project) = Project::bare_at("locked", "plain", &[12, 13]) else {
-        return;
-    };
-    let packages = with_dependencies(&project);
-    let venv = venv(&project);
-    let run = |mut command: Command| {
-        project.prepare(&mut command);
-        with_tools(&mut command);
-        let finished = Finished::of(command.env("VIRTUAL_ENV", &venv).output().unwrap());
-        finished.succeeded();
-        finished
-    };
-    let used = |package: &PathBuf| fs::read_to_string(package.join("used")).unwrap();
-    let cargo = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO"));
-        command.args(arguments);
-        command
-    };
-    let release = || {
-        let doctor = run(project.command(&["doctor", "--json"])).json();
-        doctor["toolkit"]["version"].as_str().unwrap().to_owned()
-    };
-    project.write(LOCK, &lock(&["12.9"]));
-    assert_eq!(release(), "12.9");
-    for command in [
-        cargo(&["build", "-q"]),
-        project.command(&["build", "-q", "--locked"]),
-        project.command(&["wheel", "--cuda", "12", "--locked"]),
-    ] {
-        let text = format!("{command:?}");
-        let run = run(command);
-        assert!(!run.stderr.contains("not been fetched"), "{run:?}");
-        assert_eq!(packages.each_ref().map(used), ["12.9"; 3], "{text}");
-        let _ = packages
-            .each_ref()
-            .map(|package| fs::remove_file(package.join("used")).unwrap());
-    }
-    // Without the lock file, the active environment comes first for crates that use cuda-build, and
-    // nvcc for others.
-    fs::remove_file(project.path.join(LOCK)).unwrap();
-    run(cargo(&["build", "-q"]));
-    assert_eq!(packages.each_ref().map(used), ["12.0"; 3]);
-    assert_eq!(release(), "13.4");
-    // Cargo runs the scripts again when the file is there, and not before.
-    let ran = || {
-        packages
-            .each_ref()
-            .map(|p| fs::remove_file(p.join("used")).is_ok())
-    };
-    assert_eq!(ran(), [true; 3]);
-    run(cargo(&["build", "-q"]));
-    assert_eq!(ran(), [false; 3]);
-    project.write(LOCK, &lock(&["12.9"]));
-    run(cargo(&["build", "-q"]));
-    assert_eq!(packages.each_ref().map(used), ["12.9"; 3]);
-}
-
-#[test]
-fn a_locked_toolkit_that_was_not_fetched() {
-    let Some(project) = Project::bare_at("lock-not-fetched", "plain", &[13]) else {
-        return;
-    };
-    project.write(
-        "Cargo.toml",
+/// The manifest of the package `plain`.
+fn plain(declared: &str) -> String {
+    format!(
         "[package]\nname = \"plain\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n\
-         [lib]\ncrate-type = [\"cdylib\"]\n[package.metadata.cuda]\nmajors = [12]\ncapabilities = [\"8.0\"]\n",
-    );
-    project.write("src/lib.rs", "");
-    project.write(LOCK, &lock(&["12.9"]));
-    let words = ["plain/cuda-toolkits.lock locks CUDA 12.9.2.0, which has not been fetched"];
-    let hint = "hint: run `cargo cuda fetch`";
-    // CUDA 13 is there; the lock says 12.9.
-    for arguments in [&["build", "-q"][..], &["env"], &["view"]] {
-        let run = project.run(arguments);
-        run.succeeded();
-        assert!(run.stderr.contains("warning: "), "{arguments:?}: {run:?}");
-        assert!(run.stderr.contains(words[0]), "{arguments:?}: {run:?}");
-        assert!(run.stderr.contains("run `cargo cuda fetch`"), "{run:?}");
-    }
-    let doctor = project.run(&["doctor", "-v"]);
-    assert!(doctor.stdout.contains(words[0]), "{doctor:?}");
-    for arguments in [
-        &["build", "-q", "--locked"][..],
-        &["check", "--frozen"],
-        &["wheel", "--cuda", "12"],
-        &["wheel", "--cuda", "12", "--locked"],
-    ] {
-        let mut command = project.command(arguments);
-        with_tools(&mut command);
-        let run = Finished::of(command.output().unwrap());
-        run.failed(exit_code::LOCK, &[words[0], hint]);
-    }
-    // A named root comes before the lock, and a lock for other releases does not count.
-    let view = PathBuf::from(project.run(&["view"]).stdout.trim_end());
-    let mut build = project.command(&["build", "-q", "--locked"]);
-    Finished::of(build.env("CUDA_HOME", &view).output().unwrap()).succeeded();
-    project
-        .run(&["build", "-q", "--locked", "--cuda", "13"])
-        .succeeded();
+         [package.metadata.cuda]\ncapabilities = [\"8.0\"]\n{declared}\n"
+    )
 }
 
 /// Of the package `plain`.
@@ -234,25 +111,16 @@ const CARGO_LOCK: &str = "version = 4\n\n[[package]]\nname = \"plain\"\nversion 
 pub struct Fetching(pub Project);
 
 impl Fetching {
-    pub fn new(name: &str, declared: &str) -> Option<Self> {
-        if !online() {
-            return None;
-        }
-        let fetching = Self(Project::bare_at(name, "plain", &[])?);
+    pub fn new(name: &str, declared: &str) -> Self {
+        let fetching = Self(Project::bare_at(name, "plain", &[]));
         fetching.declare(declared);
         fetching.0.write("src/lib.rs", "");
         fetching.0.write("Cargo.lock", CARGO_LOCK);
-        Some(fetching)
+        fetching
     }
 
     fn declare(&self, declared: &str) {
-        self.0.write(
-            "Cargo.toml",
-            &format!(
-                "[package]\nname = \"plain\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n\
-                 [package.metadata.cuda]\ncapabilities = [\"8.0\"]\n{declared}\n"
-            ),
-        );
+        self.0.write("Cargo.toml", &plain(declared));
     }
 
     pub fn run(&self, arguments: &[&str]) -> Finished {
@@ -279,120 +147,186 @@ impl Fetching {
     }
 }
 
-#[test]
-fn fetch_gets_what_is_declared_and_pins_it() {
-    let Some(fetching) = Fetching::new("fetch", "majors = [12]\ncomponents = [\"cudart\"]") else {
-        return;
-    };
-    let locked = ["fetch", "--locked"];
-    let lock = fetching.0.path.join(LOCK);
-    let changes = [lock.to_str().unwrap(), "would have to change"];
-    fetching.run(&locked).failed(
-        exit_code::LOCK,
-        &[&changes[..], &["does not pin CUDA 12"]].concat(),
-    );
-    assert!(fetching.stored().is_empty() && !lock.exists());
+mod online {
+    use super::*;
 
-    let first = fetching.run(&["fetch"]);
-    first.succeeded();
-    assert!(first.stdout.starts_with("added CUDA 12.9"), "{first:?}");
-    let [stored] = &fetching.stored()[..] else {
-        panic!("{:?}", fetching.stored());
-    };
-    let pinned = fetching.lock();
-    assert!(pinned.contains("request = \"12\"\n"), "{pinned}");
-    // Everything is there and pinned.
-    let again = fetching.run(&locked);
-    again.succeeded();
-    assert!(again.stdout.contains("is already fetched"), "{again:?}");
-    assert_eq!(
-        (fetching.stored(), fetching.lock()),
-        (vec![stored.clone()], pinned.clone())
-    );
-
-    // A component that the lock file does not pin.
-    fetching.declare("majors = [12]\ncomponents = [\"cudart\", \"nvtx\"]");
-    fetching.run(&locked).failed(
-        exit_code::LOCK,
-        &[&changes[..], &["does not pin `nvtx`"]].concat(),
-    );
-    assert_eq!(fetching.lock(), pinned);
-    fetching.run(&["fetch"]).succeeded();
-    let grown = fetching.lock();
-    assert!(grown.contains("\"nvidia-nvtx-cu12\"") && !pinned.contains("nvtx"));
-    let kept = pinned.lines().filter(|line| line.starts_with("version"));
-    kept.for_each(|line| assert!(grown.contains(line), "{line}: {grown}"));
-    fetching.run(&locked).succeeded();
-}
-
-#[test]
-fn fetch_reads_one_package_and_changes_no_lock_file() {
-    let Some(project) = Project::bare_at("fetch-package", "plain", &[12]) else {
-        return;
-    };
-    project.write(
-        "Cargo.toml",
-        "[workspace]\nmembers = [\"a\", \"b\"]\nresolver = \"3\"\n",
-    );
-    for (name, major) in [("a", "12"), ("b", "13")] {
-        let manifest = format!(
-            "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
-             [package.metadata.cuda]\nmajors = [{major}]\n"
-        );
-        project.write(&format!("{name}/Cargo.toml"), &manifest);
-        project.write(&format!("{name}/src/lib.rs"), "");
+    #[test]
+    #[ignore = "minutes: plain cargo, cargo cuda and maturin use the locked toolkit, dependencies too"]
+    fn every_command_uses_the_locked_toolkit() {
+        let project = Project::bare_at("locked", "plain", &[12, 13]);
+        let packages = with_dependency(&project);
+        let venv = venv(&project);
+        let run = |mut command: Command| {
+            project.prepare(&mut command);
+            with_tools(&mut command);
+            let finished = Finished::of(command.env("VIRTUAL_ENV", &venv).output().unwrap());
+            finished.succeeded();
+            finished
+        };
+        let used = |package: &PathBuf| fs::read_to_string(package.join("used")).unwrap();
+        let cargo = |arguments: &[&str]| {
+            let mut command = Command::new(env!("CARGO"));
+            command.args(arguments);
+            command
+        };
+        let release = || {
+            let doctor = run(project.command(&["doctor", "--json"])).json();
+            doctor["toolkit"]["version"].as_str().unwrap().to_owned()
+        };
+        project.write(LOCK, &lock(&["12.9"]));
+        assert_eq!(release(), "12.9");
+        // Whether the build scripts have run since the last call.
+        let ran = || {
+            packages
+                .each_ref()
+                .map(|package| fs::remove_file(package.join("used")).is_ok())
+        };
+        for command in [
+            cargo(&["build", "-q"]),
+            project.command(&["build", "-q", "--locked"]),
+            project.command(&["wheel", "--cuda", "12", "--locked"]),
+        ] {
+            let text = format!("{command:?}");
+            run(command);
+            assert_eq!(packages.each_ref().map(used), ["12.9"; 2], "{text}");
+            ran();
+        }
+        // Without the lock file, the active environment comes first for crates that use cuda-build, and
+        // nvcc for others.
+        fs::remove_file(project.path.join(LOCK)).unwrap();
+        run(cargo(&["build", "-q"]));
+        assert_eq!(packages.each_ref().map(used), ["12.0"; 2]);
+        assert_eq!(release(), "13.4");
+        // Cargo runs the scripts again when the file is there, and not before.
+        assert_eq!(ran(), [true; 2]);
+        run(cargo(&["build", "-q"]));
+        assert_eq!(ran(), [false; 2]);
+        project.write(LOCK, &lock(&["12.9"]));
+        run(cargo(&["build", "-q"]));
+        assert_eq!(packages.each_ref().map(used), ["12.9"; 2]);
     }
-    project.write(LOCK, &lock(&["12.9"]));
-    let package = |name: &str| format!("\n[[package]]\nname = \"{name}\"\nversion = \"0.1.0\"\n");
-    let both = ["version = 4\n".to_owned(), package("a"), package("b")].concat();
-    project.write("Cargo.lock", &both);
-    let run = project.run(&["fetch", "--locked", "-p", "a"]);
-    run.succeeded();
-    assert_eq!(
-        run.stdout.matches("is already fetched").count(),
-        1,
-        "{run:?}"
-    );
-    let run = project.run(&["fetch", "--locked"]);
-    run.failed(exit_code::LOCK, &["does not pin CUDA 13"]);
 
-    let stale = both.replace("0.1.0", "0.0.9");
-    project.write("Cargo.lock", &stale);
-    let run = project.run(&["fetch", "--locked", "-p", "a"]);
-    run.failed(exit_code::FAILURE, &["Cargo.lock", "--locked was passed"]);
-    let now = fs::read_to_string(project.path.join("Cargo.lock")).unwrap();
-    assert_eq!(now, stale);
-}
+    #[test]
+    fn a_locked_toolkit_that_was_not_fetched() {
+        let project = Project::bare_at("lock-not-fetched", "plain", &[13]);
+        project.write("Cargo.toml", &plain("majors = [12]"));
+        project.write("src/lib.rs", "");
+        project.write(LOCK, &lock(&["12.9"]));
+        let words = [
+            "plain/cuda-toolkits.lock locks CUDA 12.9.2.0, which has not been fetched",
+            "run `cargo cuda fetch`",
+        ];
+        // CUDA 13 is there; the lock says 12.9.
+        for arguments in [&["build", "-q"][..], &["env"], &["view"]] {
+            let run = project.run(arguments);
+            run.ended_with(exit_code::SUCCESS, &[&words[..], &["warning: "]].concat());
+        }
+        let doctor = project.run(&["doctor", "-v"]);
+        assert!(doctor.stdout.contains(words[0]), "{doctor:?}");
+        for arguments in [&["build", "-q", "--locked"][..], &["check", "--frozen"]] {
+            project.run(arguments).failed(exit_code::LOCK, &words);
+        }
+        // A named root comes before the lock.
+        let mut build = project.command(&["build", "-q", "--locked"]);
+        build.env("CUDA_BUILD_ROOTS", components::site_packages(12));
+        Finished::of(build.output().unwrap()).succeeded();
+        let other = project.run(&["build", "-q", "--locked", "--cuda", "13"]);
+        other.failed(exit_code::LOCK, &["does not pin CUDA 13"]);
+    }
 
-#[test]
-fn fetch_gets_the_locked_toolkit() {
-    let Some(fetching) = Fetching::new("fetch-locked", "") else {
-        return;
-    };
-    let lock = lock(&["12.9", "12.0"]);
-    fetching.0.write(LOCK, &lock);
-    let run = fetching.run(&["fetch", "--locked"]);
-    run.succeeded();
-    assert!(run.stdout.starts_with("added CUDA 12.9.2.0 ("), "{run:?}");
-    assert_eq!(
-        fetching.stored().len(),
-        1,
-        "of one major, the newest is used"
-    );
-    let used = |run: &Finished| run.stderr.contains("CUDA 12.9)");
-    let build = fetching.run(&["build"]);
-    assert!(build.code == 0 && used(&build), "{build:?}");
+    #[test]
+    fn fetch_locks_what_it_finds_for_every_declared_major() {
+        let project = Project::bare_at("locks-found", "plain", &[12, 13]);
+        project.write("Cargo.toml", &plain("majors = [12, 13]"));
+        project.write("src/lib.rs", "");
+        project.write("Cargo.lock", CARGO_LOCK);
+        let file = project.path.join(LOCK);
+        // Without an installer on `PATH`: nothing has to be fetched or resolved.
+        let run = |arguments: &[&str]| {
+            let cargo = PathBuf::from(env!("CARGO"));
+            let path = format!("{}:/usr/bin:/bin", cargo.parent().unwrap().display());
+            let mut command = project.command(arguments);
+            Finished::of(command.env("PATH", path).output().unwrap())
+        };
+        let words = ["does not pin CUDA 13", "cargo cuda fetch"];
+        run(&["build", "--locked", "--fetch"]).failed(exit_code::LOCK, &words);
+        run(&["build"]).succeeded();
+        assert!(!file.exists(), "only `--fetch` writes the lock file");
+        run(&["build", "--fetch"]).succeeded();
+        let text = fs::read_to_string(&file).unwrap();
+        for version in [
+            "request = \"12\"\nversion = \"12.9.2.0\"",
+            "request = \"13\"\nversion = \"13.4.3\"",
+        ] {
+            assert!(text.contains(version), "{text}");
+        }
+        run(&["build", "--locked", "--fetch"]).succeeded();
+        run(&["build", "--locked", "--cuda", "12"]).succeeded();
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    }
 
-    // `--fetch` gets it as well, though another toolkit is found.
-    let found = components::site_packages(13).unwrap();
-    let link = fetching
-        .0
-        .cache
-        .join("toolkits")
-        .join(found.file_name().unwrap());
-    std::os::unix::fs::symlink(&found, link).unwrap();
-    fetching.run(&["toolkit", "remove", "12.9"]).succeeded();
-    let build = fetching.run(&["build", "--fetch", "--locked"]);
-    assert!(build.code == 0 && used(&build), "{build:?}");
-    assert_eq!(fetching.lock(), lock);
+    #[test]
+    fn fetch_gets_what_is_declared_and_pins_it() {
+        let fetching = Fetching::new("fetch", "majors = [12]\ncomponents = [\"cudart\"]");
+        let locked = ["fetch", "--locked"];
+        let lock = fetching.0.path.join(LOCK);
+        let path = lock.to_str().unwrap();
+        let words = [path, "would have to change", "does not pin CUDA 12"];
+        fetching.run(&locked).failed(exit_code::LOCK, &words);
+        assert!(fetching.stored().is_empty() && !lock.exists());
+
+        let first = fetching.run(&["fetch"]);
+        first.succeeded();
+        assert!(first.stdout.starts_with("added CUDA 12.9"), "{first:?}");
+        let [stored] = &fetching.stored()[..] else {
+            panic!("{:?}", fetching.stored());
+        };
+        let pinned = fetching.lock();
+        assert!(pinned.contains("request = \"12\"\n"), "{pinned}");
+        // Everything is there and pinned.
+        let again = fetching.run(&locked);
+        again.succeeded();
+        assert!(again.stdout.contains("is already fetched"), "{again:?}");
+        assert_eq!(
+            (fetching.stored(), fetching.lock()),
+            (vec![stored.clone()], pinned.clone())
+        );
+
+        // A component that the lock file does not pin.
+        fetching.declare("majors = [12]\ncomponents = [\"cudart\", \"nvtx\"]");
+        let words = [path, "does not pin `nvtx`"];
+        fetching.run(&locked).failed(exit_code::LOCK, &words);
+        assert_eq!(fetching.lock(), pinned);
+        fetching.run(&["fetch"]).succeeded();
+        let grown = fetching.lock();
+        assert!(grown.contains("\"nvidia-nvtx-cu12\"") && !pinned.contains("nvtx"));
+        let kept = pinned.lines().filter(|line| line.starts_with("version"));
+        kept.for_each(|line| assert!(grown.contains(line), "{line}: {grown}"));
+        fetching.run(&locked).succeeded();
+    }
+
+    #[test]
+    fn fetch_gets_the_locked_toolkit() {
+        let fetching = Fetching::new("fetch-locked", "");
+        let lock = lock(&["12.9", "12.0"]);
+        fetching.0.write(LOCK, &lock);
+        let run = fetching.run(&["fetch", "--locked"]);
+        run.succeeded();
+        assert!(run.stdout.starts_with("added CUDA 12.9.2.0 ("), "{run:?}");
+        assert_eq!(
+            fetching.stored().len(),
+            1,
+            "of one major, the newest is used"
+        );
+        let used = |run: &Finished| run.stderr.contains("CUDA 12.9)");
+        let build = fetching.run(&["build"]);
+        assert!(build.code == 0 && used(&build), "{build:?}");
+
+        // `--fetch` gets it as well, though another toolkit is found.
+        store(&fetching.0.cache, &[13]);
+        fetching.run(&["toolkit", "remove", "12.9"]).succeeded();
+        let build = fetching.run(&["build", "--fetch", "--locked"]);
+        assert!(build.code == 0 && used(&build), "{build:?}");
+        assert_eq!(fetching.lock(), lock);
+    }
 }

@@ -8,32 +8,11 @@ use crate::components;
 use crate::support::Finished;
 
 /// Variables that would name another toolkit than the one that a test means.
-const FOREIGN: [&str; 24] = [
-    "CUDA_BUILD_FETCH",
-    "CUDA_BUILD_SKIP",
-    "DOCS_RS",
-    "CUDA_BUILD_LAUNCHER",
-    "RUSTC_WRAPPER",
-    "CUDA_BUILD_TOOLKIT",
-    "CUDA_BUILD_ROOTS",
-    "CUDA_BUILD_SOURCES",
-    "CUDA_BUILD_RELEASE",
-    "CUDA_BUILD_CAPABILITIES",
-    "CUDA_BUILD_CUDART",
-    "NVCC",
-    "CUDACXX",
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "CUDA_ROOT",
-    "CUDAToolkit_ROOT",
-    "CUDA_TOOLKIT_ROOT_DIR",
-    "NVCC_PREPEND_FLAGS",
-    "NVCC_APPEND_FLAGS",
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "LD_LIBRARY_PATH",
-    "CUDA_BUILD_VIEWS",
-];
+const FOREIGN: &str = "CUDA_BUILD_FETCH CUDA_BUILD_SKIP DOCS_RS CUDA_BUILD_LAUNCHER RUSTC_WRAPPER CUDA_BUILD_TOOLKIT \
+                       CUDA_BUILD_ROOTS CUDA_BUILD_SOURCES CUDA_BUILD_RELEASE CUDA_BUILD_CAPABILITIES CUDA_BUILD_CUDART \
+                       NVCC CUDACXX CUDA_HOME CUDA_PATH CUDA_ROOT CUDAToolkit_ROOT CUDA_TOOLKIT_ROOT_DIR \
+                       NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS VIRTUAL_ENV CONDA_PREFIX LD_LIBRARY_PATH CUDA_BUILD_VIEWS \
+                       RUSTFLAGS CARGO_ENCODED_RUSTFLAGS";
 
 /// CUDA 12.9 with cuBLAS, a directory a component; no nvcc.
 pub const WITH_CUBLAS: [&str; 5] = [
@@ -58,38 +37,30 @@ fn below_target(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The checkout.
 pub fn checkout() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// A cache directory whose store holds these toolkits and nothing else; `None` where tests of
-/// real components are left out.
-pub fn store(cache: &Path, majors: &[u32]) -> Option<()> {
+/// A cache directory whose store holds these toolkits and nothing else.
+pub fn store(cache: &Path, majors: &[u32]) {
     let toolkits = cache.join("toolkits");
     fs::create_dir_all(&toolkits).unwrap();
     for major in majors {
-        let stored = components::site_packages(*major)?;
+        let stored = components::site_packages(*major);
         let link = toolkits.join(stored.file_name().unwrap());
         // Another test may make the same link at the same time.
         let linked = std::os::unix::fs::symlink(&stored, &link);
         assert!(linked.is_ok() || link.exists(), "{linked:?}");
     }
-    Some(())
 }
 
 /// The cache directory of all projects with these toolkits. The toolkits have the same paths for all
 /// of them then, and their builds the same variables.
-fn shared_cache(majors: &[u32]) -> Option<PathBuf> {
-    let mut name = "cache".to_owned();
-    for major in majors {
-        let stored = components::site_packages(*major)?;
-        name.push_str(&format!(
-            " {}",
-            stored.file_name().unwrap().to_str().unwrap()
-        ));
-    }
-    Some(below_target(&name))
+fn shared_cache(majors: &[u32]) -> PathBuf {
+    let stored = majors.iter().map(|major| components::site_packages(*major));
+    let names = stored.map(|path| format!(" {}", path.file_name().unwrap().to_str().unwrap()));
+    let name = format!("cache{}", names.collect::<String>());
+    below_target(&name)
 }
 
 /// A crate in a place of its own. Most of them share a target directory and a store, so that
@@ -105,55 +76,42 @@ pub struct Project {
 }
 
 impl Project {
-    /// A copy of a template. `None` where tests of real components are left out.
-    pub fn template(name: &str, majors: &[u32]) -> Option<Self> {
-        let project = Self::empty(name, name, majors)?;
+    /// A copy of a template.
+    pub fn template(name: &str, majors: &[u32]) -> Self {
+        let project = Self::empty(name, name, majors);
         copy(&checkout().join("templates").join(name), &project.path);
         project.point_to_checkout();
         let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
-        let package = manifest
-            .split("name = \"")
-            .nth(1)
-            .unwrap()
-            .split('"')
-            .next()
-            .unwrap();
+        let name = manifest.split("name = \"").nth(1).unwrap();
+        let package = name.split('"').next().unwrap();
         project.forget(package);
-        Some(project)
+        project
     }
 
     /// A package that `cargo cuda new` has made below `place`, which is outside of the checkout, with the versions that
-    /// the template locks. `None` where tests of real components are left out.
-    pub fn from_template(place: &Path, template: &str, name: &str, majors: &[u32]) -> Option<Self> {
+    /// the template locks.
+    pub fn from_template(place: &Path, template: &str, name: &str, majors: &[u32]) -> Self {
         let project = Self {
             path: place.to_owned(),
-            cache: shared_cache(majors)?,
+            cache: shared_cache(majors),
             target: target(),
         };
-        store(&project.cache, majors)?;
+        store(&project.cache, majors);
         let mut new = project.command(&["new", "--template", template, name]);
-        Finished::of(
-            new.arg("--cuda-build-path")
-                .arg(checkout())
-                .output()
-                .unwrap(),
-        )
-        .succeeded();
+        new.arg("--cuda-build-path").arg(checkout());
+        Finished::of(new.output().unwrap()).succeeded();
         let project = Self {
             path: place.join(name),
             ..project
         };
-        let lock = checkout()
-            .join("templates")
-            .join(template)
-            .join("Cargo.lock");
-        fs::copy(lock, project.path.join("Cargo.lock")).unwrap();
+        let lock = format!("templates/{template}/Cargo.lock");
+        fs::copy(checkout().join(lock), project.path.join("Cargo.lock")).unwrap();
         project.forget(name);
-        Some(project)
+        project
     }
 
     /// A program of its own: `build.rs`, what `[package.metadata.cuda]` says, and `src/main.rs`.
-    pub fn new(name: &str, majors: &[u32], cuda: &str, build: &str, main: &str) -> Option<Self> {
+    pub fn new(name: &str, majors: &[u32], cuda: &str, build: &str, main: &str) -> Self {
         Self::at(name, name, majors, cuda, build, main)
     }
 
@@ -165,8 +123,8 @@ impl Project {
         cuda: &str,
         build: &str,
         main: &str,
-    ) -> Option<Self> {
-        let mut project = Self::empty(name, directory, majors)?;
+    ) -> Self {
+        let mut project = Self::empty(name, directory, majors);
         if name != directory {
             project.target = below_target(&format!("target {directory}"));
         }
@@ -179,50 +137,47 @@ impl Project {
             ),
         );
         // The same versions as the template's, so that they are compiled once for all.
-        fs::copy(
-            checkout().join("templates/library/Cargo.lock"),
-            project.path.join("Cargo.lock"),
-        )
-        .unwrap();
+        let lock = checkout().join("templates/library/Cargo.lock");
+        fs::copy(lock, project.path.join("Cargo.lock")).unwrap();
         project.point_to_checkout();
         project.write("build.rs", build);
         project.write("src/main.rs", main);
         project.forget(name);
-        Some(project)
+        project
     }
 
     /// Nothing but a directory whose name needs quoting, with a target directory of its own.
-    pub fn bare(name: &str, majors: &[u32]) -> Option<Self> {
+    pub fn bare(name: &str, majors: &[u32]) -> Self {
         Self::bare_at(name, "it's a $project", majors)
     }
 
     /// The same in a directory called like that.
-    pub fn bare_at(name: &str, directory: &str, majors: &[u32]) -> Option<Self> {
-        let project = Self::empty(name, directory, majors)?;
+    pub fn bare_at(name: &str, directory: &str, majors: &[u32]) -> Self {
+        let project = Self::empty(name, directory, majors);
         project.alone(majors)
     }
 
     /// The same with a target directory and a store of its own.
-    pub fn alone(self, majors: &[u32]) -> Option<Self> {
+    pub fn alone(self, majors: &[u32]) -> Self {
         let cache = self.path.parent().unwrap().join("cache");
-        store(&cache, majors)?;
-        Some(Self {
+        store(&cache, majors);
+        Self {
             target: self.path.join("target"),
             cache,
             path: self.path,
-        })
+        }
     }
 
-    fn empty(name: &str, directory: &str, majors: &[u32]) -> Option<Self> {
+    fn empty(name: &str, directory: &str, majors: &[u32]) -> Self {
         let place = place(name);
         let project = Self {
             path: place.join(directory),
-            cache: shared_cache(majors)?,
+            cache: shared_cache(majors),
             target: target(),
         };
-        store(&project.cache, majors)?;
+        store(&project.cache, majors);
         fs::create_dir_all(&project.path).unwrap();
-        Some(project)
+        project
     }
 
     fn point_to_checkout(&self) {
@@ -234,6 +189,12 @@ impl Project {
         let path = self.path.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
+    }
+
+    /// The same, with a time of change that Cargo can tell from an earlier one.
+    pub fn write_later(&self, file: &str, text: &str) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        self.write(file, text);
     }
 
     /// `cargo cuda …` in the package.
@@ -251,15 +212,12 @@ impl Project {
             .env("CARGO_TARGET_DIR", &self.target)
             .env("CUDA_BUILD_CACHE_DIR", &self.cache);
         // Cargo sets these for the tests themselves.
-        for (name, _) in std::env::vars_os() {
-            let cargos = name
-                .to_str()
-                .is_some_and(|n| n.starts_with("CARGO_PKG") || n.starts_with("CARGO_MANIFEST"));
-            if cargos {
+        for (name, _) in std::env::vars() {
+            if name.starts_with("CARGO_PKG") || name.starts_with("CARGO_MANIFEST") {
                 command.env_remove(name);
             }
         }
-        for name in FOREIGN {
+        for name in FOREIGN.split(' ') {
             command.env_remove(name);
         }
     }
@@ -272,45 +230,33 @@ impl Project {
     /// The target directories of all builds: those of `cargo cuda`, and that of plain cargo.
     fn directories(&self) -> Vec<PathBuf> {
         let own = fs::read_dir(self.target.join("cargo-cuda"));
-        let own = own.into_iter().flatten().map(Result::unwrap);
-        own.filter(|entry| entry.file_type().unwrap().is_dir())
-            .map(|entry| entry.path())
-            .chain([self.target.clone()])
-            .collect()
+        let own = own.into_iter().flatten().map(|entry| entry.unwrap());
+        let own = own.filter(|entry| entry.file_type().unwrap().is_dir());
+        let own = own.map(|entry| entry.path());
+        own.chain([self.target.clone()]).collect()
     }
 
     /// Removes everything that cargo has built of a package.
     pub fn forget(&self, package: &str) {
-        for directory in self.directories() {
-            Self::forget_in(&directory.join("debug"), package);
-        }
-    }
-
-    fn forget_in(profile: &Path, package: &str) {
-        for directory in ["build", ".fingerprint", "deps", "incremental"] {
-            let entries = fs::read_dir(profile.join(directory)).into_iter().flatten();
-            for entry in entries.map(Result::unwrap) {
-                if belongs_to(&entry.file_name(), package) {
-                    let path = entry.path();
-                    let removed = if path.is_dir() {
-                        fs::remove_dir_all(&path)
-                    } else {
-                        fs::remove_file(&path)
-                    };
+        for profile in self.directories().iter().map(|path| path.join("debug")) {
+            for directory in ["build", ".fingerprint", "deps", "incremental"] {
+                for path in built(&profile.join(directory), package) {
+                    let removed = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
                     removed.unwrap();
                 }
             }
+            let _ = fs::remove_file(profile.join(package));
         }
-        let _ = fs::remove_file(profile.join(package));
     }
 
     /// The directory that the package's build script has written to last.
     pub fn out(&self, package: &str) -> PathBuf {
         let found = self.directories().into_iter();
-        newest(
-            found.flat_map(|directory| outs(&directory, package)),
-            |out| out.with_file_name("output"),
-        )
+        let built = found.flat_map(|directory| built(&directory.join("debug/build"), package));
+        let outs = built
+            .map(|path| path.join("out"))
+            .filter(|out| out.is_dir());
+        newest(outs, |out| out.with_file_name("output"))
     }
 
     /// The program that was linked last.
@@ -329,15 +275,19 @@ fn newest(paths: impl Iterator<Item = PathBuf>, dated: impl Fn(&Path) -> PathBuf
     paths.max_by_key(changed).unwrap()
 }
 
-fn outs(target: &Path, package: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(target.join("debug/build"))
-        .into_iter()
-        .flatten()
-        .map(Result::unwrap);
-    let own = entries.filter(|entry| belongs_to(&entry.file_name(), package));
-    own.map(|entry| entry.path().join("out"))
-        .filter(|out| out.is_dir())
-        .collect()
+/// The paths in a directory of Cargo's that belong to a package: `native-app-0123456789abcdef`, in `deps` with
+/// underscores.
+fn built(directory: &Path, package: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let is_of_package = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let name = name.replace('_', "-");
+        let rest = name.strip_prefix(package);
+        let hash = rest.and_then(|rest| rest.strip_prefix('-'));
+        hash.is_some_and(|rest| rest.chars().take_while(char::is_ascii_alphanumeric).count() >= 12)
+    };
+    paths.filter(is_of_package).collect()
 }
 
 /// The target directory of all projects.
@@ -356,17 +306,7 @@ pub fn point_to_checkout(manifest: &Path) {
     fs::write(manifest, pointed).unwrap();
 }
 
-/// `native-app-0123456789abcdef`, in `deps` with underscores.
-fn belongs_to(entry: &std::ffi::OsStr, package: &str) -> bool {
-    let entry = entry.to_str().unwrap().replace('_', "-");
-    entry
-        .strip_prefix(package)
-        .and_then(|rest| rest.strip_prefix('-'))
-        .is_some_and(|rest| rest.chars().take_while(char::is_ascii_alphanumeric).count() >= 12)
-}
-
-/// Copies a directory, without what was built in it. What is there already keeps its time of
-/// change.
+/// Copies a directory without what was built in it. An equal file keeps its time of change.
 pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -380,61 +320,5 @@ pub fn copy(from: &Path, to: &Path) {
         } else if !["target", "dist"].contains(&entry.file_name().to_str().unwrap()) {
             copy(&entry.path(), &target);
         }
-    }
-}
-
-/// A directory like the toolkit's whose nvcc counts its calls, for `CUDA_HOME`. nvcc finds its
-/// profile beside the path that it was called by, so the shim calls a link beside itself.
-#[derive(Debug)]
-pub struct CountingToolkit {
-    /// The root.
-    pub path: PathBuf,
-    log: PathBuf,
-}
-
-impl CountingToolkit {
-    /// Links to everything of CUDA 13 below `place`; `None` where tests of real components are
-    /// left out.
-    pub fn new(place: &Path) -> Option<Self> {
-        let real = components::site_packages(13)?.join("nvidia/cu13");
-        let (path, log) = (place.join("counting"), place.join("calls"));
-        link_all(&real, &path);
-        let _ = fs::remove_file(path.join("bin"));
-        link_all(&real.join("bin"), &path.join("bin"));
-        let nvcc = path.join("bin/nvcc");
-        fs::rename(&nvcc, path.join("bin/real-nvcc")).unwrap();
-        fs::write(
-            &nvcc,
-            format!(
-                "#!/bin/sh\ncase \"$*\" in *.cu) echo \"$*\" >> '{}';; esac\nexec '{}' \"$@\"\n",
-                log.display(),
-                path.join("bin/real-nvcc").display()
-            ),
-        )
-        .unwrap();
-        fs::set_permissions(&nvcc, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        Some(Self { path, log })
-    }
-
-    /// The sources compiled since the last time this was asked, by their names, sorted.
-    pub fn compiled(&self) -> Vec<String> {
-        let text = fs::read_to_string(&self.log).unwrap_or_default();
-        let _ = fs::remove_file(&self.log);
-        let mut sources: Vec<String> = text
-            .lines()
-            .map(|line| line.rsplit([' ', '/']).next().unwrap().to_owned())
-            .collect();
-        // A question to nvcc, which compiles nothing of the package's.
-        sources.retain(|source| source != "host-compiler.cu");
-        sources.sort();
-        sources
-    }
-}
-
-fn link_all(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        std::os::unix::fs::symlink(entry.path(), to.join(entry.file_name())).unwrap();
     }
 }

@@ -69,7 +69,9 @@ impl Flow {
     fn compiled_little(&self, step: &str) {
         let compiled = self.compiled();
         eprintln!("{step}: {compiled:?}");
-        let own = |name: &str| ["saxpy", "cuda-build"].contains(&name) || name.starts_with("pyo3");
+        let own = |name: &str| {
+            ["saxpy", "cuda-build", "cuda-find"].contains(&name) || name.starts_with("pyo3")
+        };
         assert!(
             compiled.iter().all(|name| own(name)),
             "{step}: {compiled:?}"
@@ -108,11 +110,9 @@ impl Flow {
 }
 
 #[test]
-#[ignore = "minutes"]
+#[ignore = "minutes: pip, uv and build install the template, editable and not"]
 fn every_installer_gives_a_package_that_imports() {
-    let Some(package) = Package::new("python-installs") else {
-        return;
-    };
+    let package = Package::new("python-installs");
     let flow = Flow { package };
     fs::write(flow.at("constraints.txt"), CONSTRAINTS).unwrap();
     let log = flow.at("compiled");
@@ -178,7 +178,7 @@ fn every_installer_gives_a_package_that_imports() {
         .current_dir("/");
     Finished::of(import.env_remove("CUDA_HOME").output().unwrap())
         .ended_with(1, &["libcudart.so.13"]);
-    let toolkit = site_packages(13).unwrap().join("nvidia/cu13");
+    let toolkit = site_packages(13).join("nvidia/cu13");
     let run = Finished::of(import.env("CUDA_HOME", toolkit).output().unwrap());
     assert_eq!(run.stdout, "13040\n", "{run:?}");
 
@@ -244,38 +244,6 @@ fn every_installer_gives_a_package_that_imports() {
         flow.import_with_packages(&venv);
     }
     flow.compiled_little("uv pip install <sdist>");
-
-    // A library of a component that the manifest does not declare.
-    let call =
-        "unsafe { let mut v = 0; nvrtcVersion(&raw mut v, &raw mut v) };\n    let mut version = 0;";
-    flow.package
-        .edit("src/lib.rs", "let mut version = 0;", call);
-    let function = "fn nvrtcVersion(major: *mut c_int, minor: *mut c_int) -> c_int;\n    fn cudaRuntimeGetVersion(";
-    flow.package
-        .edit("src/lib.rs", "fn cudaRuntimeGetVersion(", function);
-    flow.package.edit(
-        "build.rs",
-        "Ok(())",
-        "println!(\"cargo::rustc-link-lib=nvrtc\");\n    Ok(())",
-    );
-    // By default, maturin names the imported package as the library, whatever the name of the crate.
-    let crate_name = "[package]\nname = \"saxpy";
-    flow.package
-        .edit("Cargo.toml", crate_name, &format!("{crate_name}-bindings"));
-    flow.package
-        .edit("pyproject.toml", "module-name = \"saxpy\"\n", "");
-    for mode in [&["install", "."][..], &["install", "-e", "."]] {
-        let run = flow.command(&pip).args(mode).args(settings).output();
-        let run = Finished::of(run.unwrap());
-        assert_ne!(run.code, 0, "{run:?}");
-        let output = run.stdout + &run.stderr;
-        for expected in [
-            "_native.abi3.so needs nvrtc, which `components` does not list",
-            "hint: add \"nvrtc\" to `components`",
-        ] {
-            assert!(output.contains(expected), "{expected}: {output}");
-        }
-    }
 }
 
 impl Flow {

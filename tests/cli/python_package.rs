@@ -5,10 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cargo_cuda::wheel::archive::Wheel;
+use cargo_cuda::package::archive::Wheel;
 use tempfile::TempDir;
 
-use crate::components::offline;
 use crate::project::{checkout, store};
 use crate::support::{Finished, python};
 use crate::tools::{publisher, tool};
@@ -123,13 +122,10 @@ fn check_metadata(wheel: &Wheel) {
 }
 
 #[test]
-#[ignore = "minutes"]
+#[ignore = "minutes: this program as a Python package"]
 fn the_program_is_installed_by_pip_and_uv() {
-    if offline() {
-        return;
-    }
     let package = Package::new();
-    store(&package.path("cache"), &[13]).unwrap();
+    store(&package.path("cache"), &[13]);
     let name = package.wheel.file_name().unwrap().to_str().unwrap();
     let expected = format!("cargo_cuda-{VERSION}-py3-none-manylinux_2_");
     assert!(name.starts_with(&expected), "{name}");
@@ -138,12 +134,6 @@ fn the_program_is_installed_by_pip_and_uv() {
     run(check
         .args(["check", "--strict"])
         .args([&package.wheel, &package.source]));
-    // W16: the program needs no newer glibc than the tag promises.
-    let audited = run(package
-        .user(Path::new("/"), env!("CARGO_BIN_EXE_cargo-cuda"))
-        .args(["cuda".as_ref(), "audit".as_ref(), package.wheel.as_os_str()]));
-    assert!(!audited.stdout.contains("W16"), "{audited:?}");
-
     let with_pip = package.venv("with-pip");
     let pip = ["-m", "pip", "install", "--quiet", "--no-index"];
     let mut install = Command::new(with_pip.join("bin/python"));

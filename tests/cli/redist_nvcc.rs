@@ -44,15 +44,10 @@ fn debian_mirror(usr: &Path) -> Mirror {
         }
         file(archive, "top/bin/nvcc.profile", PROFILE.as_bytes());
         let libdevice = "lib/nvidia-cuda-toolkit/libdevice";
-        let fatbinary = "include/fatbinary_section.h";
-        copy(
-            archive,
-            &[
-                (libdevice, "nvvm/libdevice"),
-                ("include/crt", "include/crt"),
-                (fatbinary, fatbinary),
-            ],
-        );
+        copy(archive, &[(libdevice, "nvvm/libdevice")]);
+        for header in ["include/crt", "include/fatbinary_section.h"] {
+            copy(archive, &[(header, header)]);
+        }
     });
     let headers = fs::read_dir(usr.join("include")).unwrap();
     let headers: Vec<String> = headers
@@ -60,18 +55,12 @@ fn debian_mirror(usr: &Path) -> Mirror {
         .collect();
     let facts = Component::Cudart.facts();
     mirror.add("cuda_cudart", "12.4.127", |archive| {
-        let of_runtime = |name: &&String| {
-            name.as_str() != "cuda"
-                && facts
-                    .header_prefixes
-                    .iter()
-                    .any(|prefix| name.starts_with(prefix))
+        let is_of_runtime = |name: &str| {
+            let mut prefixes = facts.header_prefixes.iter();
+            name != "cuda" && prefixes.any(|prefix| name.starts_with(prefix))
         };
-        for header in headers
-            .iter()
-            .filter(of_runtime)
-            .map(|name| format!("include/{name}"))
-        {
+        for name in headers.iter().filter(|name| is_of_runtime(name)) {
+            let header = format!("include/{name}");
             copy(archive, &[(&header, &header)]);
         }
         for library in [
@@ -81,13 +70,8 @@ fn debian_mirror(usr: &Path) -> Mirror {
             "libcudart_static.a",
             "libcudadevrt.a",
         ] {
-            copy(
-                archive,
-                &[(
-                    &format!("lib/x86_64-linux-gnu/{library}"),
-                    &format!("lib/{library}"),
-                )],
-            );
+            let from = format!("lib/x86_64-linux-gnu/{library}");
+            copy(archive, &[(&from, &format!("lib/{library}"))]);
         }
     });
     mirror.add("cuda_nvrtc", "12.4.127", |archive| {
@@ -126,10 +110,8 @@ fn nvcc_12_comes_without_root() {
     let directory = mirror.directory.path().to_str().unwrap();
     let report = add(&sandbox, directory, &["12.4", "--json"]).json();
     let components = json!(["cudart", "nvcc", "nvvm", "crt", "cccl", "nvrtc"]);
-    assert_eq!(
-        (&report["version"], &report["components"]),
-        (&json!("12.4.1"), &components)
-    );
+    assert_eq!(report["version"], "12.4.1");
+    assert_eq!(report["components"], components);
 
     // nvcc compiles host and device code with nothing but the toolkit.
     fs::write(sandbox.path("work/a.cu"), "#include <cuda_fp16.h>\n#include <cub/cub.cuh>\n\
@@ -145,11 +127,8 @@ fn nvcc_12_comes_without_root() {
             .current_dir(sandbox.path("work"));
         Finished::of(command.output().unwrap())
     };
-    let version = exec(&["nvcc", "--version"]);
-    assert!(
-        version.stdout.contains("release 12.4, V12.4.131"),
-        "{version:?}"
-    );
+    let version = exec(&["nvcc", "--version"]).stdout;
+    assert!(version.contains("release 12.4, V12.4.131"), "{version}");
     exec(&["nvcc", "-arch=sm_80", "a.cu", "-o", "a"]).succeeded();
     assert!(sandbox.path("work/a").is_file());
 }

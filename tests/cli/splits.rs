@@ -1,7 +1,5 @@
-//! Real components in one directory each, as redist archives and Nix have them: found, compiled,
-//! linked, run.
+//! Real components in one directory each, as redist archives and Nix have them: found, compiled, linked, run.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,27 +8,24 @@ use crate::components::site_packages;
 use crate::project::{Project, checkout, place};
 use crate::support::Finished;
 
-/// The wheels of CUDA 13, each package's files in a directory of its own below `place`, named by
-/// `name`. `None` where tests of real components are left out.
-fn split(place: &Path, name: impl Fn(&str, &str) -> String) -> Option<BTreeMap<String, PathBuf>> {
-    let site = site_packages(13)?;
-    let mut directories = BTreeMap::new();
+/// The wheels of CUDA 13, each package's files in a directory of its own below `place`, named after `pattern`.
+fn split(place: &Path, pattern: &str) -> Vec<PathBuf> {
+    let site = site_packages(13);
+    let mut directories = Vec::new();
     for entry in fs::read_dir(&site).unwrap().map(Result::unwrap) {
-        let file_name = entry.file_name().into_string().unwrap();
-        let Some((package, version)) = file_name
-            .strip_suffix(".dist-info")
-            .and_then(|n| n.split_once('-'))
-        else {
+        let name = entry.file_name().into_string().unwrap();
+        let Some(package) = name.strip_suffix(".dist-info") else {
             continue;
         };
-        let component = package.trim_start_matches("nvidia_").to_owned();
-        let directory = place.join(name(&component, version));
-        for line in fs::read_to_string(entry.path().join("RECORD"))
-            .unwrap()
-            .lines()
-        {
-            let path = line.split(',').next().unwrap();
-            // What installers add (`__pycache__`, scripts) is no part of CUDA.
+        let (component, version) = package.split_once('-').unwrap();
+        let component = component.trim_start_matches("nvidia_");
+        let name = pattern
+            .replace("COMPONENT", component)
+            .replace("VERSION", version);
+        let directory = place.join(name);
+        let record = fs::read_to_string(entry.path().join("RECORD")).unwrap();
+        for path in record.lines().map(|line| line.split(',').next().unwrap()) {
+            // What installers add (`__pycache__`, scripts) is not a part of CUDA.
             let Some(below) = path.strip_prefix("nvidia/cu13/") else {
                 continue;
             };
@@ -41,131 +36,56 @@ fn split(place: &Path, name: impl Fn(&str, &str) -> String) -> Option<BTreeMap<S
                 .unwrap();
         }
         if directory.is_dir() {
-            directories.insert(component, directory);
+            directories.push(directory);
         }
     }
-    for needed in [
-        "cuda_nvcc",
-        "nvvm",
-        "cuda_crt",
-        "cuda_runtime",
-        "cuda_cccl",
-        "cuda_nvrtc",
-    ] {
-        assert!(
-            directories.contains_key(needed),
-            "{needed}: {directories:?}"
-        );
-    }
-    Some(directories)
+    directories
 }
 
-/// The native template under a name of its own.
-fn native(name: &str) -> Project {
-    let template =
-        |file: &str| fs::read_to_string(checkout().join("templates/library").join(file)).unwrap();
-    let cuda = "toolkit = \">=13, <14\"\ncapabilities = [\"8.0\", \"9.0\", \"12.0+PTX\"]";
-    let project = Project::new(
-        name,
-        &[],
-        cuda,
-        &template("build.rs"),
-        &template("src/main.rs"),
-    )
-    .unwrap();
-    project.write("kernels/saxpy.cu", &template("kernels/saxpy.cu"));
-    project
-}
-
-/// Builds and runs the native program with `variable` set to a list of directories.
-fn runs(project: &Project, variable: &str, directories: &[&PathBuf], separator: &str) {
-    let list: Vec<&str> = directories
-        .iter()
-        .map(|directory| directory.to_str().unwrap())
-        .collect();
-    let run = Finished::of(
-        project
-            .command(&["run"])
-            .env(variable, list.join(separator))
-            .output()
-            .unwrap(),
-    );
-    assert!(
-        run.stdout
-            .contains("built with CUDA 13.4 for 8.0, 9.0, 12.0+PTX"),
-        "{run:?}"
-    );
-    if run.code != 0 {
-        run.ended_with(1, &["error: no CUDA driver is installed on this machine"]);
-    }
-}
-
-#[test]
-fn a_directory_per_component_as_redist_archives_have_it() {
-    let place = place("redist-split");
-    let Some(split) = split(&place, |component, version| {
-        format!("{component}-linux-x86_64-{version}-archive")
-    }) else {
-        return;
-    };
-    let project = native("split-redist");
-    runs(
-        &project,
-        "CUDA_BUILD_ROOTS",
-        &split.values().collect::<Vec<_>>(),
-        ":",
-    );
-}
-
-#[test]
-fn read_only_outputs_as_a_nix_store_has_them() {
-    let place = place("nix-split");
-    let hash = "0a1b2c3d4f5g6h7i8j9k0l1m2n3p4q5r";
-    let Some(split) = split(&place, |component, version| {
-        format!("nix/store/{hash}-{component}-{version}")
-    }) else {
-        return;
-    };
-    let lock = |mode: u32| {
-        for directory in split.values() {
-            for below in [
-                directory.clone(),
-                directory.join("bin"),
-                directory.join("lib"),
-                directory.join("include"),
-            ] {
-                if below.is_dir() {
-                    fs::set_permissions(below, fs::Permissions::from_mode(mode)).unwrap();
-                }
+fn set_mode(directories: &[PathBuf], mode: u32) {
+    for directory in directories {
+        for below in ["", "bin", "lib", "include"].map(|name| directory.join(name)) {
+            if below.is_dir() {
+                fs::set_permissions(below, fs::Permissions::from_mode(mode)).unwrap();
             }
         }
-    };
-    lock(0o555);
-    let project = native("split-nix");
-    runs(
-        &project,
-        "CUDAToolkit_ROOT",
-        &split.values().collect::<Vec<_>>(),
-        ";",
-    );
-    lock(0o755);
+    }
 }
 
-#[test]
-fn two_named_sources_are_one_toolkit() {
-    let place = place("two-sources");
-    let of = |component: &str| {
-        let compiler = ["cuda_nvcc", "nvvm", "cuda_crt"].contains(&component);
-        if compiler { "compiler" } else { "runtime" }.to_owned()
-    };
-    let Some(split) = split(&place, |component, _| of(component)) else {
-        return;
-    };
-    let project = native("split-two");
-    runs(
-        &project,
-        "CUDA_BUILD_ROOTS",
-        &[&split["cuda_nvcc"], &split["cuda_runtime"]],
-        ":",
-    );
+mod online {
+    use super::*;
+
+    #[test]
+    fn a_toolkit_in_a_directory_per_component_is_used() {
+        let template = |file: &str| {
+            fs::read_to_string(checkout().join("templates/library").join(file)).unwrap()
+        };
+        let cuda = "toolkit = \">=13, <14\"\ncapabilities = [\"8.0\", \"9.0\", \"12.0+PTX\"]";
+        let (build, main) = (template("build.rs"), template("src/main.rs"));
+        let nix = "nix/store/0a1b2c3d4f5g6h7i8j9k0l1m2n3p4q5r-COMPONENT-VERSION";
+        let redist = "COMPONENT-linux-x86_64-VERSION-archive";
+        for (name, pattern, variable, separator) in [
+            ("split-redist", redist, "CUDA_BUILD_ROOTS", ":"),
+            ("split-nix", nix, "CUDAToolkit_ROOT", ";"),
+        ] {
+            let directories = split(&place(&format!("{name} of wheels")), pattern);
+            // A Nix store is read-only.
+            set_mode(&directories, 0o555);
+            let project = Project::new(name, &[], cuda, &build, &main);
+            project.write("kernels/saxpy.cu", &template("kernels/saxpy.cu"));
+            let list: Vec<&str> = directories
+                .iter()
+                .map(|path| path.to_str().unwrap())
+                .collect();
+            let mut run = project.command(&["run"]);
+            let run = run.env(variable, list.join(separator)).output();
+            set_mode(&directories, 0o755);
+            let run = Finished::of(run.unwrap());
+            let built = "built with CUDA 13.4 for 8.0, 9.0, 12.0+PTX";
+            assert!(run.stdout.contains(built), "{run:?}");
+            if run.code != 0 {
+                run.ended_with(1, &["error: no CUDA driver is installed on this machine"]);
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! A place of its own for each test: cache directory, working directory, `PATH`.
 
+use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,22 +11,6 @@ use serde_json::Value;
 
 /// The package index as it was then, whatever has been published since. CUDA 13.5.0 is in it.
 pub const EXCLUDE_NEWER: &str = "2026-11-10T00:00:00Z";
-
-/// Whether tests may use the package index. Says so where they may not.
-pub fn online() -> bool {
-    let offline = std::env::var_os("CUDA_BUILD_TEST_OFFLINE").is_some_and(|value| value != "0");
-    if offline {
-        left_out("CUDA_BUILD_TEST_OFFLINE");
-    }
-    !offline
-}
-
-/// Says so past the test harness, which keeps what `println!` prints of a test that passes.
-pub fn left_out(variable: &str) {
-    let current = std::thread::current();
-    let name = current.name().unwrap_or_default();
-    let _ = writeln!(std::io::stderr(), "left out: {name} ({variable} is set)");
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
@@ -79,19 +63,20 @@ impl Sandbox {
 
     /// The installer's calls that fetched packages.
     pub fn fetches(&self) -> usize {
-        let calls = fs::read_to_string(self.path("calls")).unwrap_or_default();
-        calls
+        let calls = self.recorded_calls();
+        let fetches = calls
             .lines()
-            .filter(|call| call.contains("--require-hashes"))
-            .count()
+            .filter(|call| call.contains("--require-hashes"));
+        fetches.count()
     }
 
     /// All calls of programs on `PATH`.
     pub fn calls(&self) -> usize {
-        fs::read_to_string(self.path("calls"))
-            .unwrap_or_default()
-            .lines()
-            .count()
+        self.recorded_calls().lines().count()
+    }
+
+    fn recorded_calls(&self) -> String {
+        fs::read_to_string(self.path("calls")).unwrap_or_default()
     }
 
     /// `cargo cuda toolkit …`, as cargo would start it.
@@ -157,11 +142,16 @@ impl Finished {
         assert_eq!(self.code, 0, "{self:?}");
     }
 
-    /// Checks the exit code, and that each of `words` is in the message; nothing is on standard
-    /// output.
+    /// Checks the exit code, that each of `words` is in the message, and that the message says what to do next;
+    /// nothing is on standard output.
     #[track_caller]
     pub fn failed(&self, code: u8, words: &[&str]) {
         assert!(self.stdout.is_empty(), "{self:?}");
+        // Cargo indents the messages of build scripts.
+        let is_hint = |line: &str| line.trim_start().starts_with("hint: ");
+        let has_next_step =
+            self.stderr.lines().any(is_hint) || self.stderr.contains("try '--help'.");
+        assert!(has_next_step, "no next step: {}", self.stderr);
         self.ended_with(code, words);
     }
 
@@ -170,11 +160,7 @@ impl Finished {
     pub fn ended_with(&self, code: u8, words: &[&str]) {
         assert_eq!(self.code, i32::from(code), "{self:?}");
         for word in words {
-            assert!(
-                self.stderr.contains(word),
-                "`{word}` is missing: {}",
-                self.stderr
-            );
+            assert!(self.stderr.contains(word), "no `{word}`: {}", self.stderr);
         }
     }
 }
@@ -191,14 +177,9 @@ pub fn python() -> &'static Path {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
     PYTHON.get_or_init(|| {
         let script = "import sys, pip; print(sys.executable)";
-        let output = Command::new("python3")
-            .args(["-c", script])
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "these tests need Python with pip: {output:?}"
-        );
+        let mut python = Command::new("python3");
+        let output = python.args(["-c", script]).output().unwrap();
+        assert!(output.status.success(), "no Python with pip: {output:?}");
         PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
     })
 }
@@ -207,4 +188,12 @@ pub fn python() -> &'static Path {
 pub fn uv() -> &'static Path {
     static UV: OnceLock<PathBuf> = OnceLock::new();
     UV.get_or_init(|| crate::tools::tool("uv"))
+}
+
+/// `PATH` with the tools of the tests (maturin, CMake, ninja) before all others.
+pub fn with_tools() -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let tools = crate::tools::directory().to_owned();
+    let path = [tools].into_iter().chain(std::env::split_paths(&path));
+    std::env::join_paths(path).unwrap()
 }

@@ -1,19 +1,19 @@
-"""Adds the major after the newest one, a product cuFOO and a toolkit component cuBAR to the tables of cuda-build."""
+"""Adds the major after the newest one, a product cuFOO and a toolkit component cuBAR to the tables of cuda-find."""
 
 import re
 import sys
 from pathlib import Path
 
 source = Path(sys.argv[1])
-components = source / "component" / "table.rs"
-releases = source / "release" / "table.rs"
+components = source / "detail" / "component" / "table.rs"
+releases = source / "detail" / "release.rs"
 
 text = releases.read_text()
 old = max(int(major) for major in re.findall(r"^    row\(\((\d+), \d+\)", text, re.M))
 new = old + 1
 row = f"    row(({new}, 0), (99, 0), (12, 0), [99, 99], None, NOT_PINNED),\n"
 text = text.replace("];\n\n/// For each major", f"{row}];\n\n/// For each major", 1)
-text = re.sub(r"(DRIVER_FLOORS.*?)\](;)", rf'\1, ({new}, "999.1")]\2', text, count=1, flags=re.S)
+text = re.sub(r"(const DRIVER_FLOORS.*?)\](;)", rf'\1, ({new}, "999.1")]\2', text, count=1, flags=re.S)
 releases.write_text(text)
 
 
@@ -39,7 +39,8 @@ def with_new_major(line: str) -> str:
 
 lines = components.read_text().splitlines()
 per_major = re.compile(r"\s*(sonames|packages|package_dirs): \[")
-lines = [with_new_major(line) if per_major.match(line) else line for line in lines]
+first = lines.index("components! {")
+lines[first:] = [with_new_major(line) if per_major.match(line) else line for line in lines[first:]]
 
 
 def copied(name: str, replacements: list[tuple[str, str]]) -> list[str]:
@@ -53,5 +54,5 @@ def copied(name: str, replacements: list[tuple[str, str]]) -> list[str]:
 
 foo = copied("Cudss", [("cudss", "cufoo"), ("CUDSS", "CUFOO"), ("Cudss", "Cufoo")])
 bar = copied("Cublas", [("cublas", "cubar"), ("Cublas", "Cubar"), ("nvblas", "nvbar")])
-assert lines[-1] == "}"
-components.write_text("\n".join(lines[:-1] + bar + foo + ["}", ""]))
+end = lines.index("}", lines.index("components! {"))
+components.write_text("\n".join(lines[:end] + bar + foo + lines[end:] + [""]))

@@ -9,14 +9,14 @@ root=$here/../..
 copy=$1/copy
 
 rm -rf "$copy"
-mkdir -p "$copy/cuda-build/tests"
-cp -r "$root/cuda-build/src" "$root/cuda-build/Cargo.toml" "$copy/cuda-build"
-for file in "$root"/cuda-build/*; do
-    [[ -e $copy/cuda-build/${file##*/} ]] || cp -r "$file" "$copy/cuda-build"
+mkdir -p "$copy/cuda-find/tests"
+cp -r "$root/cuda-find/src" "$root/cuda-find/Cargo.toml" "$copy/cuda-find"
+for file in "$root"/cuda-find/*; do
+    [[ -e $copy/cuda-find/${file##*/} ]] || cp -r "$file" "$copy/cuda-find"
 done
-cp "$here/layouts.rs" "$copy/cuda-build/tests"
+cp "$here/layouts.rs" "$copy/cuda-find/tests"
 cp "$root/Cargo.lock" "$copy"
-sed -E 's/^members = .*/members = ["cuda-build"]/' "$root/Cargo.toml" >"$copy/Cargo.toml"
-python3 "$here/patch.py" "$copy/cuda-build/src"
+sed -E 's/^members = .*/members = ["cuda-find"]/' "$root/Cargo.toml" >"$copy/Cargo.toml"
+python3 "$here/patch.py" "$copy/cuda-find/src"
 cd "$copy"
-CARGO_TARGET_DIR=$1/target cargo test --offline --quiet -p cuda-build --test layouts
+CARGO_TARGET_DIR=$1/target cargo test --offline --quiet -p cuda-find --test layouts

@@ -6,38 +6,23 @@ use std::sync::OnceLock;
 
 use cargo_cuda::store::{self, AddRequest, Context};
 use cuda_build::Component;
-use cuda_build::internal::Env;
+use cuda_find::detail::env::Env;
 
 /// The directory below the user's cache directory in which tests keep their downloads, so that
 /// several checkouts share them and none is in the repository.
 pub fn test_cache() -> PathBuf {
-    let cache = cuda_build::internal::store::cache_dir(&Env::from_process());
+    let cache = cuda_find::detail::cache::cache_dir(&Env::from_process());
     cache
         .expect("tests need a cache directory: set HOME or CUDA_BUILD_CACHE_DIR")
         .join("tests")
 }
 
-/// Whether tests of real components are left out, which is said past the test harness.
-pub fn offline() -> bool {
-    let offline = std::env::var_os("CUDA_BUILD_TEST_OFFLINE").is_some_and(|value| value != "0");
-    if offline {
-        let current = std::thread::current();
-        let name = current.name().unwrap_or_default().to_owned();
-        let text = format!("left out: {name} (CUDA_BUILD_TEST_OFFLINE is set)\n");
-        let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
-    }
-    offline
-}
-
 /// A site-packages directory with the components of CUDA 11.8, 12.9 or 13.4; `None` if tests of
 /// real components are left out.
-pub fn site_packages(major: u32) -> Option<PathBuf> {
+pub fn site_packages(major: u32) -> PathBuf {
     static STORED: [OnceLock<PathBuf>; 3] = [const { OnceLock::new() }; 3];
-    if offline() {
-        return None;
-    }
     let stored = &STORED[(major - 11) as usize];
-    Some(stored.get_or_init(|| fetch(release(major))).clone())
+    stored.get_or_init(|| fetch(release(major))).clone()
 }
 
 /// The release of each major that the tests were written with: the index may have newer ones.

@@ -1,4 +1,4 @@
-//! Programs that tests run beside the project's own: uv, maturin, auditwheel, CMake, Meson, ninja.
+//! Programs that tests run beside the project's own: uv, maturin, auditwheel, CMake, ninja.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,6 @@ static TOOLS: Packages = Packages {
         "cffi==2.1.1",
         "cmake==4.4.4",
         "ninja==1.13.2",
-        "meson==1.12.1",
     ],
     installed: OnceLock::new(),
 };
@@ -61,7 +60,7 @@ impl Packages {
             fs::create_dir_all(&place).unwrap();
             // Another test program may be making it.
             let lock = File::create(place.join("lock")).unwrap();
-            fs4::FileExt::lock(&lock).unwrap();
+            lock.lock().unwrap();
             let done = place.join("done");
             let wanted = self.requirements.join(" ");
             if fs::read_to_string(&done).is_ok_and(|made| made == wanted) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes `cargo-cuda/src/wheel/symbols.txt`: the symbols that NVIDIA's libraries gained within a CUDA major.
+"""Writes `cargo-cuda/src/package/symbols.txt`: the symbols that NVIDIA's libraries gained within a CUDA major.
 
     tests/symbols/collect.py                   # every component: fetches about 15 GB
     tests/symbols/collect.py cudart nvrtc      # these components; the file keeps its lines about the others
@@ -21,7 +21,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = ROOT / "cuda-build/src/component/table.rs"
-OUTPUT = ROOT / "cargo-cuda/src/wheel/symbols.txt"
+OUTPUT = ROOT / "cargo-cuda/src/package/symbols.txt"
 OLDEST_MAJOR = 11
 PLATFORMS = ["2_5", "2_12", "2_17", "2_24", "2_25", "2_26", "2_27", "2_28", "2_31", "2_34"]
 

@@ -1,4 +1,4 @@
-//! The checks: a code that never changes, what is wrong, and what to do. `docs/audit.md` has the same table.
+//! The checks: a code that never changes, and what to do. `docs/audit.md` has the same table, with what is wrong.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,26 +17,22 @@ pub enum Severity {
     Note,
 }
 
-impl Severity {
-    pub const fn name(self) -> &'static str {
-        match self {
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::Error => "error",
             Self::Warning => "warning",
             Self::Note => "note",
-        }
+        })
     }
 }
 
 /// One thing that `audit` checks.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Check {
     /// `W05`. A code is never used for another check.
     pub code: &'static str,
-    /// The severities of its findings.
-    pub severities: &'static [Severity],
-    /// What is wrong, in one sentence.
-    pub fault: &'static str,
-    /// What to do about it.
+    /// What to do about a finding.
     pub advice: &'static str,
 }
 
@@ -46,7 +42,9 @@ pub struct Finding {
     /// The code of the check.
     pub code: &'static str,
     pub severity: Severity,
-    /// What is wrong, with the file and the value.
+    /// The files with the fault; empty for a fault of the whole wheel.
+    pub files: Vec<String>,
+    /// What is wrong, with the value.
     pub message: String,
     /// What to do about it.
     pub hint: &'static str,
@@ -54,31 +52,51 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (severity, code) = (self.severity.name(), self.code);
-        write!(f, "{severity}[{code}]: {}", self.message)
+        write!(f, "{}[{}]: ", self.severity, self.code)?;
+        if !self.files.is_empty() {
+            write!(f, "{}: ", files_as_text(&self.files))?;
+        }
+        f.write_str(&self.message)
     }
 }
 
-impl Check {
-    pub fn error(&self, message: String) -> Finding {
-        self.finding(Error, message)
+/// Some files in a sentence: `a.so`, `a.so and b.so`, `a.so and 7 other files`.
+pub fn files_as_text(paths: &[String]) -> String {
+    match paths {
+        [first, second] => format!("{first} and {second}"),
+        [first, _, others @ ..] => format!("{first} and {} other files", others.len() + 1),
+        paths => paths.concat(),
     }
+}
 
-    pub fn warning(&self, message: String) -> Finding {
-        self.finding(Warning, message)
-    }
+/// The findings so far. Files with the same fault are one finding.
+#[derive(Debug, Default)]
+pub struct Findings(pub Vec<Finding>);
 
-    pub fn note(&self, message: String) -> Finding {
-        self.finding(Note, message)
-    }
-
-    pub fn finding(&self, severity: Severity, message: String) -> Finding {
-        debug_assert!(self.severities.contains(&severity), "{}", self.code);
-        Finding {
-            code: self.code,
+impl Findings {
+    /// Adds a fault of the whole wheel.
+    pub fn add(&mut self, check: &Check, severity: Severity, message: String) {
+        self.0.push(Finding {
+            code: check.code,
             severity,
+            files: Vec::new(),
             message,
-            hint: self.advice,
+            hint: check.advice,
+        });
+    }
+
+    /// Adds a fault of a file.
+    pub fn add_file(&mut self, check: &Check, severity: Severity, path: &str, message: String) {
+        let same = self.0.iter().position(|finding| {
+            (finding.code, finding.severity, &finding.message) == (check.code, severity, &message)
+        });
+        let index = same.unwrap_or_else(|| {
+            self.add(check, severity, message);
+            self.0.len() - 1
+        });
+        let files = &mut self.0[index].files;
+        if files.last().is_none_or(|last| last != path) {
+            files.push(path.to_owned());
         }
     }
 }
@@ -91,98 +109,51 @@ impl FromStr for Code {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = ALL
-            .iter()
-            .find(|check| check.code.eq_ignore_ascii_case(text));
-        found.map(|check| Self(check.code)).ok_or_else(|| {
-            let (first, last) = (ALL[0].code, ALL[ALL.len() - 1].code);
-            format!("`{text}` is not the code of a check, which is one of {first} to {last}")
+        let mut codes = ALL.iter().map(|check| check.code);
+        let found = codes.find(|code| code.eq_ignore_ascii_case(text));
+        found.map(Self).ok_or_else(|| {
+            let codes: Vec<&str> = ALL.iter().map(|check| check.code).collect();
+            format!(
+                "`{text}` is not the code of a check, which are {}",
+                codes.join(", ")
+            )
         })
     }
 }
 
-use Severity::{Error, Note, Warning};
-
-/// Defines the checks and the list of them.
 macro_rules! checks {
-    ($($name:ident: $severities:expr, $fault:literal, $advice:literal;)*) => {
-        $(pub static $name: Check = Check {
+    ($($name:ident: $advice:literal;)*) => {
+        $(pub const $name: Check = Check {
             code: stringify!($name),
-            severities: &$severities,
-            fault: $fault,
             advice: $advice,
         };)*
 
-        /// Every check, in the order of the codes.
-        pub static ALL: &[&Check] = &[$(&$name),*];
+        /// All checks, in the order of their codes.
+        pub const ALL: &[Check] = &[$($name),*];
     };
 }
 
+// W11, W16, W19 and W20 were checks that auditwheel, abi3audit and twine do.
 checks! {
-    W01: [Error],
-        "A library of the GPU driver is in the wheel.",
-        "build with `maturin build --auditwheel warn` or `auditwheel repair --exclude 'libcuda.so.*'`: the driver's \
-         libraries must come from the installed driver";
-    W02: [Error, Warning],
-        "A copy of one of NVIDIA's libraries is in the wheel; an error if it was modified or renamed.",
-        "require NVIDIA's package instead, and exclude the library from the repair (`auditwheel repair --exclude`); \
-         the licence forbids modified copies";
-    W03: [Warning],
-        "A native module is linked to a library of the driver, so an import fails on a machine without a GPU.",
-        "load the driver at run time (`dlopen`), as cudart and cudarc with `dynamic-loading` do";
-    W04: [Error, Warning],
-        "The search path has an entry of the build machine, or one that leaves site-packages.",
-        "remove the entry from the linker's arguments, or set the path with `patchelf --set-rpath`; every entry \
-         starts with `$ORIGIN`";
-    W05: [Error, Warning, Note],
-        "A native module needs a library of NVIDIA, and no requirement of the wheel brings it.",
-        "add the package to `dependencies` in pyproject.toml, or build with `cargo cuda wheel`";
-    W06: [Error],
-        "A needed library is in a package that is required, but no search path leads to it and nothing preloads it.",
-        "link with `-Wl,-rpath` to the package's directory, or load the library first with `cuda-pathfinder`";
-    W07: [Error],
-        "The search path leads to libraries of another CUDA major.",
-        "keep only the directories of the wheel's own major: some SONAMEs are the same in two majors";
-    W08: [Error],
-        "The name, the native modules and the requirements are for different CUDA majors.",
-        "build with a toolkit of the major that the name has, and require packages of that major";
-    W09: [Error, Warning],
-        "A requirement does not bound the CUDA major, or names an empty placeholder package.",
-        "for CUDA 13 write `cuda-toolkit[cudart]>=13.0,<14`, with the extras of the needed components";
-    W10: [Error],
-        "The lower bound of a requirement allows a version that lacks a symbol that a native module needs.",
-        "raise the lower bound, or build with the oldest toolkit that is to be supported";
-    W11: [Error],
-        "A native module needs symbol versions of a library that it does not list as needed, so the loader stops.",
-        "link again: a tool that edits `NEEDED` must edit the version table too (`patchelf --replace-needed`)";
-    W12: [Error],
-        "NVRTC is in the wheel without the builtins library that it opens by name, so every compilation fails.",
-        "require NVIDIA's NVRTC package instead of copying the library";
-    W13: [Warning],
-        "The device code does not run on newer GPUs, because it has no PTX that every newer GPU can use.",
-        "add PTX of a capability below those of the missing GPUs, as in `capabilities = [\"8.0\", \"9.0+PTX\"]`";
-    W14: [Warning],
-        "Code with the suffix `a` or `f` has no portable code for the same GPU.",
-        "add the capability without suffix, or PTX for an older one: code with a suffix runs on few GPUs";
-    W15: [Note],
-        "Device code takes more space than it needs: relocatable code that was linked already, or code without \
-         compression.",
-        "remove the section `__nv_relfatbin` (`objcopy --remove-section`), and let nvcc compress device code";
-    W16: [Error, Warning, Note],
-        "The platform tag promises more than the native modules keep: glibc, libstdc++, other libraries, processor.",
-        "build in the container of the tag (manylinux), or use the tag that fits (`auditwheel show`)";
-    W17: [Error, Warning],
-        "The wheel is larger than indexes accept: 100 MiB by default; a warning from 60 MiB on.",
-        "drop capabilities that PTX covers, compress device code (`-Xfatbin -compress-all`), or request a higher limit";
-    W18: [Error, Warning],
-        "Metadata, RECORD or the file name is not valid, or a file in the wheel cannot be read.",
-        "build the wheel again; do not edit it without writing RECORD again";
-    W19: [Note],
-        "The wheel installs a package with another name than its own, so two distributions may own the same files.",
-        "state in the README that only one of these distributions can be installed";
-    W20: [Error],
-        "A native module is linked to libpython, has text relocations, or requires an executable stack.",
-        "do not link libpython into extension modules; compile with `-fPIC` and link with `-z noexecstack`";
+    W01: "build with `maturin build --auditwheel warn` or `auditwheel repair --exclude 'libcuda.so.*'`: the driver's \
+          libraries must come from the installed driver";
+    W02: "require NVIDIA's package instead, and exclude the library from the repair (`auditwheel repair --exclude`); \
+          the licence forbids modified copies";
+    W03: "load the driver at run time (`dlopen`), as cudart and cudarc with `dynamic-loading` do";
+    W04: "remove the entry from the linker's arguments, or set the path with `patchelf --set-rpath`; every entry \
+          starts with `$ORIGIN`";
+    W05: "add the package to `dependencies` in pyproject.toml, or build with `cargo cuda wheel`";
+    W06: "link with `-Wl,-rpath` to the package's directory, or load the library first with `cuda-pathfinder`";
+    W07: "keep only the directories of the wheel's own major: some SONAMEs are the same in two majors";
+    W08: "build with a toolkit of the major that the name has, and require packages of that major";
+    W09: "for CUDA 13 write `cuda-toolkit[cudart]>=13.0,<14`, with the extras of the needed components";
+    W10: "raise the lower bound, or build with the oldest toolkit that is to be supported";
+    W12: "require NVIDIA's NVRTC package instead of copying the library";
+    W13: "add PTX of a capability below those of the missing GPUs, as in `capabilities = [\"8.0\", \"9.0+PTX\"]`";
+    W14: "add the capability without suffix, or PTX for an older one: code with a suffix runs on few GPUs";
+    W15: "remove the section `__nv_relfatbin` (`objcopy --remove-section`)";
+    W17: "drop capabilities that PTX covers, compress device code (`-Xfatbin -compress-all`), or request a higher limit";
+    W18: "correct the requirement: installers refuse the wheel";
 }
 
 #[cfg(test)]
@@ -190,31 +161,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_w01_to_w20() {
-        let expected: Vec<String> = (1..=20).map(|n| format!("W{n:02}")).collect();
-        let codes: Vec<&str> = ALL.iter().map(|check| check.code).collect();
-        assert_eq!(codes, expected);
-        assert_eq!("w07".parse::<Code>(), Ok(Code("W07")));
-        let error = "W21".parse::<Code>().unwrap_err();
-        assert_eq!(
-            error,
-            "`W21` is not the code of a check, which is one of W01 to W20"
-        );
-    }
-
-    #[test]
     fn the_documentation_has_every_check() {
         let page = include_str!("../../../docs/audit.md");
         for check in ALL {
-            let severities: Vec<&str> = check.severities.iter().map(|s| s.name()).collect();
-            let row = format!(
-                "| {} | {} | {} | {} |",
-                check.code,
-                severities.join(", "),
-                check.fault,
-                check.advice
+            let row = page
+                .lines()
+                .find(|line| line.starts_with(&format!("| {} |", check.code)));
+            assert!(
+                row.is_some_and(|row| row.contains(check.advice)),
+                "{check:?}\n{row:?}"
             );
-            assert!(page.contains(&row), "docs/audit.md lacks the line\n{row}");
         }
+        assert_eq!("w07".parse::<Code>(), Ok(Code("W07")));
+    }
+
+    #[test]
+    fn files_with_one_fault_are_one_finding() {
+        let mut findings = Findings::default();
+        for path in ["a.so", "b.so", "b.so", "c.so"] {
+            findings.add_file(&W05, Severity::Error, path, "needs x".to_owned());
+        }
+        findings.add_file(&W05, Severity::Note, "a.so", "needs x".to_owned());
+        let texts: Vec<String> = findings.0.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "error[W05]: a.so and 2 other files: needs x",
+                "note[W05]: a.so: needs x"
+            ]
+        );
     }
 }

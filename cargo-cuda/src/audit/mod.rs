@@ -1,16 +1,14 @@
-//! Checks wheels, directories and libraries that any program built.
+//! Checks wheels and libraries that any program built, for what is about CUDA.
 //!
 //! ```text
-//!  input: files, wheels ─► wheel::elf (with scan: device code), package (metadata) ─► facts ─► rules ─► report
+//!  package ─► artifact ─► rules (libraries and device code, paths, requirements) ─► report
 //! ```
 //!
-//! `input` alone reads files. The rules are functions from facts to findings.
+//! The rules are functions from an artifact to findings. No rule reads a file.
 
+pub mod artifact;
 pub mod check;
-pub mod device;
-pub mod facts;
-pub mod input;
-pub mod package;
+mod paths;
 pub mod report;
-pub mod rules;
-pub mod scan;
+mod requirements;
+mod rules;

@@ -1,22 +1,15 @@
 //! The result of an audit, as text and as JSON.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use cuda_build::internal::fatbin::Kind;
-use cuda_build::internal::release;
+use cuda_find::detail::release;
 use serde::Serialize;
 
-use super::check::{Code, Finding, Severity};
-use super::device::{Coverage, DeviceCode, Image, Runs};
-use super::facts::{Artifact, files_as_text};
-use super::rules::{self, Majors};
+use super::artifact::{Artifact, Majors};
+use super::check::{Code, Finding, Severity, files_as_text};
+use super::rules;
+use crate::package::device::{Coverage, DeviceCode, Image, ImageKind, Runs};
 use crate::store::human_size;
-
-/// The result for all arguments.
-#[derive(Debug, Serialize)]
-pub struct Report {
-    pub artifacts: Vec<Audited>,
-}
 
 /// The result for one argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -31,41 +24,17 @@ pub struct Audited {
     pub findings: Vec<Finding>,
     /// Findings of the checks that `--allow` names.
     pub allowed: Vec<Finding>,
-    pub modules: Vec<Module>,
     pub device_code: Vec<Device>,
-}
-
-/// What a native module needs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Module {
-    pub path: String,
-    /// NVIDIA's libraries that the loader must find.
-    pub libraries: Vec<String>,
-    /// Whether the module can be imported only on a machine with a GPU driver.
-    pub import_needs_driver: bool,
-    pub search_path: Vec<String>,
 }
 
 /// The device code of files that have code for the same GPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Device {
     pub files: Vec<String>,
-    pub images: Vec<ListedImage>,
+    pub images: Vec<Image>,
     /// The oldest driver that runs the SASS; `None` if there is none, or if it is not known.
     pub driver: Option<&'static str>,
     pub gpus: Vec<Coverage>,
-}
-
-/// The images of one capability.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListedImage {
-    /// `sass`, `ptx`, `lto-ir`, or the number of another kind.
-    pub kind: String,
-    pub capability: String,
-    /// Of PTX, the version of the language.
-    pub version: Option<String>,
-    /// In the file, which usually has them compressed.
-    pub bytes: u64,
 }
 
 impl Audited {
@@ -73,19 +42,27 @@ impl Audited {
     pub fn new(artifact: &Artifact, allow: &[Code]) -> Self {
         let majors = Majors::of(artifact);
         let is_allowed = |finding: &Finding| allow.iter().any(|code| code.0 == finding.code);
-        let (allowed, findings) = rules::findings(artifact).into_iter().partition(is_allowed);
+        let findings = rules::findings(artifact, &majors);
+        let (allowed, findings) = findings.into_iter().partition(is_allowed);
+        let mut device_code: Vec<Device> = Vec::new();
+        for (path, code, major) in artifact.device_code(&majors) {
+            let device = Device::new(path, code, major);
+            match device_code
+                .iter_mut()
+                .find(|other| other.has_code_of(&device))
+            {
+                Some(other) => other.add(&device),
+                None => device_code.push(device),
+            }
+        }
         Self {
             path: artifact.path.clone(),
             size: artifact.size,
-            name: artifact
-                .package
-                .as_ref()
-                .map(|package| package.name.clone()),
-            cuda_majors: majors.libraries.clone(),
+            name: artifact.name.clone(),
+            cuda_majors: majors.modules,
             findings,
             allowed,
-            modules: artifact.libraries.iter().filter_map(Module::new).collect(),
-            device_code: devices(artifact, &majors),
+            device_code,
         }
     }
 
@@ -96,137 +73,60 @@ impl Audited {
             .collect()
     }
 
-    /// The report as text.
+    /// The report as text, each hint once.
     pub fn text(&self) -> String {
         let mut text = format!("{} ({})\n", self.path, human_size(self.size));
-        for module in &self.modules {
-            text.push_str(&module.text());
+        text.extend(self.device_code.iter().map(Device::text));
+        for (index, finding) in self.findings.iter().enumerate() {
+            text.push_str(&format!("  {finding}\n"));
+            let next = self.findings.get(index + 1);
+            if next.is_none_or(|next| next.code != finding.code) {
+                text.push_str(&format!("    hint: {}\n", finding.hint));
+            }
         }
-        for device in &self.device_code {
-            text.push_str(&device.text());
-        }
-        for finding in &self.findings {
-            text.push_str(&format!("  {finding}\n    hint: {}\n", finding.hint));
-        }
-        let count = |severity: Severity| match self.of_severity(severity).len() {
-            0 => format!("no {}s", severity.name()),
-            1 => format!("1 {}", severity.name()),
-            more => format!("{more} {}s", severity.name()),
-        };
-        let allowed = match self.allowed.len() {
-            0 => String::new(),
-            count => format!(", {count} allowed"),
-        };
+        let count = |severity: Severity| self.of_severity(severity).len();
         let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-        text.push_str(&format!("  {errors}, {warnings}{allowed}\n"));
-        text
-    }
-}
-
-impl Module {
-    /// `None` if the module needs nothing of NVIDIA.
-    fn new(library: &super::facts::Library) -> Option<Self> {
-        let needed = library.elf.needed.iter();
-        let libraries: Vec<String> = needed
-            .filter(|soname| crate::wheel::dependencies::is_nvidia_library(soname))
-            .cloned()
-            .collect();
-        (!libraries.is_empty()).then(|| Self {
-            path: library.path.clone(),
-            import_needs_driver: libraries
-                .iter()
-                .any(|soname| rules::is_driver_library(soname)),
-            libraries,
-            search_path: library.elf.search_path().to_vec(),
-        })
-    }
-
-    fn text(&self) -> String {
-        let driver = match self.import_needs_driver {
-            true => "; an import needs a GPU driver",
-            false => "",
-        };
-        format!(
-            "  {} needs {}{driver}\n",
-            self.path,
-            self.libraries.join(", ")
-        )
-    }
-}
-
-/// Groups files that have code for the same GPUs.
-fn devices(artifact: &Artifact, majors: &Majors) -> Vec<Device> {
-    let mut groups: BTreeMap<(u32, Vec<Image>), (Vec<String>, DeviceCode)> = BTreeMap::new();
-    for (path, code, major) in rules::device_files(artifact, majors) {
-        let images: Vec<Image> = code.images.keys().copied().collect();
-        if images.is_empty() {
-            continue;
-        }
-        let (paths, sum) = groups.entry((major, images)).or_default();
-        paths.push(path.to_owned());
-        for (image, bytes) in &code.images {
-            *sum.images.entry(*image).or_default() += bytes;
-        }
-    }
-    let device =
-        |((major, _), (files, code)): ((u32, Vec<Image>), (Vec<String>, DeviceCode))| Device {
-            files,
-            images: code
-                .images
-                .iter()
-                .map(|(image, bytes)| listed(image, *bytes))
-                .collect(),
-            driver: code
-                .capabilities(Kind::Elf)
-                .next()
-                .and_then(|_| release::driver_floor(major)),
-            gpus: code.coverage(major),
-        };
-    groups.into_iter().map(device).collect()
-}
-
-fn listed(image: &Image, bytes: u64) -> ListedImage {
-    ListedImage {
-        kind: match image.kind {
-            Kind::Elf => "sass".to_owned(),
-            Kind::Ptx => "ptx".to_owned(),
-            Kind::LtoIr => "lto-ir".to_owned(),
-            Kind::Other(number) => format!("kind {number}"),
-            _ => "unknown".to_owned(),
-        },
-        capability: image.capability.to_string(),
-        version: (image.kind == Kind::Ptx).then(|| format!("{}.{}", image.isa.0, image.isa.1)),
-        bytes,
-    }
-}
-
-impl ListedImage {
-    /// `SASS 8.0`.
-    pub fn label(&self) -> String {
-        let kind = match self.kind.as_str() {
-            "sass" | "ptx" | "lto-ir" => self.kind.to_uppercase(),
-            other => other.to_owned(),
-        };
-        format!("{kind} {}", self.capability)
-    }
-
-    fn text(&self) -> String {
-        let mut text = self.label();
-        if let Some(version) = &self.version {
-            text.push_str(&format!(" version {version}"));
-        }
-        if self.bytes > 0 {
-            text.push_str(&format!(" ({})", human_size(self.bytes)));
-        }
+        let allowed = self.allowed.len();
+        text.push_str(&format!(
+            "  errors: {errors}, warnings: {warnings}, allowed: {allowed}\n"
+        ));
         text
     }
 }
 
 impl Device {
+    fn new(path: &str, code: &DeviceCode, major: u32) -> Self {
+        let has_sass = code.capabilities(ImageKind::Sass).next().is_some();
+        Self {
+            files: vec![path.to_owned()],
+            images: code.images.clone(),
+            driver: has_sass.then(|| release::driver_floor(major)).flatten(),
+            gpus: code.coverage(major),
+        }
+    }
+
+    fn has_code_of(&self, other: &Self) -> bool {
+        let codes = other.images.iter().map(Image::code);
+        self.driver == other.driver && self.images.iter().map(Image::code).eq(codes)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.files.extend(other.files.iter().cloned());
+        for (image, more) in self.images.iter_mut().zip(&other.images) {
+            image.bytes += more.bytes;
+        }
+    }
+
     fn text(&self) -> String {
-        let files = files_as_text(&self.files);
-        let images: Vec<String> = self.images.iter().map(ListedImage::text).collect();
-        let mut text = format!("  device code in {files}: {}\n", images.join(", "));
+        let images = self.images.iter().map(|image| match image.bytes {
+            0 => image.label(),
+            bytes => format!("{} ({})", image.label(), human_size(bytes)),
+        });
+        let (files, images) = (
+            files_as_text(&self.files),
+            Vec::from_iter(images).join(", "),
+        );
+        let mut text = format!("  device code in {files}: {images}\n");
         if let Some(driver) = self.driver {
             text.push_str(&format!("    SASS needs driver {driver} or newer\n"));
         }
@@ -237,11 +137,8 @@ impl Device {
                 Runs::Linked => "linked from LTO-IR by nvJitLink".to_owned(),
                 Runs::None => "none".to_owned(),
             };
-            text.push_str(&format!(
-                "    {:<10} {:<24} {runs}\n",
-                gpus.generation,
-                gpus.capabilities.join(", ")
-            ));
+            let (generation, capabilities) = (gpus.generation, gpus.capabilities.join(", "));
+            text.push_str(&format!("    {generation:<10} {capabilities:<24} {runs}\n"));
         }
         text
     }

@@ -1,21 +1,22 @@
 //! `cargo cuda audit`: checks wheels and libraries that any program built.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::audit::artifact::Artifact;
 use crate::audit::check::{Code, Severity};
-use crate::audit::input;
-use crate::audit::report::{Audited, Report};
+use crate::audit::report::Audited;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::printable;
 use crate::report;
 
-/// Check wheels, libraries and directories of any builder
+/// Check wheels and libraries of any builder
 #[derive(Args, Clone, Debug)]
 pub struct AuditArgs {
-    /// Wheels, shared libraries, and directories with wheels, or with unpacked or installed packages
+    /// Wheels and shared libraries
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Do not count the findings of a check, as in `--allow W07`; can be repeated
@@ -28,22 +29,20 @@ pub struct AuditArgs {
 
 /// Returns the report with the exit code.
 pub fn run(arguments: &AuditArgs) -> Result<(String, u8), Failure> {
-    let artifacts = input::expand(&arguments.files)?
+    let artifacts = arguments
+        .files
         .iter()
-        .map(|path| Ok(Audited::new(&input::read(path)?, &arguments.allow)))
+        .map(|path| Ok(Audited::new(&Artifact::read(path)?, &arguments.allow)))
         .collect::<Result<Vec<Audited>, Failure>>()?;
-    let has_errors = artifacts
-        .iter()
-        .any(|audited| !audited.of_severity(Severity::Error).is_empty());
-    let code = match has_errors {
+    let has_errors = |audited: &Audited| !audited.of_severity(Severity::Error).is_empty();
+    let code = match artifacts.iter().any(has_errors) {
         true => exit_code::AUDIT,
         false => exit_code::SUCCESS,
     };
-    let report = Report { artifacts };
     let text = match arguments.json {
-        true => report::json(&report),
+        true => report::json(&BTreeMap::from([("artifacts", &artifacts)])),
         false => {
-            let texts = report.artifacts.iter().map(|audited| audited.text());
+            let texts = artifacts.iter().map(Audited::text);
             // File names come from the wheel.
             printable(&texts.collect::<Vec<_>>().join("\n"))
         }

@@ -2,22 +2,24 @@
 //! directory for this toolkit.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
-use cuda_build::internal::command::Invocation;
-use cuda_build::internal::{Env, Root};
+use cuda_find::detail::{command::Invocation, env::Env, root::Root};
 
-use crate::build::{self, Build, LoaderPath, Purpose};
 use crate::cargo_arguments::{Options, SplitArguments};
 use crate::failure::Failure;
+use crate::isolated_build::{self, Build, Purpose};
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
-use crate::rustc_wrapper::{self, Scope};
 use crate::{lacking, output, process};
 
 const CARGO_FAILED: u8 = 101;
 
 /// The exit code of the loader if it finds a library that a program needs nowhere.
 const LOADER_FAILED: u8 = 127;
+
+const NO_DRIVER: &str = "note: this machine has no driver of NVIDIA's, so a program that links its library, \
+                         libcuda.so.1, cannot start\n\
+                         hint: to run tests that need no GPU on such a machine, load the driver when it is used: \
+                         enable the crate's feature for that (cudarc: `dynamic-loading`), or use libloading";
 
 /// Runs `cargo <command> <arguments>` and returns its exit code.
 pub fn run(
@@ -27,8 +29,7 @@ pub fn run(
     root: &Root,
 ) -> Result<u8, Failure> {
     let command = arguments.command.as_str();
-    let cargos = arguments.cargos.as_slice();
-    let cargo = Options::parse(cargos);
+    let cargo = Options::parse(&arguments.cargos);
     let manifest_path = match command {
         "install" => cargo
             .value("--path")
@@ -36,9 +37,7 @@ pub fn run(
         _ => cargo.value("--manifest-path").map(PathBuf::from),
     };
     let which = WorkspaceOptions {
-        package: None,
         target: cargo.value("--target"),
-        cargo: cargo.clone(),
         workspace: match (command, &manifest_path) {
             // Without `--path`, cargo installs a program that does not belong to a local workspace.
             ("install", None) => WorkspaceUse::Ignored,
@@ -47,62 +46,50 @@ pub fn run(
         manifest_path,
         ..WorkspaceOptions::default()
     };
-    let project = Project::open(user, root, options, &which)?;
     let target_directory = cargo.value("--target-dir").map(PathBuf::from);
-    let gpus = build::gpus();
+    let which = WorkspaceOptions { cargo, ..which };
+    let project = Project::open(user, root, options, &which)?;
+    let gpus = isolated_build::gpus();
     let build = Build::prepare(&project, Purpose::Cargo, &gpus, target_directory.as_deref())?;
-    build.print_notes(root)?;
+    build.print_notes();
     let directory = &build.directory.path;
-    let program = user.peek("CARGO").unwrap_or("cargo".as_ref());
-    let mut call = Invocation::new(program)
+    let runs_programs = ["run", "test", "bench", "nextest"].contains(&command);
+    let mut call = Invocation::new(user.peek("CARGO").unwrap_or("cargo".as_ref()))
         .args([command])
-        .args(cargos.iter().cloned());
-    if target_directory.is_none() && command != "nextest" {
-        call = call.args(["--target-dir".as_ref(), directory.as_os_str()]);
-    }
-    if project.has_separate_build_directory() {
-        let text = toml::Value::String(directory.to_string_lossy().into_owned());
-        call = call.args(["--config".to_owned(), format!("build.build-dir={text}")]);
-    }
-    let loader = match command {
-        "run" | "test" | "bench" | "nextest" => LoaderPath::Set,
-        _ => LoaderPath::Unset,
+        .args(arguments.cargos.iter().cloned());
+    call.variables = match runs_programs {
+        true => build.variables.clone(),
+        false => build.variables_without_loader_path(),
     };
-    call.variables = build.variables(loader, user);
+    call.variables.extend(build.rustflags(&project, Vec::new()));
     if command == "nextest" {
         // Only some nextest commands accept `--target-dir`.
         call = call.variable("CARGO_TARGET_DIR", directory);
+    } else if target_directory.is_none() {
+        call = call.args(["--target-dir".as_ref(), directory.as_os_str()]);
     }
-    for (name, value) in rustc_wrapper::variables(&project, &build, Scope::Search)? {
-        call = call.variable(&name, value);
+    if project.has_separate_build_directory() {
+        // The user may have named it with `--config`, which a variable does not replace.
+        let path = toml::Value::from(&*directory.to_string_lossy());
+        call = call.args(["--config".to_owned(), format!("build.build-dir={path}")]);
     }
     let call = call.args(arguments.programs.iter().cloned());
-    let runs_programs = loader == LoaderPath::Set;
-    let began = SystemTime::now();
     let code = match runs_programs {
         true => process::run_program(&call, user)?,
         false => process::run(&call, user)?,
     };
-    if code == LOADER_FAILED && runs_programs && !build::has_driver() {
-        lacking::driver_hint(root, directory)
-            .iter()
-            .for_each(|hint| output::message(hint));
+    if code == LOADER_FAILED && runs_programs && !isolated_build::has_driver() {
+        output::message(NO_DRIVER);
     } else if code == CARGO_FAILED {
-        for hint in lacking::hints(&build, &project, began) {
+        for hint in lacking::hints(&build, &project) {
             output::message(&format!("hint: {hint}"));
         }
     } else if code == 0 && command == "build" {
-        let text = format!("{} (CUDA {})", shown(directory), build.toolkit.version());
+        // A path below the current directory is shown relative to it.
+        let here = std::env::current_dir().unwrap_or_default();
+        let shown = directory.strip_prefix(here).unwrap_or(directory);
+        let text = format!("{} (CUDA {})", shown.display(), build.toolkit.version());
         output::status("Result in", &text);
     }
     Ok(code)
-}
-
-/// The path as a message shows it: a path below the current directory is relative.
-fn shown(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(here)
-        .unwrap_or(path)
-        .display()
-        .to_string()
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use clap::Args;
-use cuda_build::internal::{Env, Root};
+use cuda_find::detail::{env::Env, root::Root};
 
-use crate::build::directory;
 use crate::failure::Failure;
-use crate::output;
+use crate::isolated_build::directory;
 use crate::project::WorkspaceOptions;
+use crate::{output, toolkits};
 
 /// Remove target directories that no build has used for 30 days
 #[derive(Args, Clone, Debug)]
@@ -22,11 +22,17 @@ const UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Removes the directories, and returns a line for each.
 pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Failure> {
     let workspace = arguments.workspace.load(root, env)?;
-    let base = directory::base(env, workspace.as_ref())?;
+    let base = toolkits::builds(env, workspace.as_ref())?;
     let mut text = String::new();
-    for path in directory::old(root, &base, UNUSED) {
-        output::remove_directory(&path)?;
-        text.push_str(&format!("removed {}\n", path.display()));
+    if root.is_dir(&base) {
+        // A directory is moved before it is removed, so that no build finds only a part of its contents. If this command
+        // is killed, the next one removes the rest.
+        let removed = output::TemporaryDirectory::below(&base)?;
+        for path in directory::old(root, &base, UNUSED) {
+            let name = path.file_name().unwrap_or_default();
+            output::rename(&path, &removed.path().join(name))?;
+            text.push_str(&format!("removed {}\n", path.display()));
+        }
     }
     if text.is_empty() {
         text = format!(
@@ -35,4 +41,46 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Fail
         );
     }
     Ok(text)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests make the directories")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::project::WorkspaceUse;
+
+    #[test]
+    fn what_an_interrupted_clean_left_is_removed() {
+        let cache = tempfile::tempdir().unwrap();
+        let base = cache.path().join("cargo-cuda");
+        for directory in [
+            ".cargo-cuda-killed/13.4-a/debug",
+            "13.4-a/.cuda",
+            "13.5-b/.cuda",
+        ] {
+            fs::create_dir_all(base.join(directory)).unwrap();
+        }
+        fs::write(base.join(".cargo-cuda-killed/13.4-a/debug/x"), "").unwrap();
+        for (directory, days) in [("13.4-a", 31), ("13.5-b", 29)] {
+            let record = fs::File::create(base.join(directory).join(".cuda/components.json"));
+            let time = std::time::SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
+            record.unwrap().set_modified(time).unwrap();
+        }
+        let arguments = CleanArgs {
+            workspace: WorkspaceOptions {
+                workspace: WorkspaceUse::Ignored,
+                ..WorkspaceOptions::default()
+            },
+        };
+        let env = Env::from_pairs([("CUDA_BUILD_CACHE_DIR", cache.path())]);
+        let text = run(&arguments, &env, &Root::system()).unwrap();
+        assert_eq!(text, format!("removed {}\n", base.join("13.4-a").display()));
+        let left: Vec<_> = fs::read_dir(&base)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(left, ["13.5-b"]);
+    }
 }

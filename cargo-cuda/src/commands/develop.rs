@@ -4,16 +4,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_build::internal::command::Invocation;
-use cuda_build::internal::{Env, Root};
+use cuda_find::detail::{command::Invocation, env::Env, root::Root};
 
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::process;
-use crate::project::SearchOptions;
+use crate::project::{SearchOptions, WorkspaceOptions};
 use crate::wheel::backend;
-use crate::wheel::build_system::BuildSystem;
-use crate::wheel::source::{Choice, Source};
+use crate::wheel::source::Source;
 
 /// Install the Python package into the active environment, in editable mode
 #[derive(Args, Clone, Debug)]
@@ -28,50 +26,37 @@ pub struct DevelopArgs {
 /// Replaces this process with the installer.
 pub fn run(arguments: &DevelopArgs, user: &Env, root: &Root) -> Result<u8, Failure> {
     let environment = active_environment(user, root)?;
-    let choice = Choice {
-        build: arguments.search.clone().into(),
-        ..Choice::default()
-    };
-    let source = Source::open(&choice, user, root)?;
+    let options = arguments.search.clone().into();
+    let source = Source::open(&WorkspaceOptions::default(), &options, &[], user, root)?;
     source.project.check_not_skipped()?;
-    let pyproject = source.pyproject.as_ref().ok_or_else(no_backend)?;
-    let directory = &pyproject.directory;
-    let build_system = BuildSystem::read(root, directory);
-    if build_system.backend_file(root, directory).is_none() {
-        return Err(no_backend());
-    }
+    let pyproject = source.pyproject.as_ref();
+    let pyproject = pyproject.filter(|pyproject| pyproject.backend_file(root).is_some());
+    let pyproject = pyproject.ok_or_else(no_backend)?;
     // The toolkit is found, or fetched, before the installer starts, because installers do not show warnings of a
     // build backend.
     source.project.finder().find()?;
     let python = environment.join("bin/python");
     let site = backend::site_packages(&python, user).ok_or_else(|| {
-        let text = format!("{} did not print its site-packages", python.display());
+        let python = python.display();
+        let text = format!("{python} did not print its site-packages");
         Failure::new(exit_code::FAILURE, text).hint(format!(
-            "run `{} -m site`; if it fails, make the environment again",
-            python.display()
+            "run `{python} -m site`; if it fails, make the environment again"
         ))
     })?;
-    let name = build_system.name().unwrap_or(&source.package.name);
-    let (call, setting) = installer(&environment, name, user, root)?;
-    let mut call = call.args(["--editable".as_ref(), directory.as_os_str()]);
-    let mut settings = vec![format!("site-packages={}", site.display())];
-    settings.extend(
-        arguments
-            .search
-            .cuda
-            .map(|release| format!("cuda={release}")),
-    );
-    for value in settings {
-        call = call.args([setting.to_owned(), value]);
+    let name = pyproject.name().unwrap_or(&source.package.name);
+    let (call, setting) = installer(&python, name, user)?;
+    let mut call = call.args(["--editable".as_ref(), pyproject.directory.as_os_str()]);
+    call = call.args([setting, &format!("site-packages={}", site.display())]);
+    if let Some(release) = arguments.search.cuda {
+        call = call.args([setting, &format!("cuda={release}")]);
     }
     // The build backend calls the program of this name on `PATH`.
-    let own = process::own_program()?;
-    let own = own.parent().unwrap_or(Path::new("")).to_owned();
-    let path = std::iter::once(own).chain(user.search_path());
-    let path = std::env::join_paths(path).unwrap_or_default();
+    let program = process::own_program()?;
+    let own_directory = program.parent().map(PathBuf::from);
+    let path = std::env::join_paths(own_directory.into_iter().chain(user.search_path()));
     let call = call
         .args(arguments.passthrough.iter().cloned())
-        .variable("PATH", path);
+        .variable("PATH", path.unwrap_or_default());
     process::replace(&call, user)
 }
 
@@ -111,41 +96,23 @@ fn no_backend() -> Failure {
     )
 }
 
-/// The command that installs the package `name` into an environment, and its option for config settings: uv if uv has
-/// made the environment, otherwise the environment's pip, otherwise uv.
-fn installer(
-    environment: &Path,
-    name: &str,
-    user: &Env,
-    root: &Root,
-) -> Result<(Invocation, &'static str), Failure> {
-    let python = environment.join("bin/python");
-    let config = root.text(&environment.join("pyvenv.cfg"));
-    let is_of_uv = config.is_ok_and(|text| text.lines().any(|line| line.starts_with("uv =")));
-    let pip = Invocation::new(&python).args(["-m", "pip"]);
-    let has_pip = || process::output(&pip.clone().args(["--version"]), user).is_some();
-    let uv = process::on_path(user, "uv");
-    if let Some(uv) = uv.filter(|_| is_of_uv || !has_pip()) {
-        let call = Invocation::new(uv).args(["pip", "install", "--python"]);
-        // Without this, uv would not build the package again after a change of a file that `cache-keys` does not list.
-        let call = call.args([
-            python.as_os_str(),
-            "--reinstall-package".as_ref(),
-            name.as_ref(),
-        ]);
-        return Ok((call, "--config-setting"));
-    }
-    if has_pip() {
+/// The command that installs the package `name` into an environment, and its option for config settings: the
+/// environment's pip if it has one, otherwise uv.
+fn installer(python: &Path, name: &str, user: &Env) -> Result<(Invocation, &'static str), Failure> {
+    let pip = Invocation::new(python).args(["-m", "pip"]);
+    if process::output(&pip.clone().args(["--version"]), user).is_some() {
         return Ok((pip.args(["install"]), "--config-settings"));
     }
-    let text = format!(
-        "{} has no pip, and uv is not on `PATH`",
-        environment.display()
-    );
-    Err(Failure::new(exit_code::NO_INSTALLER, text).hint(format!(
-        "install uv, or run `{} -m ensurepip`",
-        python.display()
-    )))
+    let uv = process::on_path(user, "uv").ok_or_else(|| {
+        let python = python.display();
+        let text = format!("{python} has no pip, and uv is not on `PATH`");
+        Failure::new(exit_code::NO_INSTALLER, text)
+            .hint(format!("install uv, or run `{python} -m ensurepip`"))
+    })?;
+    let call = Invocation::new(uv).args(["pip", "install", "--python"]);
+    // Without this, uv would not build the package again after a change of a file that `cache-keys` does not list.
+    let call = call.args([python]).args(["--reinstall-package", name]);
+    Ok((call, "--config-setting"))
 }
 
 #[cfg(test)]

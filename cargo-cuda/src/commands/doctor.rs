@@ -3,46 +3,26 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use cuda_build::internal::host_compiler::{self, HostCompiler};
-use cuda_build::internal::select::{Need, Part, Strength};
-use cuda_build::internal::{Declared, Env, Outcome, RequestedRelease, Root, compile, driver};
-use cuda_build::{Capability, Component, Error, Plan, Toolkit};
+use cuda_build::detail::driver::{self, Driver, NoDriver};
+use cuda_build::detail::{host_compiler, request};
+use cuda_build::{Capability, Component, Error, Plan, Toolkit, ToolkitVersion};
+use cuda_find::detail::capability::Support;
+use cuda_find::detail::{
+    capability::Declared,
+    env::Env,
+    link::nixos_driver_directory,
+    release::{self, HALF_NEEDS_CCCL_SINCE, driver_floor},
+    root::Root,
+    search::Outcome,
+    select::{Need, Part, RequestedRelease, Strength},
+    toolkit::Note,
+};
 
-use crate::dependencies::Guess;
 use crate::failure::Failure;
 use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
-use crate::report::machine::Machine;
-use crate::report::{
-    self, Capabilities, Findings, LauncherFindings, Layout, MissingComponent, Program, shown,
-};
+use crate::report::{self, Diagnosis, State};
 use crate::workspace::Resolve;
-use crate::{output, previous, process, rustc_wrapper};
-
-/// Variables that the report shows because they affect a build. It also shows the variables that
-/// begin with `CUDA` or `NVCC`, and those that the search reads.
-const SHOWN: [&str; 5] = [
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "LIBRARY_PATH",
-    "CPATH",
-    "LD_LIBRARY_PATH",
-];
-
-/// Variables that the report does not show, although every search reads them, because they are not
-/// about CUDA.
-const HIDDEN: [&str; 3] = ["HOME", "XDG_CACHE_HOME", previous::RECORD];
-
-const PROGRAMS: &[(&str, &str)] = &[
-    ("uv", "fetches toolkits"),
-    ("pip", "fetches toolkits if there is no uv"),
-    ("maturin", "builds wheels"),
-    ("g++", "compiles host code for nvcc"),
-    ("ccache", "keeps objects, if CUDA_BUILD_LAUNCHER names it"),
-    (
-        "sccache",
-        "keeps objects, if RUSTC_WRAPPER or CUDA_BUILD_LAUNCHER names it",
-    ),
-];
+use crate::{exit_code, output};
 
 /// Print whether a build will work, and what it will use
 #[derive(Args, Clone, Debug)]
@@ -63,214 +43,382 @@ pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u
     let mut workspace = arguments.workspace.clone();
     workspace.resolve = Resolve::IfPossible;
     let project = Project::open(user, root, &build, &workspace)?;
-    let env = &project.search_env;
     let outcome = project.finder().report()?;
     let driver = driver::driver();
-    let version = outcome.toolkit.as_ref().ok().map(Toolkit::version);
-    let machine = Machine::read(root, project.target.multiarch(), version);
-    let mut findings = Findings::new(&outcome, &driver, machine);
-    findings.is_cross = !project.target.is_native();
-    if let Some(workspace) = &project.workspace {
-        findings.workspace = Some(shown(&workspace.root));
-        findings.compiles = project.packages().any(|p| p.uses_cuda_build);
-        findings.builds_wheels = project.packages().any(|p| p.uses_pyo3);
-    }
+    let mut diagnosis = Diagnosis::of_search(&outcome);
     if let Ok(toolkit) = &outcome.toolkit {
         let gpus = driver.as_ref().map_or(&[][..], |driver| &driver.gpus);
-        let plans = plans(toolkit, &project, gpus);
+        let plans = diagnosis.add_capabilities(toolkit, &project, gpus);
+        diagnosis.add_absent_components(toolkit, &project);
+        let refused = diagnosis.add_host_compiler(toolkit, &project);
+        diagnosis.add_driver(&driver, root);
         if let Ok(driver) = &driver {
-            let warnings = &mut findings.driver.warnings;
-            warnings.extend(report::driver::notes(driver, toolkit.version()));
-            for (package, plan) in &plans {
-                if let Ok(plan) = plan {
-                    warnings.extend(report::driver::gpu_notes(
-                        driver,
-                        toolkit.version(),
-                        package,
-                        plan,
-                    ));
-                }
-            }
+            diagnosis.add_driver_limits(driver, toolkit.version(), &plans);
         }
-        findings.capabilities = summary(&plans);
-        if gpus.is_empty() {
-            findings.capabilities_undeclared = undeclared(toolkit, &project);
-        }
-        findings.optional_absent = absent(&outcome, toolkit, &project);
-        findings.missing_for_features = missing_for_features(toolkit, project.guesses());
-        if toolkit.get(Component::Nvcc).is_some() {
-            let host = host_compiler::choose(env, root, toolkit, &project.target);
-            findings.launcher = host
-                .as_ref()
-                .ok()
-                .and_then(|host| launcher(toolkit, host, &project));
-            findings.host_compiler = Some(host.into());
-        }
+        let compiles = match project.workspace {
+            Some(_) => project
+                .packages
+                .iter()
+                .any(|package| package.uses_cuda_build),
+            None => true,
+        };
+        diagnosis.conclude(toolkit, compiles, project.target.is_native(), refused);
+    } else {
+        diagnosis.add_driver(&driver, root);
     }
-    findings.programs = PROGRAMS
-        .iter()
-        .map(|&(name, purpose)| Program {
-            name,
-            purpose,
-            path: process::on_path(env, name).as_deref().map(shown),
-        })
-        .collect();
     // This comes last, because every step above may read more variables.
-    findings.environment = variables(&project.env, &env.names_read());
-    let findings = findings.judged();
+    diagnosis.add_variables(&project.env, &project.search_env.names_read());
     let text = match arguments.json {
-        true => report::json(&findings),
-        false => {
-            let summary = findings.summary(&Layout::of_stdout(&project.env));
-            match output::is_verbose() {
-                true => format!("{summary}\n{}", findings.evidence()),
-                false => summary + "`cargo cuda doctor -v` prints the evidence.\n",
+        true => report::json(&diagnosis),
+        false => diagnosis.text(output::is_verbose(), output::stdout_has_colour()),
+    };
+    Ok((text, diagnosis.exit_code))
+}
+
+impl Diagnosis {
+    /// The places that were searched, and the toolkit or the reason why there is none.
+    pub fn of_search(outcome: &Outcome) -> Self {
+        let mut diagnosis = Self::default();
+        for attempt in &outcome.attempts {
+            let text = format!("{}: {}", attempt.candidate, attempt.summary());
+            diagnosis.add(State::Detail, "search", text);
+        }
+        for remark in &outcome.remarks {
+            diagnosis.add(State::Warning, "search", remark);
+        }
+        match &outcome.toolkit {
+            Ok(toolkit) => diagnosis.add_toolkit(toolkit),
+            Err(error) => {
+                let code = Failure::exit_code_of_search(error);
+                let reason = match code {
+                    exit_code::NOT_FOUND => "CUDA was not found, or a component is missing",
+                    _ => "the CUDA that was found cannot be used",
+                };
+                let row = diagnosis.fail(code, reason, "CUDA", &error.to_string());
+                row.hints = error.hints();
             }
         }
-    };
-    Ok((text, findings.code))
-}
-
-/// The launcher that builds would use. Cargo sets `RUSTC_WRAPPER` for build scripts to the wrapper
-/// in its configuration, so this function sets the variable too.
-fn launcher(toolkit: &Toolkit, host: &HostCompiler, project: &Project) -> Option<LauncherFindings> {
-    let wrapper = rustc_wrapper::of_user(project).unwrap_or_default();
-    let env = project.env.clone().with("RUSTC_WRAPPER", wrapper);
-    let (launcher, reason_unused) =
-        match compile::launcher_report(&env, &project.root, toolkit, host) {
-            Ok(found) => found?,
-            Err(reason) => return Some(LauncherFindings::absent(reason)),
-        };
-    Some(LauncherFindings {
-        program: Some(shown(&launcher.program)),
-        variable: Some(launcher.variable),
-        reason_unused,
-    })
-}
-
-/// A package's name, and its plan or the reason why it has no plan.
-type PackagePlan = (String, Result<Plan, Error>);
-
-/// The plan of each package that declares capabilities.
-fn plans(toolkit: &Toolkit, project: &Project, gpus: &[Capability]) -> Vec<PackagePlan> {
-    let observed = toolkit.capabilities_of_ptxas(&project.root, &project.env);
-    let version = toolkit.version();
-    let plan = |name: &str, items: &[String], used: &[Component]| {
-        let plan = Declared::parse(items)
-            .and_then(|declared| declared.plan(version, gpus, observed.as_deref()))
-            .and_then(|plan| toolkit.check_plan(&plan, used).map(|()| plan));
-        (name.to_owned(), plan)
-    };
-    if project.workspace.is_none() {
-        // Without a workspace, only the variable can declare capabilities. With a workspace, the variable is not
-        // read here, because `Package::config` already contains its value.
-        let list = project.env.text(CAPABILITIES);
-        return list
-            .map(|list| plan(CAPABILITIES, &[list], &[]))
-            .into_iter()
-            .collect();
+        diagnosis
     }
-    let packages = project.packages().filter_map(|package| {
-        let declared = package.config.for_major(version.major);
-        let used: Vec<Component> = declared.components.iter().map(|c| c.component).collect();
-        Some(plan(&package.name, declared.capabilities?, &used))
-    });
-    packages.collect()
-}
 
-/// The plan of each package. If any package has no plan, only the reasons are returned. `None` if no
-/// package declares capabilities.
-fn summary(planned: &[PackagePlan]) -> Option<Capabilities> {
-    let mut plans = BTreeMap::new();
-    let mut refused = Vec::new();
-    for (name, plan) in planned {
-        match plan {
-            Ok(plan) => drop(plans.insert(name.clone(), plan.to_string())),
-            Err(error) => refused.push(format!("{name}: {error:?}")),
+    fn add_toolkit(&mut self, toolkit: &Toolkit) {
+        let version = toolkit.version();
+        let mut origins: Vec<(&str, String)> = Vec::new();
+        for chosen in toolkit.components() {
+            let id = chosen.component.id();
+            match origins
+                .iter_mut()
+                .find(|(origin, _)| *origin == chosen.origin)
+            {
+                Some((_, ids)) => *ids += &format!(" {id}"),
+                None => origins.push((&chosen.origin, id.to_owned())),
+            }
         }
-    }
-    match (planned.is_empty(), refused.is_empty()) {
-        (true, _) => None,
-        (false, true) => Some(Capabilities::Plans(plans)),
-        (false, false) => Some(Capabilities::Refused(refused)),
-    }
-}
-
-/// The variables to show. `read` are the names of variables that the search has read.
-fn variables(env: &Env, read: &[String]) -> BTreeMap<String, String> {
-    let is_shown = |name: &str| {
-        let is_about_cuda = name.starts_with("CUDA") || name.starts_with("NVCC");
-        let is_relevant =
-            is_about_cuda || SHOWN.contains(&name) || read.iter().any(|own| own == name);
-        is_relevant && !HIDDEN.contains(&name)
-    };
-    env.variables()
-        .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
-        .filter(|(name, value)| is_shown(name) && !value.is_empty())
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect()
-}
-
-/// Packages that use cuda-build and declare no capabilities.
-fn undeclared(toolkit: &Toolkit, project: &Project) -> Vec<String> {
-    let major = toolkit.version().major;
-    project
-        .packages()
-        .filter(|package| package.uses_cuda_build)
-        .filter(|package| package.config.for_major(major).capabilities.is_none())
-        .map(|package| package.name.clone())
-        .collect()
-}
-
-/// The guessed components that the toolkit lacks.
-fn missing_for_features(toolkit: &Toolkit, guesses: &[Guess]) -> Vec<MissingComponent> {
-    let is_found = |component: Component| {
-        let need = Need::new(component, Part::main(component), "");
-        toolkit
-            .get(component)
-            .is_some_and(|found| need.is_met_by(found))
-    };
-    let missing = guesses.iter().filter(|guess| !is_found(guess.component));
-    missing
-        .map(|guess| MissingComponent {
-            component: guess.component.id(),
-            feature: guess.feature.clone(),
-            package: guess.package.clone(),
-            is_linked: guess.is_linked,
-        })
-        .collect()
-}
-
-/// One sentence for each optional component that a package is built without. The sentence names the
-/// places that have the component for another CUDA major.
-fn absent(outcome: &Outcome, toolkit: &Toolkit, project: &Project) -> Vec<String> {
-    let major = toolkit.version().major;
-    let mut absent = Vec::new();
-    for package in project.packages() {
-        let needs = cuda_build::internal::request(&package.config, Some(major)).needs;
-        let lacks = |need: &&Need| {
-            need.strength == Strength::Optional
-                && !toolkit
-                    .get(need.component)
-                    .is_some_and(|found| need.is_met_by(found))
-        };
-        for need in needs.iter().filter(lacks) {
-            let component = need.component;
-            let version = need.version.as_ref();
-            let wanted = version.map_or(String::new(), |version| format!(" {version}"));
-            let mut line = format!(
-                "{}: optional {component}{wanted} was not found for CUDA {major}, so `cfg(cuda_have_{})` is off",
-                package.name,
-                component.id().replace('-', "_")
+        for (origin, ids) in origins {
+            self.add(
+                State::Ok,
+                &format!("CUDA {version}"),
+                format!("{ids}: {origin}"),
             );
-            for attempt in &outcome.attempts {
-                for found in attempt.sets.iter().filter_map(|set| set.get(component)) {
-                    let (source, other) = (&attempt.candidate, found.major);
-                    line.push_str(&format!("; {source} has {found} for CUDA {other}"));
+        }
+        for chosen in toolkit.components() {
+            self.add(State::Detail, chosen, &chosen.evidence);
+        }
+        for note in toolkit.notes() {
+            let state = match note {
+                Note::LockNotFetched { .. } | Note::Incompatible { .. } => State::Warning,
+                Note::OtherToolkits(_) | Note::Combined { .. } => State::Detail,
+            };
+            self.add(state, "note", note.to_string());
+        }
+        if toolkit.get(Component::Nvcc).is_none() {
+            let text = "not found: libraries and crates that call nvcc do not build";
+            self.add(State::Warning, "nvcc", text);
+        }
+        if toolkit.get(Component::Cccl).is_none() {
+            let half = match version.major >= HALF_NEEDS_CCCL_SINCE {
+                true => ", and `cuda_fp16.h`,",
+                false => "",
+            };
+            let text = format!(
+                "not found: kernels that include CUB, Thrust or libcu++{half} do not compile"
+            );
+            self.add(State::Warning, "cccl", text);
+        }
+        // A path that is not UTF-8 has no JSON.
+        let file = toolkit.to_toml().ok();
+        self.toolkit = file.and_then(|text| toml::from_str(&text).ok());
+    }
+
+    /// Adds the plan of each package that declares capabilities, and returns the plans.
+    fn add_capabilities(
+        &mut self,
+        toolkit: &Toolkit,
+        project: &Project,
+        gpus: &[Capability],
+    ) -> Vec<(String, Plan)> {
+        let observed = toolkit.capabilities_of_ptxas(&project.root, &project.env);
+        let version = toolkit.version();
+        let mut lists = Vec::new();
+        for package in &project.packages {
+            let declared = package.config.for_major(version.major);
+            if let Some(items) = declared.capabilities {
+                let used = declared.components.iter().map(|c| c.component);
+                lists.push((package.name.clone(), items.to_vec(), used.collect()));
+            } else if package.uses_cuda_build && gpus.is_empty() {
+                let text = "no capabilities are declared, and this machine has no GPU: `.cu` files do not compile";
+                let row = self.add(State::Warning, &package.name, text);
+                row.hints.push("add `capabilities = [\"8.0\", \"9.0+PTX\"]` or similar to `[package.metadata.cuda]`".to_owned());
+            }
+        }
+        // The configuration of a package already contains the value of the variable.
+        let variable = project.env.text(CAPABILITIES);
+        if let Some(list) = variable.filter(|_| project.workspace.is_none()) {
+            lists.push((CAPABILITIES.to_owned(), vec![list], Vec::new()));
+        }
+        let mut plans = Vec::new();
+        for (name, items, used) in lists {
+            let plan = Declared::parse(&items)
+                .and_then(|declared| declared.plan(version, gpus, observed.as_deref()))
+                .and_then(|plan| toolkit.check_plan(&plan, &used).map(|()| plan));
+            match plan {
+                Ok(plan) => {
+                    self.add(State::Ok, &name, format!("capabilities {plan}"));
+                    plans.push((name, plan));
+                }
+                Err(error) => {
+                    let reason = format!("the capabilities of {name} cannot be compiled");
+                    let row = self.fail(exit_code::CAPABILITY, &reason, &name, &error.to_string());
+                    row.hints = error.hints();
                 }
             }
-            absent.push(line);
+        }
+        plans
+    }
+
+    /// Adds components that dependencies probably need and optional components, if the toolkit lacks them.
+    fn add_absent_components(&mut self, toolkit: &Toolkit, project: &Project) {
+        let is_met = |need: &Need| {
+            let found = toolkit.get(need.component);
+            found.is_some_and(|found| need.is_met_by(found))
+        };
+        for guess in project.guesses() {
+            let component = guess.component;
+            if is_met(&Need::new(component, Part::main(component), "")) {
+                continue;
+            }
+            let (feature, package) = (&guess.feature, &guess.package);
+            let text = format!("not found; the feature `{feature}` of {package} needs it");
+            let row = match guess.is_linked {
+                true => {
+                    let reason = format!("missing {component}");
+                    self.fail(exit_code::NOT_FOUND, &reason, &component, &text)
+                }
+                false => {
+                    let text = format!("{text} when a program runs");
+                    self.add(State::Warning, &component, text)
+                }
+            };
+            row.hints.push("`cargo cuda fetch` fetches it".to_owned());
+        }
+        let major = toolkit.version().major;
+        for package in &project.packages {
+            let needs = request(&package.config).needs_of(major).to_vec();
+            let is_optional = |need: &&Need| need.strength == Strength::Optional;
+            for need in needs
+                .iter()
+                .filter(is_optional)
+                .filter(|need| !is_met(need))
+            {
+                let component = need.component;
+                let version = need.version.as_ref();
+                let version = version.map_or(String::new(), |version| format!(" {version}"));
+                let text = format!(
+                    "optional {component}{version} was not found for CUDA {major}, so `cfg(cuda_have_{})` is off",
+                    component.id().replace('-', "_")
+                );
+                self.add(State::Warning, &package.name, text);
+            }
         }
     }
-    absent
+
+    /// Adds nvcc's host compiler. Returns the error if nvcc accepts none.
+    fn add_host_compiler(&mut self, toolkit: &Toolkit, project: &Project) -> Option<Error> {
+        toolkit.get(Component::Nvcc)?;
+        let (env, root) = (&project.search_env, &project.root);
+        match host_compiler::choose(env, root, toolkit, &project.target) {
+            Ok(host) => {
+                self.add(State::Ok, "host compiler", host.compiler.to_string());
+                None
+            }
+            Err(error) => {
+                let row = self.add(State::Warning, "host compiler", error.to_string());
+                row.hints = error.hints();
+                Some(error)
+            }
+        }
+    }
+
+    fn add_driver(&mut self, driver: &Result<Driver, NoDriver>, root: &Root) {
+        match driver {
+            Ok(driver) => {
+                let gpus: Vec<String> = driver.gpus.iter().map(ToString::to_string).collect();
+                let gpus = match gpus.is_empty() {
+                    true => "no GPU".to_owned(),
+                    false => format!("GPU {}", gpus.join(", ")),
+                };
+                let text = format!("for CUDA {}, {gpus}, {}", driver.version, driver.library);
+                self.add(State::Ok, "driver", text);
+            }
+            Err(reason) => {
+                let text = format!("{reason} (not needed to build)");
+                let row = self.add(State::Warning, "driver", text);
+                // If an installed driver fails to start, its own message explains the failure.
+                row.hints
+                    .extend(driver_hint(root).filter(|_| !reason.is_installed));
+            }
+        }
+    }
+
+    /// Adds warnings about running the built programs with this machine's driver and GPUs.
+    fn add_driver_limits(
+        &mut self,
+        driver: &Driver,
+        toolkit: ToolkitVersion,
+        plans: &[(String, Plan)],
+    ) {
+        if driver.version < toolkit {
+            let supported = driver.version;
+            let (text, floor) = match supported.major < toolkit.major {
+                true => (
+                    format!(
+                        "supports only CUDA {supported} and older: programs built with CUDA {toolkit} do not run here"
+                    ),
+                    driver_floor(toolkit.major),
+                ),
+                false => (
+                    format!(
+                        "older than CUDA {toolkit}: it runs SASS, but cannot compile this toolkit's PTX"
+                    ),
+                    release::facts(toolkit).and_then(|facts| facts.driver),
+                ),
+            };
+            let newer = floor.map_or("a newer driver".to_owned(), |floor| {
+                format!("driver {floor} or newer")
+            });
+            let row = self.add(State::Warning, "driver", text);
+            row.hints.push(format!(
+                "install {newer}, or build with CUDA {}",
+                supported.major
+            ));
+        }
+        let mut gpus = driver.gpus.clone();
+        gpus.sort();
+        gpus.dedup();
+        for (package, plan) in plans {
+            for gpu in &gpus {
+                let text = match plan.runs_on(*gpu, toolkit) {
+                    Support::Native => continue,
+                    Support::Jit if driver.version < toolkit => {
+                        "only its PTX matches, which the driver is too old to compile"
+                    }
+                    Support::Jit => {
+                        "only its PTX matches, which the driver compiles when a program starts"
+                    }
+                    Support::None => "no code for it",
+                };
+                let row = self.add(
+                    State::Warning,
+                    package,
+                    format!("this machine's {gpu} GPU: {text}"),
+                );
+                row.hints.push(format!("add \"{gpu}\" to `capabilities`"));
+            }
+        }
+    }
+
+    /// The verdict on a toolkit. `compiles`: whether a build may compile device code with cuda-build; `refused`: why
+    /// nvcc accepts no host compiler. NVRTC for another platform cannot be loaded here.
+    pub fn conclude(
+        &mut self,
+        toolkit: &Toolkit,
+        compiles: bool,
+        is_native: bool,
+        refused: Option<Error>,
+    ) {
+        if !self.verdict.is_empty() {
+            return;
+        }
+        let has_nvcc = toolkit.get(Component::Nvcc).is_some();
+        let has_nvrtc = is_native && toolkit.get(Component::Nvrtc).is_some();
+        let unusable = match has_nvcc {
+            true => "which accepts no host compiler",
+            false => "which is missing",
+        };
+        let works = match (has_nvcc && refused.is_none(), has_nvrtc) {
+            (true, _) if !compiles => ".".to_owned(),
+            (false, _) if !compiles => format!(", except crates that call nvcc, {unusable}."),
+            (true, true) => ": modules with NVRTC or nvcc, libraries with nvcc.".to_owned(),
+            (true, false) => ": modules and libraries with nvcc.".to_owned(),
+            (false, true) => format!(": modules with NVRTC; libraries need nvcc, {unusable}."),
+            (false, false) => {
+                if let Some(error) = refused {
+                    self.exit_code = Failure::exit_code_for(&error);
+                    self.verdict =
+                        "Not ready to build: nvcc accepts no host compiler, and NVRTC is missing."
+                            .to_owned();
+                    return;
+                }
+                ", except device code: nvcc and NVRTC are missing.".to_owned()
+            }
+        };
+        self.verdict = format!("Ready to build{works}");
+    }
+
+    /// Puts the variables that affect a build before all other rows: those about CUDA, and those that were read.
+    fn add_variables(&mut self, env: &Env, read: &[String]) {
+        const OTHERS: [&str; 3] = ["LIBRARY_PATH", "CPATH", "LD_LIBRARY_PATH"];
+        const UNRELATED: [&str; 2] = ["HOME", "XDG_CACHE_HOME"];
+        let is_shown = |name: &str| {
+            name.starts_with("CUDA")
+                || name.starts_with("NVCC")
+                || OTHERS.contains(&name)
+                || read.iter().any(|known| known == name) && !UNRELATED.contains(&name)
+        };
+        let variables: BTreeMap<_, _> = env.variables().collect();
+        let rows = self.rows.len();
+        for (name, value) in variables {
+            if name.to_str().is_some_and(is_shown) && !value.is_empty() {
+                let text = format!("{}={}", name.display(), value.display());
+                self.add(State::Detail, "variable", text.replace('\n', "\\n"));
+            }
+        }
+        self.rows.rotate_left(rows);
+    }
+}
+
+/// How this kind of machine gets a driver.
+fn driver_hint(root: &Root) -> Option<String> {
+    let exists = |place: &str| root.exists(&root.locate(place));
+    let kernel = root
+        .text(&root.locate("/proc/sys/kernel/osrelease"))
+        .unwrap_or_default();
+    let is_wsl = kernel.to_lowercase().contains("microsoft");
+    let is_container = exists("/.dockerenv") || exists("/run/.containerenv");
+    let has_module = exists("/proc/driver/nvidia/version");
+    let hint = if is_container && (is_wsl || has_module) {
+        "start this container with `--gpus all` (Docker) or `--device nvidia.com/gpu=all` (Podman)"
+    } else if is_wsl {
+        "this is WSL: install NVIDIA's driver in Windows, not in WSL"
+    } else if nixos_driver_directory(root).is_some() {
+        "this is NixOS: set `hardware.graphics.enable = true` and `services.xserver.videoDrivers = [ \"nvidia\" ]`"
+    } else if exists("/etc/nv_tegra_release") {
+        "this is a Jetson board: the driver comes with JetPack, in the package nvidia-l4t-cuda"
+    } else if has_module {
+        "the driver's kernel module is loaded, but its CUDA library is not installed: libcuda1 (Debian), \
+         libnvidia-compute-… (Ubuntu), nvidia-driver-cuda-libs (Fedora), nvidia-utils (Arch)"
+    } else {
+        return None;
+    };
+    Some(hint.to_owned())
 }

@@ -3,26 +3,20 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use cuda_build::internal::command::Invocation;
-use cuda_build::internal::{Env, Root};
-use serde::{Serialize, Serializer};
+use cuda_find::detail::{command::Invocation, env::Env, root::Root};
+use serde::Serialize;
 
-use crate::build::{self, Build, Purpose};
-use crate::environment::Setting;
+use crate::environment;
 use crate::failure::Failure;
+use crate::isolated_build::{self, Build, Purpose};
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
-use crate::report;
-use crate::shell::{self, Shell};
-use crate::{output, previous, process};
+use crate::{output, process, report};
 
 /// Print the variables in which build tools look for CUDA
 #[derive(Args, Clone, Debug)]
 pub struct EnvArgs {
-    /// The shell whose syntax is used: bash (and zsh, sh), fish
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
-    shell: Shell,
     /// Write JSON
-    #[arg(long, conflicts_with = "shell")]
+    #[arg(long)]
     json: bool,
     #[command(flatten)]
     build: BuildOptions,
@@ -48,92 +42,67 @@ pub struct ExecArgs {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct Variables {
     variables: Vec<Variable>,
     notes: Vec<String>,
 }
 
-/// A variable to set, or to unset if `value` is `None`.
 #[derive(Serialize)]
 struct Variable {
     name: String,
-    #[serde(serialize_with = "as_text")]
-    value: Option<OsString>,
-    meaning: &'static str,
+    value: String,
 }
 
-fn as_text<S: Serializer>(value: &Option<OsString>, serializer: S) -> Result<S::Ok, S::Error> {
-    value
-        .as_ref()
-        .and_then(|v| v.to_str())
-        .serialize(serializer)
-}
-
-pub fn print(arguments: &EnvArgs, process: &Env, root: &Root) -> Result<String, Failure> {
-    let user = previous::without_previous_env_and_requests(process);
-    let (settings, build) = settings(&arguments.build, &arguments.workspace, &user, root)?;
+pub fn print(arguments: &EnvArgs, user: &Env, root: &Root) -> Result<String, Failure> {
+    let (settings, build) = settings(&arguments.build, &arguments.workspace, user, root)?;
     let mut notes = build.notes;
-    let mut variables: Vec<Variable> = settings
-        .into_iter()
-        .map(|setting| Variable {
-            name: setting.name,
-            value: Some(setting.value),
-            meaning: setting.meaning,
-        })
-        .collect();
-    for (name, value) in previous::removed(process, &user) {
-        let Some(name) = name.to_str() else { continue };
-        if variables.iter().all(|variable| variable.name != name) {
-            variables.push(Variable {
-                name: name.to_owned(),
-                value: value.map(ToOwned::to_owned),
-                meaning: match value {
-                    Some(_) => "the value before an earlier `cargo cuda env`",
-                    None => "set by an earlier `cargo cuda env`, no longer needed",
-                },
-            });
+    let mut variables = Vec::new();
+    for (name, value) in settings {
+        match value.into_string() {
+            Ok(value) if is_name(&name) && is_printable(&value) => {
+                variables.push(Variable { name, value });
+            }
+            _ => notes.push(format!(
+                "warning: {name:?} is left out: its name is not valid in a shell, or its value is not printable UTF-8"
+            )),
         }
     }
-    variables.retain(|Variable { name, value, .. }| {
-        // A name such as `A;rm x` contains a command, which a shell would run.
-        let is_name = shell::is_name(name);
-        if !is_name {
-            notes.push(format!(
-                "warning: {name:?} is not a valid variable name and is left out"
-            ));
-        }
-        let is_text = value.as_ref().is_none_or(|value| value.to_str().is_some());
-        if arguments.json && !is_text {
-            notes.push(format!(
-                "warning: {name} is left out: its value is not UTF-8, so JSON cannot contain it"
-            ));
-        }
-        is_name && (is_text || !arguments.json)
-    });
     output::messages(&notes);
     if arguments.json {
-        return Ok(report::json(&Report { variables, notes }));
+        return Ok(report::json(&Variables { variables, notes }));
     }
-    let line = |Variable {
-                    name,
-                    value,
-                    meaning,
-                }: &Variable| {
-        let line = arguments.shell.line(name, value.as_deref());
-        format!("# {meaning}\n{line}\n")
-    };
-    Ok(variables.iter().map(line).collect())
+    let lines = variables.iter();
+    Ok(lines
+        .map(|variable| export(&variable.name, &variable.value) + "\n")
+        .collect())
+}
+
+/// Whether `name` is a valid variable name in a shell. Another name could contain commands: `X; rm -r ~; Y`.
+fn is_name(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_ascii_digit())
+        && !name.is_empty()
+        && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
+}
+
+/// Whether a value can be printed on a terminal, which a control character could change.
+fn is_printable(value: &str) -> bool {
+    !value
+        .chars()
+        .any(|c| c.is_control() && !matches!(c, '\n' | '\t'))
+}
+
+/// The line that sets a variable in a POSIX shell. Between single quotes, only the single quote is special.
+fn export(name: &str, value: &str) -> String {
+    format!("export {name}='{}'", value.replace('\'', r"'\''"))
 }
 
 /// Replaces this process with the program.
 pub fn exec(arguments: &ExecArgs, user: &Env, root: &Root) -> Result<u8, Failure> {
     let (settings, build) = settings(&arguments.build, &arguments.workspace, user, root)?;
-    build.print_notes(root)?;
+    build.print_notes();
     let mut command = arguments.command.iter().cloned();
     let mut call = Invocation::new(command.next().unwrap_or_default()).args(command);
-    for setting in settings {
-        call = call.variable(&setting.name, setting.value);
-    }
+    call.variables.extend(settings);
     process::replace(&call, user)
 }
 
@@ -142,10 +111,10 @@ fn settings(
     which: &WorkspaceOptions,
     user: &Env,
     root: &Root,
-) -> Result<(Vec<Setting>, Build), Failure> {
+) -> Result<(Vec<environment::Variable>, Build), Failure> {
     let project = Project::open(user, root, options, which)?;
-    let build = Build::prepare(&project, Purpose::Program, &build::gpus(), None)?;
-    let mut settings = build.settings.clone();
+    let build = Build::prepare(&project, Purpose::Program, &isolated_build::gpus(), None)?;
+    let mut settings = build.variables.clone();
     // Only Cargo applies `[env]` of its configuration. Other programs need two kinds of its
     // variables: those that replaced a variable in `settings`, and those for nvcc and cuda-build.
     for (name, value) in project.env.variables() {
@@ -154,12 +123,62 @@ fn settings(
         let is_about_cuda = name.starts_with("CUDA") || name.starts_with("NVCC");
         if (is_kept || is_about_cuda)
             && user.peek(name) != Some(value)
-            && settings.iter().all(|setting| setting.name != name)
+            && settings.iter().all(|(set, _)| set != name)
         {
-            let meaning = "from `[env]` of Cargo's configuration";
-            settings.push(Setting::new(name, value, meaning));
+            settings.push((name.to_owned(), value.to_owned()));
         }
     }
-    settings.push(previous::record(&settings, user));
     Ok((settings, build))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_names_and_printable_values_are_exported() {
+        for name in ["CUDA_HOME", "_x", "a1"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in [
+            "",
+            "1a",
+            "CUDA_X; id; #",
+            "CUDA_X\nid",
+            "A-B",
+            "A B",
+            "Ä",
+            "A=",
+        ] {
+            assert!(!is_name(name), "{name}");
+        }
+        assert!(is_printable("a\tb\nü") && !is_printable("a\u{1b}[0m") && !is_printable("\u{9b}"));
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the shell is the judge")]
+    fn values_survive_a_shell() {
+        for value in [
+            "",
+            "/a b",
+            "it's",
+            "say \"x\" $HOME `id` $(id)",
+            r"back\slash\",
+            r"\'",
+            "line\nbreak\n",
+            "*?[a] {b,c} ~ # ; & | < > !",
+            "\u{2018}ü\u{2019}\t",
+        ] {
+            // As in `eval "$(cargo cuda env)"`.
+            let script = r#"eval "$(printf '%s\n' "$LINES_OF_ENV")"; printenv X"#;
+            let lines = format!("# it's $X\n{}", export("X", value));
+            for program in ["bash", "sh"] {
+                let mut shell = std::process::Command::new(program);
+                shell.args(["-c", script]).env("LINES_OF_ENV", &lines);
+                let output = shell.env_remove("X").output().unwrap();
+                let printed = String::from_utf8(output.stdout).unwrap();
+                assert_eq!(printed, format!("{value}\n"), "{program}: {lines}");
+            }
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use cuda_build::internal::{Env, RequestedRelease, Root};
+use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease};
 
 use crate::cargo_arguments::Options;
 use crate::commands::toolkit;
@@ -57,8 +57,8 @@ pub fn run(arguments: &FetchArgs, env: &Env, root: &Root) -> Result<String, Fail
         ..arguments.workspace.clone()
     };
     let mut project = Project::open(env, root, &build, &which)?;
-    if let (Some(name), Some(workspace)) = (&project.package, &mut project.workspace) {
-        workspace.packages.retain(|package| package.name == *name);
+    if let Some(workspace) = &mut project.workspace {
+        workspace.packages.clone_from(&project.packages);
     }
     let added = project.finder().fetch_all()?;
     Ok(added.iter().map(toolkit::added_text).collect())

@@ -8,7 +8,6 @@ pub mod develop;
 pub mod doctor;
 pub mod env;
 pub mod fetch;
-pub mod matrix;
 pub mod new;
 pub mod pep517;
 pub mod toolkit;

@@ -1,17 +1,16 @@
 //! The hooks of PEP 517 and PEP 660. A build backend in Python (`cuda_backend.py`) calls them, not a user.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use cuda_build::internal::{Env, RequestedRelease, Root};
-use serde_json::Value;
+use cuda_find::detail::{env::Env, root::Root};
+use serde::Deserialize;
 
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::wheel::backend::Backend;
-use crate::wheel::maturin::Mode;
+use crate::wheel::backend::{Backend, Settings};
+use crate::wheel::build::Mode;
 
 /// The hooks of PEP 517 and PEP 660, for a build backend in Python
 #[derive(Args, Clone, Debug)]
@@ -35,19 +34,36 @@ enum Hook {
     PrepareMetadata,
 }
 
-/// The settings that a user gives to a frontend, as in `pip install . -C cuda=12`.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    pub cuda: Option<RequestedRelease>,
-    /// The site-packages of the environment in which an editable module is used.
-    pub site_packages: Option<PathBuf>,
-    /// Arguments for maturin.
-    pub arguments: Vec<OsString>,
+/// The frontend's `config_settings`.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct ConfigSettings {
+    cuda: Option<String>,
+    site_packages: Option<PathBuf>,
+    #[serde(alias = "maturin.build-args")]
+    build_args: Option<Words>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Words {
+    /// Words as a shell splits them.
+    Line(String),
+    List(Vec<String>),
 }
 
 /// Runs a hook, and returns the name of the file or directory that it made.
 pub fn run(arguments: &Pep517Args, user: &Env, root: &Root) -> Result<String, Failure> {
-    let settings = Settings::parse(&arguments.config_settings)?;
+    let settings = settings(&arguments.config_settings).map_err(|reason| {
+        Failure::new(
+            exit_code::USAGE,
+            format!("the config settings are not valid: {reason}"),
+        )
+        .hint(
+            "the settings are `cuda` (`-C cuda=13`), `build-args` (arguments for maturin, as in `-C build-args=--locked`) \
+             and `site-packages` (a directory)",
+        )
+    })?;
     let (python, out) = (&arguments.python, &arguments.directory);
     let backend = Backend::open(&settings, python, out, user, root)?;
     let name = match arguments.hook {
@@ -59,58 +75,19 @@ pub fn run(arguments: &Pep517Args, user: &Env, root: &Root) -> Result<String, Fa
     name.map(|name| name + "\n")
 }
 
-const SETTINGS_HINT: &str = "the settings are `cuda` (`-C cuda=13`), `build-args` (arguments for maturin, as in \
-                            `-C build-args=--locked`) and `site-packages` (a directory)";
-
-impl Settings {
-    fn parse(json: &str) -> Result<Self, Failure> {
-        let invalid = |reason: String| Failure::new(exit_code::USAGE, reason).hint(SETTINGS_HINT);
-        let all: BTreeMap<String, Value> = serde_json::from_str(json)
-            .map_err(|error| invalid(format!("the config settings are not valid JSON: {error}")))?;
-        let mut settings = Self::default();
-        for (name, value) in all {
-            let text = || {
-                let text = value.as_str().map(str::to_owned);
-                text.ok_or_else(|| {
-                    invalid(format!(
-                        "the config setting `{name}` is {value}, not one text"
-                    ))
-                })
-            };
-            match name.as_str() {
-                "cuda" => {
-                    let release = text()?.parse();
-                    let release = release.map_err(|reason| {
-                        invalid(format!("the config setting `cuda`: {reason}"))
-                    })?;
-                    settings.cuda = Some(release);
-                }
-                "site-packages" => settings.site_packages = Some(text()?.into()),
-                "build-args" | "maturin.build-args" => settings.arguments = words(&name, &value)?,
-                _ => {
-                    return Err(invalid(format!("unknown config setting `{name}`")));
-                }
-            }
-        }
-        Ok(settings)
-    }
-}
-
-/// The words of a text, as a shell splits it, or the texts of a list.
-fn words(name: &str, value: &Value) -> Result<Vec<OsString>, Failure> {
-    let words = match value {
-        Value::String(text) => shlex::split(text),
-        Value::Array(list) => list
-            .iter()
-            .map(|item| item.as_str().map(str::to_owned))
-            .collect(),
-        _ => None,
+fn settings(json: &str) -> Result<Settings, String> {
+    let settings: ConfigSettings = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let arguments = match settings.build_args {
+        None => Vec::new(),
+        Some(Words::List(list)) => list,
+        Some(Words::Line(line)) => shlex::split(&line)
+            .ok_or_else(|| format!("`build-args` has an open quotation mark: {line}"))?,
     };
-    let words = words.ok_or_else(|| {
-        let text = format!("the config setting `{name}` is {value}, not a list of arguments");
-        Failure::new(exit_code::USAGE, text).hint(SETTINGS_HINT)
-    })?;
-    Ok(words.into_iter().map(OsString::from).collect())
+    Ok(Settings {
+        cuda: settings.cuda.map(|cuda| cuda.parse()).transpose()?,
+        site_packages: settings.site_packages,
+        arguments: arguments.into_iter().map(OsString::from).collect(),
+    })
 }
 
 #[cfg(test)]
@@ -119,29 +96,28 @@ mod tests {
 
     #[test]
     fn settings_of_frontends_are_understood() {
-        assert_eq!(Settings::parse("{}").unwrap(), Settings::default());
         let json = r#"{"cuda": "13.4", "build-args": "--features 'a b'", "site-packages": "/s"}"#;
-        let settings = Settings::parse(json).unwrap();
-        assert_eq!(settings.cuda.unwrap().to_string(), "13.4");
-        assert_eq!(settings.arguments, ["--features", "a b"]);
-        assert_eq!(settings.site_packages.unwrap(), PathBuf::from("/s"));
-        let list = Settings::parse(r#"{"maturin.build-args": ["--features", "a b"]}"#).unwrap();
+        let found = settings(json).unwrap();
+        assert_eq!(found.cuda.unwrap().to_string(), "13.4");
+        assert_eq!(found.arguments, ["--features", "a b"]);
+        assert_eq!(found.site_packages.unwrap(), PathBuf::from("/s"));
+        let list = settings(r#"{"maturin.build-args": ["--features", "a b"]}"#).unwrap();
         assert_eq!(list.arguments, ["--features", "a b"]);
+        assert!(settings("{}").unwrap().cuda.is_none());
     }
 
     #[test]
     fn wrong_settings_are_errors() {
         for (json, expected) in [
-            ("", "not valid JSON"),
-            (r#"{"cuad": "12"}"#, "unknown config setting `cuad`"),
-            (r#"{"cuda": "twelve"}"#, "config setting `cuda`"),
-            (r#"{"cuda": ["12", "13"]}"#, "not one text"),
-            (r#"{"build-args": "'open"}"#, "not a list of arguments"),
-            (r#"{"build-args": [1]}"#, "not a list of arguments"),
+            ("", "EOF"),
+            (r#"{"cuad": "12"}"#, "unknown field `cuad`"),
+            (r#"{"cuda": "twelve"}"#, "twelve"),
+            (r#"{"cuda": ["12", "13"]}"#, "expected a string"),
+            (r#"{"build-args": "'open"}"#, "open quotation mark"),
+            (r#"{"build-args": [1]}"#, "did not match"),
         ] {
-            let error = Settings::parse(json).unwrap_err();
-            assert_eq!(error.code, exit_code::USAGE);
-            assert!(error.message.contains(expected), "{error}");
+            let error = settings(json).unwrap_err();
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
 use cuda_build::Component;
-use cuda_build::internal::Target;
+use cuda_find::detail::target::Target;
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::report;
 use crate::store::{
-    self, AddRequest, Added, Context, Listed, ReleaseToFetch, Source, human_size, parse_release,
+    self, AddRequest, Added, Context, FetchFrom, Listed, ReleaseToFetch, human_size, parse_release,
 };
 
 /// Add, list or remove toolkits in the user's cache directory
@@ -60,8 +60,8 @@ struct AddArgs {
     )]
     only: Vec<Component>,
     /// Fetch Python packages (`wheels`), or NVIDIA's archives (`redist`), which have nvcc for every release
-    #[arg(long, value_name = "SOURCE", value_parser = source)]
-    from: Option<Source>,
+    #[arg(long, value_name = "SOURCE", hide_possible_values = true)]
+    from: Option<FetchFrom>,
     /// Fetch the libraries for this platform, for cross compilation, instead of those for this machine
     #[arg(long, value_name = "TRIPLE", value_parser = target)]
     target: Option<Target>,
@@ -77,20 +77,12 @@ fn target(text: &str) -> Result<Target, String> {
     Target::from_triple(text).map_err(|error| error.to_string())
 }
 
-fn source(text: &str) -> Result<Source, String> {
-    match text {
-        "wheels" => Ok(Source::Wheels),
-        "redist" => Ok(Source::Redist),
-        _ => Err("expected `wheels` or `redist`".to_owned()),
-    }
-}
-
 impl AddArgs {
     fn requests(&self) -> Vec<AddRequest> {
         let request = |release: &ReleaseToFetch| AddRequest {
             components: self.components.clone(),
             only: self.only.clone(),
-            source: self.from,
+            from: self.from,
             upgrade: self.upgrade,
             locked: self.locked,
             target: self.target.clone().filter(|target| !target.is_native()),
@@ -131,7 +123,7 @@ pub fn run(arguments: &ToolkitArgs, context: &Context) -> Result<String, Failure
             let toolkits = store::collect_garbage(context)?;
             match json {
                 true => report::json(&ListReport { toolkits }),
-                false if toolkits.is_empty() => "nothing to remove\n".to_owned(),
+                false if toolkits.is_empty() => "no toolkit to remove\n".to_owned(),
                 false => removed_text(&toolkits),
             }
         }
@@ -161,7 +153,7 @@ pub(super) fn added_text(added: &Added) -> String {
     }
 }
 
-/// A table, with the sizes of the toolkits and of all of them together.
+/// A table of the toolkits. They may share files.
 fn list_text(listed: &[Listed]) -> String {
     if listed.is_empty() {
         return "no toolkits; add one with `cargo cuda toolkit add latest`\n".to_owned();
@@ -179,23 +171,13 @@ fn list_text(listed: &[Listed]) -> String {
             toolkit.components.join(", "),
         );
         if let Some(problem) = &toolkit.problem {
-            let repair = match toolkit.requests.first() {
-                Some(request) => format!("`cargo cuda toolkit add {request}` repairs it"),
-                None => format!("`cargo cuda toolkit remove {}` removes it", toolkit.name),
+            let repair = match toolkit.is_damaged {
+                true => format!("`cargo cuda toolkit add {}` repairs it", toolkit.version),
+                false => format!("`cargo cuda toolkit remove {}` removes it", toolkit.name),
             };
             let _ = writeln!(text, "  cannot be used: {problem}; {repair}");
         }
     }
-    let (total, place) = (
-        human_size(store::disk_usage(listed)),
-        listed[0].path.parent(),
-    );
-    let _ = writeln!(
-        text,
-        "{:width$}  {total:>8}  in {}; files that toolkits share are counted once",
-        "all",
-        place.unwrap_or(&listed[0].path).display(),
-    );
     text
 }
 

@@ -1,24 +1,24 @@
 //! `cargo cuda view`: the toolkit as one directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_build::internal::select::Note;
-use cuda_build::internal::{Env, Root, ViewPlace};
-use cuda_build::{Component, Toolkit, View};
+use cuda_build::detail::ViewPlace;
+use cuda_build::{Component, View};
+use cuda_find::detail::{env::Env, root::Root, toolkit::Note};
 use serde::Serialize;
 
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
 use crate::project::{Project, SearchOptions, WorkspaceOptions};
-use crate::report::{self, shown};
+use crate::report;
 use crate::toolkits::{self, Finder};
 
 /// Join the components in one directory, and print its path
 #[derive(Args, Clone, Debug)]
 pub struct ViewArgs {
-    /// Create the view in exactly this directory, and replace a view that is there
+    /// Create the view in exactly this directory, which must not contain anything else
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Include only these components and those that they need
@@ -49,14 +49,10 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
     };
     if arguments.json && place.directory.to_str().is_none() {
         let message = format!(
-            "the path {} is not UTF-8, so --json cannot print it",
+            "{} is not UTF-8, so --json cannot print it",
             place.directory.display()
         );
-        let code = match arguments.output {
-            Some(_) => exit_code::USAGE,
-            None => exit_code::CONFIGURATION,
-        };
-        return Err(Failure::new(code, message)
+        return Err(Failure::new(exit_code::USAGE, message)
             .hint("choose a directory whose path is UTF-8, or leave out --json"));
     }
     place.archives = arguments.archives;
@@ -81,54 +77,51 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
     let mut components = arguments.components.iter();
     if let Some(missing) = components.find(|component| toolkit.get(**component).is_none()) {
         let version = toolkit.version();
-        let message = format!("the CUDA {version} that was found has no component `{missing}`");
+        let message = format!("CUDA {version} has no component `{missing}`");
         return Err(Failure::new(exit_code::NOT_FOUND, message).hint(format!(
             "fetch it with `cargo cuda toolkit add {} --components {missing}`; `cargo cuda doctor` shows what was found",
             version.major
         )));
     }
-    let view = toolkit.view(&place, root)?;
-    Ok(match arguments.json {
-        true => report::json(&Report::new(&toolkit, &view)),
-        false => format!("{}\n", view.root().display()),
-    })
+    let view = View::create(&toolkit, &place, root, env)?;
+    for note in view.notes() {
+        output::message(&format!("note: {note}"));
+    }
+    if !arguments.json {
+        return Ok(format!("{}\n", view.root().display()));
+    }
+    let components = toolkit.components().iter().map(|chosen| ViewComponent {
+        name: chosen.component.id(),
+        version: chosen.shown_version(),
+        origin: &chosen.origin,
+    });
+    Ok(report::json(&ViewJson {
+        root: view.root(),
+        version: toolkit.version().to_string(),
+        nvcc: view.nvcc(),
+        lib: view.lib(),
+        stubs: view.stubs(),
+        created: view.was_made(),
+        paths: view.paths().collect(),
+        components: components.collect(),
+    }))
 }
 
 #[derive(Serialize)]
-struct Report {
-    root: String,
+struct ViewJson<'a> {
+    root: &'a Path,
     version: String,
-    nvcc: Option<String>,
-    lib: String,
-    stubs: String,
-    made: bool,
-    paths: Vec<String>,
-    components: Vec<ViewComponent>,
+    nvcc: Option<PathBuf>,
+    lib: PathBuf,
+    stubs: PathBuf,
+    created: bool,
+    paths: Vec<&'a Path>,
+    components: Vec<ViewComponent<'a>>,
 }
 
 #[derive(Serialize)]
-struct ViewComponent {
+struct ViewComponent<'a> {
     name: &'static str,
     version: String,
-    origin: String,
-}
-
-impl Report {
-    fn new(toolkit: &Toolkit, view: &View) -> Self {
-        let component = |chosen: &cuda_build::internal::select::Chosen| ViewComponent {
-            name: chosen.found.component.id(),
-            version: chosen.found.shown_version(),
-            origin: chosen.origin.clone(),
-        };
-        Self {
-            root: shown(view.root()),
-            version: toolkit.version().to_string(),
-            nvcc: view.nvcc().as_deref().map(shown),
-            lib: shown(&view.lib()),
-            stubs: shown(&view.stubs()),
-            made: view.was_made(),
-            paths: view.paths().map(shown).collect(),
-            components: toolkit.components().iter().map(component).collect(),
-        }
-    }
+    origin: &'a str,
 }

@@ -9,8 +9,6 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use fs4::FileExt;
-
 use crate::exit_code;
 use crate::failure::Failure;
 
@@ -99,17 +97,6 @@ pub fn make_directory(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(Failure::io("create", path))
 }
 
-/// Removes a directory with its contents. It is renamed first, so that no other process finds only
-/// a part of its contents.
-pub fn remove_directory(path: &Path) -> Result<(), Failure> {
-    let mut removed = path.as_os_str().to_owned();
-    removed.push(".removed");
-    let removed = PathBuf::from(removed);
-    fs::rename(path, &removed)
-        .and_then(|()| fs::remove_dir_all(&removed))
-        .map_err(Failure::io("remove", path))
-}
-
 /// The time since a file was changed; `None` if there is no such file.
 pub fn age(path: &Path) -> Option<Duration> {
     let changed = fs::metadata(path).ok()?.modified().ok()?;
@@ -126,7 +113,7 @@ pub fn lock(directory: &Path) -> Result<fs::File, Failure> {
     fs::create_dir_all(directory)
         .and_then(|()| {
             let file = fs::File::options().create(true).append(true).open(&path)?;
-            FileExt::lock(&file)?;
+            file.lock()?;
             Ok(file)
         })
         .map_err(Failure::io("lock", &path))
@@ -169,7 +156,7 @@ impl TemporaryDirectory {
         // A file system without locks refuses `try_lock` too: then no directory is removed.
         let lock = |path: &Path| {
             let file = fs::File::open(path)?;
-            let _ = FileExt::lock(&file);
+            let _ = file.lock();
             Ok(file)
         };
         let remove_unused = || {
@@ -178,9 +165,7 @@ impl TemporaryDirectory {
                 let is_temporary = name.to_string_lossy().starts_with(TEMPORARY_PREFIX)
                     && entry.file_type()?.is_dir();
                 let path = entry.path();
-                if is_temporary
-                    && fs::File::open(&path).is_ok_and(|f| FileExt::try_lock(&f).is_ok())
-                {
+                if is_temporary && fs::File::open(&path).is_ok_and(|f| f.try_lock().is_ok()) {
                     fs::remove_dir_all(&path)?;
                 }
             }

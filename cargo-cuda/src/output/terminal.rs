@@ -3,18 +3,18 @@
 use std::io::{self, Write as _};
 use std::sync::OnceLock;
 
-use anstyle::{AnsiColor, Style};
 use clap::builder::Styles;
+use clap::builder::styling::{AnsiColor, Style};
 use clap::{ArgAction, Args, ColorChoice};
-use cuda_build::internal::Env;
+use cuda_find::detail::env::Env;
 
 use crate::exit_code;
 use crate::failure::Failure;
 
-const ERROR: Style = AnsiColor::Red.on_default().bold();
-const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-const GOOD: Style = AnsiColor::Green.on_default().bold();
-const NOTE: Style = AnsiColor::Cyan.on_default().bold();
+pub const ERROR: Style = AnsiColor::Red.on_default().bold();
+pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+pub const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub const NOTE: Style = AnsiColor::Cyan.on_default().bold();
 
 /// The colours of the help and of usage errors, which are those of cargo.
 pub const STYLES: Styles = Styles::styled()
@@ -95,12 +95,6 @@ pub fn is_quiet() -> bool {
 /// Whether text on standard output may have colours.
 pub fn stdout_has_colour() -> bool {
     anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
-}
-
-/// The columns of the terminal, or a large number if standard output is no terminal.
-pub fn stdout_width() -> usize {
-    let size = rustix::termios::tcgetwinsize(io::stdout());
-    size.map_or(usize::MAX, |size| size.ws_col.into())
 }
 
 /// Writes the result of a command to standard output.

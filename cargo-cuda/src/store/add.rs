@@ -1,27 +1,120 @@
-//! `toolkit add`: chooses the exact packages of a toolkit, and fetches the packages that the store
-//! does not have.
+//! Chooses the exact packages of a toolkit, and fetches the packages that the store does not have.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use cuda_build::Component;
-use cuda_build::internal::Root;
-use cuda_build::internal::sources::LOCK_FILE;
+use cuda_build::{Component, Version};
+use cuda_find::detail::{
+    component::{EdgeKind, closure},
+    release::is_nvcc_packaged,
+    root::Root,
+    sources::LOCK_FILE,
+    target::Target,
+};
 use serde::Serialize;
 
-use super::directory::{StagingDirectory, Store, link, size, trusted};
-use super::installer::{Cache, Installer};
-use super::lock::Lock;
-use super::package::{Manifest, PackageSet, Source};
+use super::directory::{Store, damage, damage_of, disk_usage, human_size, trusted};
+use super::installer::Installer;
+use super::lock::{Context, Lock, Manifest};
+use super::package::{FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, no_package, platform};
 use super::redist::Mirror;
-use super::request::with_needed;
 use super::resolve::{SetSpec, resolve};
-use super::stored::{components, damage, damage_of, files_of, lossy};
-use super::{AddRequest, Context, Progress, human_size};
+use super::stored::{components, lossy};
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output;
+
+/// A toolkit to fetch.
+#[derive(Clone, Debug)]
+pub struct AddRequest {
+    /// The release.
+    pub release: ReleaseToFetch,
+    /// Components in addition to the default set, with those that they need.
+    pub components: Vec<Component>,
+    /// If not empty: exactly these components, without the default set and without those that they need.
+    pub only: Vec<Component>,
+    /// Components to fetch as well, with those that they need, if that is possible.
+    pub optional: Vec<Component>,
+    /// Where the components come from; by default where the lock file says, else Python packages.
+    pub from: Option<FetchFrom>,
+    /// Look for newer versions than those in the lock file and in the store.
+    pub upgrade: bool,
+    /// Fail if the lock file would change.
+    pub locked: bool,
+    /// The platform whose files to fetch; `None` for this machine.
+    pub target: Option<Target>,
+}
+
+impl AddRequest {
+    /// A request for the default set of a release.
+    pub fn new(release: ReleaseToFetch) -> Self {
+        Self {
+            release,
+            components: Vec::new(),
+            only: Vec::new(),
+            optional: Vec::new(),
+            from: None,
+            upgrade: false,
+            locked: false,
+            target: None,
+        }
+    }
+
+    /// The platform directory of the files to fetch, as the search names it.
+    fn platform(&self) -> String {
+        let target = self.target.as_ref();
+        target.map_or_else(platform, |target| target.directory().to_owned())
+    }
+
+    /// The components to fetch.
+    fn wanted(&self, from: FetchFrom) -> Result<BTreeSet<Component>, Failure> {
+        let major = self.release.major();
+        let has_package = |component: &Component| from.has_package(*component, major);
+        let mut named = self.only.iter().chain(&self.components).copied();
+        if let Some(component) = named.find(|component| !has_package(component)) {
+            return Err(no_package(component, major, from));
+        }
+        if !self.only.is_empty() {
+            return Ok(self.only.iter().copied().collect());
+        }
+        let named = self.components.iter().copied();
+        Ok(with_needed(
+            named.chain(default_set(major, from)),
+            major,
+            from,
+        ))
+    }
+}
+
+/// The components and those that they need. A needed component without a package of its own, as there are some in
+/// CUDA 11 and 12, is skipped.
+fn with_needed(
+    components: impl IntoIterator<Item = Component>,
+    major: u32,
+    from: FetchFrom,
+) -> BTreeSet<Component> {
+    let components: Vec<Component> = components.into_iter().collect();
+    let is_fetched = |component: Component, kind: EdgeKind| {
+        kind != EdgeKind::LoadIfPresent && from.has_package(component, major)
+    };
+    let needed = closure(&components, major).into_iter();
+    let needed = needed.filter(|(component, kind)| is_fetched(*component, *kind));
+    let needed: Vec<Component> = needed.map(|(component, _)| component).collect();
+    components.into_iter().chain(needed).collect()
+}
+
+/// The components that are fetched by default, which compile device code. If the wheels of a major
+/// contain no nvcc, as in CUDA 12 (`nvidia-cuda-nvcc-cu12` has only `ptxas` and libNVVM), nvcc and its
+/// parts are left out, and NVRTC is the compiler.
+fn default_set(major: u32, from: FetchFrom) -> impl Iterator<Item = Component> {
+    let compiler = [Component::Nvcc, Component::Nvvm, Component::Crt];
+    Component::all()
+        .filter(|component| component.facts().in_every_toolkit)
+        .filter(move |component| {
+            from == FetchFrom::Redist || is_nvcc_packaged(major) || !compiler.contains(component)
+        })
+}
 
 /// The result of [`add`].
 #[derive(Clone, Debug, Serialize)]
@@ -53,159 +146,167 @@ pub struct Added {
 /// Adds a toolkit to the store. If the store already has it, this takes milliseconds and needs
 /// neither the network nor another program. A damaged toolkit is replaced.
 ///
-/// The versions are those in the workspace's lock file, else those to which an earlier call resolved
-/// the same release. Only components that are not pinned yet are resolved, unless the request is to
+/// The versions are those in the workspace's lock file, else those of the newest stored toolkit of the
+/// release. Only components that are not pinned yet are resolved, unless the request is to
 /// upgrade. The lock file is written if the set has changed.
 pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
     let started = Instant::now();
-    let run = Run {
-        request,
-        context,
-        store: Store::open(&context.env, "toolkits")?,
-        progress: Progress::new(),
-    };
-    let lock = match &context.lock_file {
-        Some(path) => Lock::read(path)?,
-        None => Lock::default(),
-    };
-    let locked = lock.find(&request.release);
-    let known = locked.map(|set| set.source);
-    let source = request.source.or(known).unwrap_or_default();
-    // A request for another source than that of the locked set replaces the set.
-    let locked = locked.filter(|set| set.source == source);
-    let wanted = request.wanted(source)?;
-    if source == Source::Redist && request.target.is_some() {
-        let text = "NVIDIA's archives are fetched for this machine only";
-        return Err(
-            Failure::new(exit_code::USAGE, text).hint("leave out `--target` or `--from redist`")
-        );
-    }
-    if request.locked {
-        check_locked(locked, &wanted, request, context)?;
-    }
-    let set = run.decide_with_optional(source, locked, &wanted)?;
+    let run = Run::new(request, context)?;
+    let (set, wanted, is_locked) = run.decide()?;
     let fetched = run.ensure(&set, &wanted)?;
     // A set that the lock file already pins is not recorded, so that it does not affect other
     // workspaces.
-    if locked != Some(&set) {
+    if !is_locked {
         run.remember(&set)?;
     }
     let name = set.name(&request.platform());
-    let path = run.store.path(&name);
-    let manifest = run.store.manifest(&name).ok().flatten();
-    let (components, bytes) = manifest
-        .map(|it| (it.components, it.bytes))
-        .unwrap_or_default();
-    let is_unavailable = |component: &Component| !components.iter().any(|id| id == component.id());
-    let unavailable = request.optional.iter().copied().filter(is_unavailable);
-    let unavailable = unavailable.collect();
-    let new = fetched.is_some();
-    let fetched = fetched.unwrap_or_default();
+    let manifest = run.store.manifest(&name).ok().flatten().unwrap_or_default();
+    let is_unavailable = |component: &&Component| {
+        let mut ids = manifest.components.iter();
+        !ids.any(|id| id == component.id())
+    };
+    let unavailable = request.optional.iter().filter(is_unavailable);
+    let (fetched, bytes_added) = fetched.unzip();
     Ok(Added {
+        unavailable: unavailable.copied().collect(),
+        path: run.store.path(&name),
         name,
-        path,
         version: set.version,
-        components,
-        new,
-        fetched: fetched.packages,
-        bytes_added: fetched.bytes,
-        bytes,
+        components: manifest.components,
+        new: fetched.is_some(),
+        fetched: fetched.unwrap_or_default(),
+        bytes_added: bytes_added.unwrap_or_default(),
+        bytes: manifest.bytes,
         milliseconds: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        unavailable,
     })
 }
 
-/// Fails if the lock file would have to change.
-fn check_locked(
-    locked: Option<&PackageSet>,
-    wanted: &BTreeSet<Component>,
-    request: &AddRequest,
-    context: &Context,
-) -> Result<(), Failure> {
-    let release = &request.release;
-    let reason = match locked.map(|set| lacking(set, wanted)) {
-        Some(None) => return Ok(()),
-        Some(Some(component)) => format!("for CUDA {release} it does not pin `{component}`"),
-        None => format!("it does not pin CUDA {release}"),
-    };
-    let path = context.lock_file.as_deref().unwrap_or(Path::new(LOCK_FILE));
-    let message = format!("{} would have to change: {reason}", path.display());
-    Err(Failure::new(exit_code::LOCK, message)
-        .hint("run without `--locked` and commit the lock file"))
+/// Pins the set to which a request is resolved, without fetching it.
+pub fn lock(request: &AddRequest, context: &Context) -> Result<(), Failure> {
+    let run = Run::new(request, context)?;
+    match run.decide()? {
+        (_, _, true) => Ok(()),
+        (set, ..) => run.remember(&set),
+    }
+}
+
+/// Pins the packages of the stored toolkit `name`.
+pub fn pin(name: &str, request: &AddRequest, context: &Context) -> Result<(), Failure> {
+    let run = Run::new(request, context)?;
+    if request.locked {
+        let lock = Lock::of(context)?;
+        run.check_locked(lock.find(&request.release), &request.components)?;
+    }
+    match run.store.manifest(name) {
+        Ok(Some(manifest)) => run.remember(&manifest.set),
+        _ => Ok(()),
+    }
 }
 
 struct Run<'a> {
     request: &'a AddRequest,
     context: &'a Context,
     store: Store,
-    progress: Progress,
 }
 
-/// The packages that were fetched.
-#[derive(Debug, Default)]
-struct Fetched {
-    /// Their names.
-    packages: Vec<String>,
-    /// The bytes that the installer downloaded. It may have some packages in its own cache.
-    downloaded: u64,
-    /// The bytes of their files.
-    bytes: u64,
-}
-
-impl Run<'_> {
-    /// [`Run::decide`] with every optional component for which the index has a consistent set. If the lock file may not
-    /// change, these are the components that it pins.
-    fn decide_with_optional(
-        &self,
-        source: Source,
-        locked: Option<&PackageSet>,
-        wanted: &BTreeSet<Component>,
-    ) -> Result<PackageSet, Failure> {
-        let request = self.request;
-        let optional = request.optional.iter();
-        let mut optional: Vec<BTreeSet<Component>> = optional
-            .map(|component| with_needed([*component], request.release.major(), source))
-            .collect();
-        let can_pin = |components: &BTreeSet<Component>, set: Option<&PackageSet>| match set {
-            Some(set) => lacking(set, components).is_none(),
-            None => components
-                .iter()
-                .all(|it| source.has_package(*it, request.release.major())),
-        };
-        optional.retain(|components| can_pin(components, locked.filter(|_| request.locked)));
-        let all = optional.iter().flatten().chain(wanted).copied().collect();
-        match self.decide(source, locked, &all) {
-            Err(failure) if failure.code == exit_code::NOT_RELEASED && !optional.is_empty() => {}
-            decided => return decided,
-        }
-        let mut wanted = wanted.clone();
-        let mut decided = self.decide(source, locked, &wanted)?;
-        for components in optional {
-            let more = components.into_iter().chain(wanted.clone()).collect();
-            match self.decide(source, locked, &more) {
-                Ok(set) => (wanted, decided) = (more, set),
-                Err(failure) if failure.code == exit_code::NOT_RELEASED => {}
-                Err(failure) => return Err(failure),
-            }
-        }
-        Ok(decided)
+impl<'a> Run<'a> {
+    fn new(request: &'a AddRequest, context: &'a Context) -> Result<Self, Failure> {
+        Ok(Self {
+            request,
+            context,
+            store: Store::open(&context.env, "toolkits")?,
+        })
     }
 
-    /// The set in the lock file, else the set to which the same request was resolved earlier, else
-    /// a newly resolved set.
-    fn decide(
+    /// Fails if the lock file would have to change.
+    fn check_locked<'c>(
         &self,
-        source: Source,
+        locked: Option<&PackageSet>,
+        wanted: impl IntoIterator<Item = &'c Component>,
+    ) -> Result<(), Failure> {
+        let release = &self.request.release;
+        let lacking = |set: &PackageSet| set.lacking(wanted.into_iter().copied());
+        let reason = match locked.map(lacking) {
+            Some(None) => return Ok(()),
+            Some(Some(component)) => format!("for CUDA {release} it does not pin `{component}`"),
+            None => format!("it does not pin CUDA {release}"),
+        };
+        let path = self.context.lock_file.as_deref();
+        let path = path.unwrap_or(Path::new(LOCK_FILE)).display();
+        let message = format!("{path} would have to change: {reason}");
+        Err(Failure::new(exit_code::LOCK, message).hint(
+            "run `cargo cuda fetch`, or this command without `--locked`, and commit the lock file",
+        ))
+    }
+
+    /// The set to fetch, the components that it is for, and whether the lock file pins it. It has the optional
+    /// components if there is such a set; if the lock file may not change, those that it pins.
+    fn decide(&self) -> Result<(PackageSet, BTreeSet<Component>, bool), Failure> {
+        let request = self.request;
+        let lock = Lock::of(self.context)?;
+        let locked = lock.find(&request.release);
+        let from = request
+            .from
+            .or(locked.map(|set| set.from))
+            .unwrap_or_default();
+        // A request for another source than that of the locked set replaces the set.
+        let locked = locked.filter(|set| set.from == from);
+        let wanted = request.wanted(from)?;
+        if from == FetchFrom::Redist && request.target.is_some() {
+            let text = "NVIDIA's archives are fetched for this machine only";
+            return Err(Failure::new(exit_code::USAGE, text)
+                .hint("leave out `--target` or `--from redist`"));
+        }
+        let major = request.release.major();
+        let optional = request.optional.iter();
+        let mut optional: Vec<BTreeSet<Component>> = optional
+            .map(|component| with_needed([*component], major, from))
+            .collect();
+        if request.locked {
+            self.check_locked(locked, &wanted)?;
+            let is_locked =
+                |it: &BTreeSet<_>| locked.is_some_and(|set| set.lacking(it.clone()).is_none());
+            optional.retain(is_locked);
+        } else {
+            optional.retain(|it| {
+                it.iter()
+                    .all(|component| from.has_package(*component, major))
+            });
+        }
+        let all = optional.iter().flatten().chain(&wanted).copied().collect();
+        let set = match self.set_for(from, locked, &all) {
+            // There is no consistent set with the optional components, or the index does not have them.
+            Err(failure) if !optional.is_empty() && is_unavailable(&failure) => {
+                self.set_for(from, locked, &wanted)?
+            }
+            set => set?,
+        };
+        let is_locked = locked == Some(&set);
+        Ok((set, wanted, is_locked))
+    }
+
+    /// The set in the lock file, else the newest one of the release in the store, else a newly resolved set.
+    fn set_for(
+        &self,
+        from: FetchFrom,
         locked: Option<&PackageSet>,
         wanted: &BTreeSet<Component>,
     ) -> Result<PackageSet, Failure> {
         let AddRequest {
             release, upgrade, ..
         } = self.request;
-        let index = self.index();
-        let earlier = index.find(release).filter(|set| set.source == source);
-        let known = locked.or(earlier);
-        if let Some(set) = known.filter(|set| !upgrade && lacking(set, wanted).is_none()) {
+        let known = locked.cloned().or_else(|| {
+            let sets = self.store.manifests().into_iter();
+            let sets = sets.map(|(_, manifest)| manifest.set);
+            let version = |set: &PackageSet| set.version.parse::<Version>().ok();
+            sets.filter(|set| {
+                set.from == from && version(set).is_some_and(|it| release.admits(&it))
+            })
+            .max_by_key(|set| (version(set), set.packages.len()))
+        });
+        let known = known.as_ref();
+        let is_complete = |set: &&PackageSet| set.lacking(wanted.iter().copied()).is_none();
+        if let Some(set) = known.filter(is_complete).filter(|_| !upgrade) {
             return Ok(set.clone());
         }
         // Components of the known set are kept. `--upgrade` only raises their versions.
@@ -216,69 +317,70 @@ impl Run<'_> {
             exact: !self.request.only.is_empty(),
             base: known.filter(|_| !upgrade).cloned(),
         };
-        if source == Source::Redist {
-            let lock = self.store.lock(&self.progress)?;
-            return Mirror::new(self.context, &lock)?.resolve(&spec, &self.store);
+        if from == FetchFrom::Redist {
+            let lock = self.store.lock()?;
+            let part = self.store.part()?;
+            return Mirror::new(&self.context.env, &lock)?.resolve(&spec, &part);
         }
         let installer = Installer::find(&self.context.env)?;
         let name = installer.name();
-        self.progress
-            .step("Resolving", &format!("CUDA {release} with {name}"));
+        output::status("Resolving", &format!("CUDA {release} with {name}"));
         resolve(&spec, &mut |lines| installer.resolve(lines))
     }
 
-    /// The sets to which releases were resolved earlier, for this user.
-    fn index(&self) -> Lock {
-        Lock::read(&self.store.index()).unwrap_or_default()
-    }
-
-    /// Makes sure that the store has the complete set. Returns `None` if nothing had to be fetched.
+    /// Makes sure that the store has the complete set. Returns the names of the packages that were fetched and the bytes
+    /// of their files; `None` if the store had the set.
     fn ensure(
         &self,
         set: &PackageSet,
         wanted: &BTreeSet<Component>,
-    ) -> Result<Option<Fetched>, Failure> {
+    ) -> Result<Option<(Vec<String>, u64)>, Failure> {
         if self.problem(set)?.is_none() {
             return Ok(None);
         }
         let started = Instant::now();
-        let lock = self.store.lock(&self.progress)?;
+        let lock = self.store.lock()?;
         // Another process may have added the set before this one got the lock.
-        let platform = self.request.platform();
         let Some(problem) = self.problem(set)? else {
             return Ok(None);
         };
-        if Root::system().exists(&self.store.path(&set.name(&platform))) {
-            let version = &set.version;
-            self.progress
-                .step("Repairing", &format!("CUDA {version}: {problem}"));
+        let (version, platform) = (&set.version, self.request.platform());
+        let name = set.name(&platform);
+        let is_repair = Root::system().exists(&self.store.path(&name));
+        if is_repair {
+            output::status("Repairing", &format!("CUDA {version}: {problem}"));
         }
-        let (mut part, mut fetched) = self.fetch(set, &lock, Cache::Use)?;
-        // An archive was compared with its hash, so unpacking it again would give the same files.
-        if set.source == Source::Wheels
-            && let Some(reason) = damage(&part.site(), set)
-        {
-            self.progress
-                .step("Fetching", &format!("again, because {reason}"));
-            (part, fetched) = self.fetch(set, &lock, Cache::Bypass)?;
+        let part = self.store.part()?;
+        let site = part.site();
+        let (held, missing) = self.holders(set);
+        // Installers require an empty directory, so packages are fetched before files are linked.
+        if !missing.is_empty() && set.from == FetchFrom::Redist {
+            let mirror = Mirror::new(&self.context.env, &lock)?;
+            mirror.install(&missing, set, &part)?;
+        } else if !missing.is_empty() {
+            let installer = Installer::find(&self.context.env)?;
+            let (count, plural) = (missing.len(), if missing.len() == 1 { "" } else { "s" });
+            let text = format!("{count} package{plural} with {}", installer.name());
+            output::status("Fetching", &text);
+            let target = self.request.target.as_ref();
+            installer.install(&missing, &part, &lock, target, !is_repair)?;
         }
-        self.progress.step("Checking", "what was fetched");
-        if let Some(reason) = damage(&part.site(), set) {
+        let bytes = disk_usage(&site);
+        for (package, holder) in held {
+            part.link(package, &holder)?;
+        }
+        if let Some(reason) = damage(&site, set) {
             return Err(incomplete(&reason));
         }
-        let found = components(&part.site(), set, wanted, self.request.target.as_ref())?;
-        let manifest = Manifest::new(set.clone(), &platform, &found, size(&part.site()));
-        self.store.commit(&part, &set.name(&platform), &manifest)?;
-        let size = match fetched.downloaded {
-            _ if fetched.packages.is_empty() => "all packages were in the store".to_owned(),
-            0 => format!("{} unpacked", human_size(fetched.bytes)),
-            downloaded => human_size(downloaded),
-        };
-        let (version, seconds) = (&set.version, started.elapsed().as_secs());
-        let place = self.store.shown(&self.context.env);
+        let found = components(&site, set, wanted, self.request.target.as_ref())?;
+        let manifest = Manifest::new(set.clone(), &platform, &found, disk_usage(&site));
+        self.store.commit(&part, &name, &manifest)?;
+        let (size, seconds) = (human_size(bytes), started.elapsed().as_secs());
+        let place = self.store.directory.display();
         let text = format!("CUDA {version} ({size}) in {seconds} s to {place}");
-        self.progress.summary("Fetched", &text);
-        Ok(Some(fetched))
+        output::status("Fetched", &text);
+        let names = missing.iter().map(|package| package.name.clone());
+        Ok(Some((names.collect(), bytes)))
     }
 
     /// Why the set in the store is missing or damaged; `None` if it is complete.
@@ -296,21 +398,14 @@ impl Run<'_> {
         }
     }
 
-    /// Prepares the files of a set in a staging directory: fetches the packages that the store lacks,
-    /// and hard-links the files of the packages that the store has.
-    fn fetch(
+    /// The packages of a set that an intact toolkit of the store has, with the directory of that toolkit, and those that
+    /// have to be fetched.
+    fn holders<'s>(
         &self,
-        set: &PackageSet,
-        lock: &File,
-        cache: Cache,
-    ) -> Result<(StagingDirectory, Fetched), Failure> {
-        let part = self.store.part()?;
-        let site = part.site();
-        let names = self.store.names().into_iter();
-        let stored: Vec<(PathBuf, Manifest)> = names
-            .filter_map(|name| Some((self.store.path(&name), self.store.manifest(&name).ok()??)))
-            .filter(|(_, manifest)| manifest.platform == self.request.platform())
-            .collect();
+        set: &'s PackageSet,
+    ) -> (Vec<(&'s PinnedPackage, PathBuf)>, Vec<&'s PinnedPackage>) {
+        let mut stored = self.store.manifests();
+        stored.retain(|(_, manifest)| manifest.platform == self.request.platform());
         let (mut held, mut missing) = (Vec::new(), Vec::new());
         for package in &set.packages {
             let has = |(path, manifest): &&(PathBuf, Manifest)| {
@@ -319,66 +414,33 @@ impl Run<'_> {
                     && damage_of(path, package).is_none()
             };
             match stored.iter().find(has) {
-                Some((holder, _)) => held.push((package, holder)),
+                Some((holder, _)) => held.push((package, holder.clone())),
                 None => missing.push(package),
             }
         }
-        let mut downloaded = 0;
-        // Installers require an empty directory, so packages are fetched before files are linked.
-        if !missing.is_empty() && set.source == Source::Redist {
-            let mirror = Mirror::new(self.context, lock)?;
-            downloaded = mirror.install(&missing, set, &part, &self.store, &self.progress)?;
-        } else if !missing.is_empty() {
-            let installer = Installer::find(&self.context.env)?;
-            let (count, plural) = (missing.len(), if missing.len() == 1 { "" } else { "s" });
-            let text = format!("{count} package{plural} with {}", installer.name());
-            self.progress.step("Fetching", &text);
-            let installer = installer.for_target(self.request.target.as_ref())?;
-            downloaded = installer.install(&missing, &part, lock, cache, &self.progress)?;
-        }
-        let bytes = size(&site);
-        for (package, holder) in held {
-            for file in files_of(holder, package).unwrap_or_default().keys() {
-                link(&holder.join(file), &site.join(file))?;
-            }
-        }
-        let names = missing.iter().map(|package| package.name.clone());
-        let fetched = Fetched {
-            packages: names.collect(),
-            downloaded,
-            bytes,
-        };
-        Ok((part, fetched))
+        (held, missing)
     }
 
-    /// Records the set to which the request was resolved: in the store's index for this user, and in the
-    /// workspace's lock file for everyone. Both files are read again under the lock, so that entries
-    /// that another process has added are kept.
+    /// Records the set in the workspace's lock file, which is read again under the lock of the store, so that entries that
+    /// another process has added are kept.
     fn remember(&self, set: &PackageSet) -> Result<(), Failure> {
-        let release = &self.request.release;
-        if self.context.lock_file.is_none() && self.index().find(release) == Some(set) {
+        let Some(path) = &self.context.lock_file else {
             return Ok(());
-        }
-        let _lock = self.store.lock(&self.progress)?;
-        let mut index = self.index();
-        index.record(release, set);
-        index.write(&self.store.index())?;
-        if let Some(path) = &self.context.lock_file {
-            let mut lock = Lock::read(path)?;
-            lock.record(release, set);
-            lock.write(path)?;
-            let file = path.file_name().unwrap_or_default().display();
-            let text = format!("CUDA {} in {file}; commit this file", set.version);
-            self.progress.summary("Locked", &text);
-        }
+        };
+        let _lock = self.store.lock()?;
+        let mut lock = Lock::read(path)?;
+        lock.record(&self.request.release, set);
+        lock.write(path)?;
+        let file = path.file_name().unwrap_or_default().display();
+        let text = format!("CUDA {} in {file}; commit this file", set.version);
+        output::status("Locked", &text);
         Ok(())
     }
 }
 
-/// The first component that the set has no package for.
-fn lacking(set: &PackageSet, wanted: &BTreeSet<Component>) -> Option<Component> {
-    let mut wanted = wanted.iter().copied();
-    wanted.find(|component| set.package_for(*component).is_none())
+/// Whether a set does not exist, or an installer could not resolve it, for example because there is no such package.
+fn is_unavailable(failure: &Failure) -> bool {
+    [exit_code::NOT_RELEASED, exit_code::INSTALLER].contains(&failure.code)
 }
 
 /// The error if files are missing although the installer reported success.
@@ -387,4 +449,32 @@ pub(super) fn incomplete(reason: &str) -> Failure {
     Failure::new(exit_code::INSTALLER, message).hint(
         "remove damaged files from the installer's cache: `uv cache clean`, or `pip cache purge`",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(release: &str, components: &[Component]) -> Vec<&'static str> {
+        let mut request = AddRequest::new(release.parse().unwrap());
+        request.components = components.to_vec();
+        let wanted = request.wanted(FetchFrom::Wheels).unwrap();
+        wanted.into_iter().map(Component::id).collect()
+    }
+
+    #[test]
+    fn the_default_set_can_compile() {
+        assert_eq!(ids("13", &[]).join(" "), "cudart nvcc nvvm crt cccl nvrtc");
+        assert_eq!(ids("12", &[]), ["cudart", "cccl", "nvrtc"]);
+        assert_eq!(ids("11.8", &[]), ["cudart", "cccl", "nvrtc"]);
+    }
+
+    #[test]
+    fn named_components_bring_what_they_need() {
+        let cusolver = "cudart cccl nvrtc nvjitlink cublas cusolver cusparse";
+        assert_eq!(ids("12", &[Component::Cusolver]).join(" "), cusolver);
+        // CUDA 11 has no nvJitLink.
+        let cufft = ["cudart", "cccl", "nvrtc", "cufft"];
+        assert_eq!(ids("11", &[Component::Cufft]), cufft);
+    }
 }

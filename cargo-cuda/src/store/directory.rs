@@ -1,103 +1,80 @@
 //! The store on the disk. Each change takes effect as a whole or not at all.
 //!
 //! ```text
-//! <cache>/toolkits/            <cache> is `cuda_build::internal::store::cache_dir`
+//! <cache>/toolkits/            <cache> is `cuda_find::detail::cache::cache_dir`
 //!   13.4.3-1f0c9a2e/           a toolkit: site-packages as installed, and
 //!     toolkit.toml             its manifest, written before the directory gets this name
 //!   .part-x7Qa2c/              a toolkit that is being written: site/, tmp/, requirements.txt
 //!   .lock                      locked while a command changes the store; never deleted
-//!   resolved.toml              what each release was last resolved to
 //! <cache>/tools/               the same for programs
 //! ```
 //!
 //! A toolkit is never changed: adding components creates a new directory. An installer inherits the
 //! lock from the command that starts it. The system releases the lock when both have ended, even if
 //! the installer outlives the command. If the lock is free, every `.part-*` directory is a leftover
-//! of an interrupted command, and the next command removes it.
+//! of an interrupted command, and the next command that takes the lock removes it.
 #![allow(
     clippy::disallowed_methods,
     reason = "the store writes files only in this module"
 )]
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use cuda_build::internal::{Env, Root, store};
-use fs4::{FileExt, TryLockError};
+use cuda_find::detail::sources;
+use cuda_find::detail::{cache, env::Env, root::Root};
 use tempfile::TempDir;
 
-use super::Progress;
-use super::package::Manifest;
-use super::refusal::{no_space, not_writable};
+use super::lock::{Manifest, read};
+use super::package::{PackageSet, PinnedPackage, normal_name};
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output;
 
 const PART: &str = ".part-";
+
+/// The user's cache directory.
+pub fn cache_dir(env: &Env) -> Result<PathBuf, Failure> {
+    cache::required_cache_dir(env).map_err(|error| Failure {
+        code: exit_code::NO_STORE,
+        ..error.into()
+    })
+}
 
 /// A directory of toolkits or of programs.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
-    directory: PathBuf,
+    pub directory: PathBuf,
 }
 
 impl Store {
-    /// The directory of this name in the cache. `open` removes leftovers, but does not create the
-    /// directory.
+    /// The directory of this name in the cache, which need not exist.
     pub fn open(env: &Env, name: &str) -> Result<Self, Failure> {
-        let failed = |message: String| Failure::new(exit_code::NO_STORE, message);
-        let cache = super::cache_dir(env)?;
+        let cache = cache_dir(env)?;
         if !cache.is_absolute() {
-            let own = "CUDA_BUILD_CACHE_DIR";
-            let variable = if env.path(own).is_some() { own } else { "HOME" };
-            let value = env.path(variable).unwrap_or(cache);
-            let value = value.display();
-            return Err(
-                failed(format!("`{variable}` ({value}) is not an absolute path"))
-                    .hint(format!("set `{variable}` to an absolute path")),
-            );
+            let text = format!("the cache directory {} is not absolute", cache.display());
+            return Err(Failure::new(exit_code::NO_STORE, text)
+                .hint("set `CUDA_BUILD_CACHE_DIR` to an absolute path"));
         }
-        let store = Self {
-            directory: cache.join(name),
-        };
-        trusted(&store.directory)?;
-        if !store.leftovers().is_empty()
-            && let Ok(file) = store.lock_file()
-            && FileExt::try_lock(&file).is_ok()
-        {
-            store.remove_leftovers();
-        }
-        Ok(store)
+        let directory = cache.join(name);
+        trusted(&directory)?;
+        Ok(Self { directory })
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
-    /// The directory as messages show it: `~` is the user's home directory.
-    pub fn shown(&self, env: &Env) -> String {
-        let home = env.path("HOME").unwrap_or_default();
-        match self.directory.strip_prefix(&home) {
-            Ok(below) if home.is_absolute() => Path::new("~").join(below).display().to_string(),
-            _ => self.directory.display().to_string(),
-        }
-    }
-
-    /// The file that records the set to which each release was last resolved, in the format of a
-    /// lock file. It may be deleted at any time.
-    pub fn index(&self) -> PathBuf {
-        self.directory.join("resolved.toml")
-    }
-
     /// The manifest of a toolkit; `None` if there is no toolkit of that name.
     pub fn manifest(&self, name: &str) -> Result<Option<Manifest>, String> {
         let path = self.path(name);
-        if let Some(reason) = store::distrust(&Root::system(), &path) {
+        if let Some(reason) = cache::distrust(&Root::system(), &path) {
             return Err(reason);
         }
-        let file = path.join(store::MANIFEST);
+        let file = path.join(sources::MANIFEST);
         let failed = |reason: String| format!("{}: {reason}", file.display());
         let text = read(&file).map_err(|error| failed(error.to_string()))?;
         text.map(|text| Manifest::parse(&text).map_err(failed))
@@ -112,57 +89,37 @@ impl Store {
         names
     }
 
-    /// Waits until no other command changes the store, and locks the store. The lock is held as long as
-    /// the returned file, or a copy of it in another process, is open.
-    pub fn lock(&self, progress: &Progress) -> Result<File, Failure> {
-        let file = self.lock_file()?;
-        let failed = failed("lock", &self.directory);
-        match FileExt::try_lock(&file) {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                progress.step("Waiting", "for another `cargo cuda` that is fetching");
-                FileExt::lock(&file).map_err(failed)?;
-            }
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-        }
-        self.remove_leftovers();
-        Ok(file)
+    /// The directories of all toolkits with a valid manifest.
+    pub fn manifests(&self) -> Vec<(PathBuf, Manifest)> {
+        let names = self.names().into_iter();
+        names
+            .filter_map(|name| Some((self.path(&name), self.manifest(&name).ok()??)))
+            .collect()
     }
 
-    fn lock_file(&self) -> Result<File, Failure> {
+    /// Waits until no other command changes the store, locks it, and removes what interrupted commands have left. The
+    /// lock is held as long as the returned file, or a copy of it in another process, is open.
+    pub fn lock(&self) -> Result<File, Failure> {
         create_directory(&self.directory)?;
         let path = self.directory.join(".lock");
         // Opened for reading too, because an installer gets this file as its standard input.
         let mut options = File::options();
         options.create(true).truncate(false).read(true).write(true);
-        options.open(&path).map_err(failed("open", &path))
-    }
-
-    /// The `.part-*` directories: those in use if the lock is held, else those left behind.
-    fn leftovers(&self) -> Vec<PathBuf> {
-        let names = names(&self.directory).into_iter();
-        let parts = names.filter(|name| name.starts_with(PART));
-        parts.map(|name| self.path(&name)).collect()
-    }
-
-    /// Removes the directories that interrupted commands have left behind. The caller holds the
-    /// lock. If a directory cannot be removed, the next command retries.
-    fn remove_leftovers(&self) {
-        for leftover in self.leftovers() {
-            let _ = fs::remove_dir_all(leftover);
+        let file = options.open(&path).map_err(failed("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                output::status("Waiting", "for another `cargo cuda` that is fetching");
+                file.lock().map_err(failed("lock", &path))?;
+            }
+            Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
         }
-    }
-
-    /// The directory for archives that are being downloaded. The caller holds the lock.
-    pub fn archives_dir(&self) -> Result<PathBuf, Failure> {
-        let path = self.path(".archives");
-        create_directory(&path)?;
-        Ok(path)
-    }
-
-    /// Removes archives of interrupted downloads. The caller holds the lock.
-    pub fn remove_archives(&self) {
-        let _ = fs::remove_dir_all(self.path(".archives"));
+        let leftovers = names(&self.directory).into_iter();
+        for name in leftovers.filter(|name| name.starts_with(PART)) {
+            // If it cannot be removed, the next command retries.
+            let _ = fs::remove_dir_all(self.path(&name));
+        }
+        Ok(file)
     }
 
     /// An empty directory to write a toolkit in. The caller holds the lock.
@@ -185,16 +142,10 @@ impl Store {
         name: &str,
         manifest: &Manifest,
     ) -> Result<(), Failure> {
-        let site = part.site();
-        let path = site.join(store::MANIFEST);
+        let path = part.site().join(sources::MANIFEST);
         let text = toml::to_string(manifest).map_err(io::Error::other);
         text.and_then(|text| fs::write(&path, text))
             .map_err(failed("write", &path))?;
-        // Without this sync, files of the toolkit could be missing after a power cut. One `syncfs` is
-        // faster than an `fsync` for each of thousands of files.
-        File::open(&site)
-            .and_then(|handle| Ok(rustix::fs::syncfs(&handle)?))
-            .map_err(failed("sync", &site))?;
         self.put(part, name)
     }
 
@@ -235,63 +186,36 @@ impl StagingDirectory {
         self.directory.path().join(name)
     }
 
-    /// Writes the `RECORD` of an archive whose files are below [`store::ARCHIVES`]. It lists itself, as in Python
+    /// Writes the `RECORD` of an archive whose files are below [`sources::ARCHIVES`]. It lists itself, as in Python
     /// packages.
     pub fn record(
         &self,
-        name: &str,
-        version: &str,
+        package: &PinnedPackage,
         files: &[(PathBuf, Option<u64>)],
     ) -> Result<(), Failure> {
-        let info = format!("{name}-{version}.dist-info");
-        let own = format!("{info}/RECORD,,\n");
+        let info = format!("{}-{}.dist-info", package.name, package.version);
+        let mut lines = format!("{info}/RECORD,,\n");
+        for (path, size) in files {
+            let size = size.map(|size| size.to_string()).unwrap_or_default();
+            lines += &format!("{}/{},,{size}\n", sources::ARCHIVES, path.display());
+        }
         let info = self.site().join(info);
         create_directory(&info)?;
-        let line = |(path, size): &(PathBuf, Option<u64>)| {
-            let size = size.map(|size| size.to_string()).unwrap_or_default();
-            format!("{}/{},,{size}\n", store::ARCHIVES, path.display())
-        };
-        let lines: String = files.iter().map(line).chain([own]).collect();
         write(&info.join("RECORD"), &lines)
     }
 
-    /// Removes the `.lock` file that uv leaves in its target directory.
-    pub fn tidy(&self) {
-        let _ = fs::remove_file(self.site().join(".lock"));
-    }
-}
-
-/// Fails if another user can change the directory.
-pub(super) fn trusted(directory: &Path) -> Result<(), Failure> {
-    match store::distrust(&Root::system(), directory) {
-        None => Ok(()),
-        Some(reason) => Err(Failure::new(
-            exit_code::NO_STORE,
-            format!("the store is not safe to use: {reason}"),
-        )
-        .hint("set `CUDA_BUILD_CACHE_DIR` to a directory that only you can write")),
-    }
-}
-
-/// Classifies an I/O error by what the user can do about it.
-pub(super) fn failed(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
-    use io::ErrorKind::{
-        NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
-    };
-    move |error| match error.kind() {
-        StorageFull | QuotaExceeded => no_space(path.display(), error),
-        PermissionDenied | ReadOnlyFilesystem | NotADirectory => {
-            not_writable(path.display(), error)
+    /// Links the files of a package from a toolkit that has them.
+    pub fn link(&self, package: &PinnedPackage, holder: &Path) -> Result<(), Failure> {
+        for file in files_of(holder, package).unwrap_or_default().keys() {
+            link(&holder.join(file), &self.site().join(file))?;
         }
-        _ => Failure::io(action, path)(error),
+        Ok(())
     }
 }
 
 /// Links a file or a symbolic link into `target`, or copies it if the file system has no hard links.
-pub(super) fn link(source: &Path, target: &Path) -> Result<(), Failure> {
-    if let Some(directory) = target.parent() {
-        create_directory(directory)?;
-    }
+fn link(source: &Path, target: &Path) -> Result<(), Failure> {
+    create_directory(target.parent().unwrap_or(target))?;
     match fs::hard_link(source, target) {
         // A target that exists is no error: several packages contain `nvidia/__init__.py`.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => match fs::read_link(source) {
@@ -303,28 +227,39 @@ pub(super) fn link(source: &Path, target: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Bytes of all files below `directory`.
-pub(super) fn size(directory: &Path) -> u64 {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let size_of = |entry: fs::DirEntry| match entry.metadata() {
-        Ok(metadata) if metadata.is_dir() => size(&entry.path()),
-        Ok(metadata) => metadata.len(),
-        Err(_) => 0,
-    };
-    entries.map(size_of).sum()
+/// Fails if another user can change the directory.
+pub(super) fn trusted(directory: &Path) -> Result<(), Failure> {
+    match cache::distrust(&Root::system(), directory) {
+        None => Ok(()),
+        Some(reason) => {
+            let text = format!("the store is not safe to use: {reason}");
+            Err(Failure::new(exit_code::NO_STORE, text)
+                .hint("set `CUDA_BUILD_CACHE_DIR` to a directory that only you can write"))
+        }
+    }
 }
 
-/// Bytes of all files below the directories. A file with several hard links is counted once.
-pub(super) fn disk_usage(directories: &[&Path]) -> u64 {
-    let mut rest: Vec<PathBuf> = directories.iter().map(|path| path.to_path_buf()).collect();
+/// An I/O error in the store.
+pub(super) fn failed(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    let failure = Failure::io(action, path);
+    move |error| {
+        let failure = Failure {
+            code: exit_code::NO_STORE,
+            ..failure(error)
+        };
+        failure.hint("`CUDA_BUILD_CACHE_DIR` names another directory for what is fetched")
+    }
+}
+
+/// Bytes of all files below a directory. A file with several hard links is counted once.
+pub(super) fn disk_usage(directory: &Path) -> u64 {
+    let mut rest = vec![directory.to_owned()];
     let mut files = BTreeMap::new();
     while let Some(directory) = rest.pop() {
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             match entry.metadata() {
                 Ok(metadata) if metadata.is_dir() => rest.push(entry.path()),
-                Ok(metadata) => {
-                    files.insert((metadata.dev(), metadata.ino()), metadata.len());
-                }
+                Ok(it) => _ = files.insert((it.dev(), it.ino()), it.len()),
                 Err(_) => {}
             }
         }
@@ -332,9 +267,22 @@ pub(super) fn disk_usage(directories: &[&Path]) -> u64 {
     files.into_values().sum()
 }
 
-/// The size of a file; `None` if there is no such file.
-pub(super) fn file_size(path: &Path) -> Option<u64> {
-    fs::metadata(path).ok().map(|metadata| metadata.len())
+/// Bytes in decimal units, as disks and package indexes count: `2.5 MB`.
+///
+/// ```
+/// use cargo_cuda::store::human_size;
+/// assert_eq!(human_size(999), "999 B");
+/// assert_eq!(human_size(2_460_000), "2.5 MB");
+/// ```
+pub fn human_size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
+    for (unit, size) in UNITS {
+        if bytes >= size {
+            let tenths = (bytes * 10 + size / 2) / size;
+            return format!("{}.{} {unit}", tenths / 10, tenths % 10);
+        }
+    }
+    format!("{bytes} B")
 }
 
 /// Removes a file that may not exist. If that fails, the next write to the file reports it.
@@ -356,18 +304,67 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(failed("write", path))
 }
 
-/// The text of a regular file; `None` if it does not exist.
-pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
-    match Root::system().text(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        text => text.map(Some),
-    }
+/// The files of an installed package, relative to `site`, with their sizes. Paths that lead out of
+/// `site` are skipped. `None` if the package is not installed there.
+fn files_of(site: &Path, package: &PinnedPackage) -> Option<BTreeMap<String, Option<u64>>> {
+    let root = Root::system();
+    let names = root.names(site).into_iter();
+    let info = names
+        .filter_map(|name| name.into_string().ok())
+        .find(|name| {
+            let stem = name.strip_suffix(".dist-info");
+            let parts = stem.and_then(|stem| stem.rsplit_once('-'));
+            parts.is_some_and(|(name, version)| {
+                normal_name(name) == package.name && version == package.version
+            })
+        })?;
+    let record = root.text(&site.join(info).join("RECORD")).ok()?;
+    let inside =
+        |path: &str| !Path::new(path).is_absolute() && path.split('/').all(|part| part != "..");
+    let files = record.lines().filter_map(parse_line);
+    Some(files.filter(|(path, _)| inside(path)).collect())
+}
+
+/// Path and size of a line of `RECORD`: `a/b.h,sha256=…,12`. A path with a comma would be quoted;
+/// NVIDIA's packages have none.
+fn parse_line(line: &str) -> Option<(String, Option<u64>)> {
+    let (path, rest) = line.split_once(',')?;
+    let size = rest.rsplit(',').next()?.trim().parse().ok();
+    (!path.is_empty()).then(|| (path.to_owned(), size))
+}
+
+/// Describes the first package of a set that is not installed, or the first file that is missing or
+/// has the wrong size.
+pub(super) fn damage(site: &Path, set: &PackageSet) -> Option<String> {
+    set.packages
+        .iter()
+        .find_map(|package| damage_of(site, package))
+}
+
+/// [`damage`] for one package.
+pub(super) fn damage_of(site: &Path, package: &PinnedPackage) -> Option<String> {
+    let (name, version) = (&package.name, &package.version);
+    let files = files_of(site, package).filter(|files| !files.is_empty());
+    let Some(files) = files else {
+        return Some(format!("package {name} {version} is not installed"));
+    };
+    files.iter().find_map(|(path, size)| {
+        let place = site.join(path);
+        let problem = match (size, Root::system().metadata(&place)) {
+            (Some(size), Ok(found)) if found.is_file() && *size == found.len() => return None,
+            // A link to a directory, or to a file of a package that the set does not have.
+            (None, found) if found.is_ok() || Root::system().is_link(&place) => return None,
+            (_, Ok(_)) => "is damaged",
+            (_, Err(_)) => "is missing",
+        };
+        Some(format!("`{path}` of {name} {version} {problem}"))
+    })
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::store::package::PackageSet;
+    use crate::store::package::tests::package;
 
     fn store(directory: &Path) -> Store {
         Store::open(
@@ -396,7 +393,7 @@ mod tests {
     fn a_part_becomes_a_toolkit_or_disappears() {
         let directory = tempfile::tempdir().unwrap();
         let store = store(directory.path());
-        let _lock = store.lock(&Progress::new()).unwrap();
+        let _lock = store.lock().unwrap();
         drop(store.part().unwrap());
         assert!(entries(&store).is_empty());
 
@@ -408,10 +405,7 @@ mod tests {
         drop(part);
         assert_eq!(entries(&store), ["13.4.3-a"]);
         assert!(store.manifest("13.4.3-a").unwrap().is_some());
-        assert!(
-            store.path("13.4.3-a").join("file").exists()
-                && !store.path("13.4.3-a").join("old").exists()
-        );
+        assert!(store.path("13.4.3-a/file").exists() && !store.path("13.4.3-a/old").exists());
 
         store.discard("13.4.3-a").unwrap();
         assert!(entries(&store).is_empty());
@@ -420,18 +414,19 @@ mod tests {
     #[test]
     fn leftovers_are_removed_if_no_command_is_at_work() {
         let directory = tempfile::tempdir().unwrap();
-        let toolkits = store(directory.path());
-        // A lock belongs to the open file: an installer's copy is as good as the command's.
-        let lock = toolkits.lock(&Progress::new()).unwrap();
-        let both = [".other", ".part-killed"];
-        for name in both {
-            fs::create_dir_all(toolkits.path(name)).unwrap();
+        let store = store(directory.path());
+        let lock = store.lock().unwrap();
+        for name in [".other", ".part-killed"] {
+            fs::create_dir_all(store.path(name)).unwrap();
         }
+        // A lock belongs to the open file: an installer's copy is as good as the command's.
         let installers = lock.try_clone().unwrap();
         drop(lock);
-        assert_eq!(entries(&store(directory.path())), both);
+        let file = File::open(store.path(".lock")).unwrap();
+        assert!(file.try_lock().is_err());
         drop(installers);
-        assert_eq!(entries(&store(directory.path())), [".other"]);
+        drop(store.lock().unwrap());
+        assert_eq!(entries(&store), [".other"]);
     }
 
     #[test]
@@ -447,37 +442,46 @@ mod tests {
         assert!(error.message.contains("every user"), "{error}");
     }
 
-    #[test]
-    fn a_fifo_is_an_error() {
-        let directory = tempfile::tempdir().unwrap();
-        let fifo = directory.path().join("fifo");
-        let made = std::process::Command::new("mkfifo").arg(&fifo).status();
-        assert!(made.unwrap().success());
-        let error = read(&fifo).unwrap_err().to_string();
-        assert!(error.contains("not a regular file"), "{error}");
-        assert_eq!(read(&directory.path().join("absent")).unwrap(), None);
-    }
-
-    #[test]
-    fn a_relative_cache_directory_is_refused() {
-        for variable in ["CUDA_BUILD_CACHE_DIR", "HOME"] {
-            let error =
-                Store::open(&Env::from_pairs([(variable, "here")]), "toolkits").unwrap_err();
-            let expected = format!("`{variable}` (here) is not an absolute path");
-            assert_eq!(error.message, expected);
-            assert_eq!(
-                error.hints,
-                [format!("set `{variable}` to an absolute path")]
-            );
+    /// cuFFT 12 as a wheel that contains these files.
+    pub(in crate::store) fn site(files: &[(&str, &str)]) -> (TempDir, PackageSet) {
+        let site = tempfile::tempdir().unwrap();
+        let info = "nvidia_cufft_cu12-11.4.1.4.dist-info";
+        fs::create_dir_all(site.path().join(info)).unwrap();
+        let mut record = format!("{info}/RECORD,,\n../../bin/x,,1\n/etc/hosts,,1\n");
+        for (path, text) in files {
+            let file = site.path().join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+            record.push_str(&format!("{path},,{}\n", text.len()));
         }
-        let error = Store::open(&Env::default(), "toolkits").unwrap_err();
-        assert!(error.message.contains("all unset"), "{error}");
+        fs::write(site.path().join(info).join("RECORD"), record).unwrap();
+        let set = PackageSet {
+            version: "12.9.2".to_owned(),
+            packages: vec![package("nvidia-cufft-cu12", "11.4.1.4", '0')],
+            ..PackageSet::default()
+        };
+        (site, set)
     }
 
+    const LIBRARY: &str = "nvidia/cufft/lib/libcufft.so.11";
+    pub(in crate::store) const WHOLE: [(&str, &str); 2] = [
+        (LIBRARY, "library"),
+        ("nvidia/cufft/include/cufft.h", "header"),
+    ];
+
     #[test]
-    fn a_place_that_cannot_be_written_is_an_error() {
-        let store = store(Path::new("/dev/null/cache"));
-        let error = store.lock(&Progress::new()).unwrap_err();
-        assert_eq!(error.code, exit_code::NO_STORE, "{error}");
+    fn a_missing_or_shortened_file_is_damage() {
+        let (site, set) = site(&WHOLE);
+        assert_eq!(damage(site.path(), &set), None);
+        let library = site.path().join(LIBRARY);
+        let expect = |problem: &str| {
+            let damage = damage(site.path(), &set).unwrap();
+            assert!(damage.contains(LIBRARY), "{damage}");
+            assert!(damage.ends_with(problem), "{damage}");
+        };
+        fs::write(&library, "").unwrap();
+        expect("is damaged");
+        fs::remove_file(&library).unwrap();
+        expect("is missing");
     }
 }

@@ -10,133 +10,24 @@
     reason = "the store starts programs only in this module"
 )]
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::fd::AsFd as _;
 use std::path::{Path, absolute};
-use std::process::{Command, Stdio};
+use std::process::{ExitStatus, Stdio};
 
-use cuda_build::Version;
-use cuda_build::internal::command::Invocation;
-use cuda_build::internal::{Env, Target};
-use rustix::io::Errno;
-use rustix::pty::{self, OpenptFlags};
-use rustix::termios::{Winsize, tcsetwinsize};
+use cuda_find::detail::{command::Invocation, env::Env, root::Root, target::Target};
+use serde_json::Value;
 use tempfile::TempDir;
 
-use super::Progress;
-use super::answers::{parse_compiled, parse_report, requirements_file};
-use super::directory::{StagingDirectory, failed, read, write};
-use super::downloads::{Downloads, Line, without_escapes};
-use super::package::Package;
-use super::refusal::{InstallerError, installer_failed, refusal, unreachable};
-use super::settings::{search_path, settings};
+use super::directory::{StagingDirectory, failed, remove_file, write};
+use super::lock::read;
+use super::package::{PinnedPackage, Sha256, normal_name};
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::output::printable;
-use crate::signals;
-
-/// The first pip with `--dry-run` and `--report`.
-const OLDEST_PIP: &str = "22.2";
-
-/// A program that resolves and fetches Python packages.
-#[derive(Debug)]
-pub(super) struct Installer {
-    kind: Kind,
-    /// `uv`, `pip` or `pip3`, or Python with the arguments `-m pip`.
-    program: Invocation,
-    env: Env,
-    /// The directory in which the program starts.
-    directory: TempDir,
-    /// The platform whose files to fetch, as uv names it; `None` for this machine.
-    platform: Option<String>,
-}
-
-/// Whether uv may use its cache. uv hard-links files from its cache, so if a stored file is damaged,
-/// the file in the cache is damaged too, and the next fetch has to bypass the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cache {
-    Use,
-    Bypass,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Uv,
-    Pip,
-}
-
-/// What an installer writes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Output {
-    Pipe,
-    /// A pseudo-terminal, on which uv and pip draw progress bars. It is wide and high enough for all of them.
-    Terminal,
-}
-
-impl Output {
-    /// The end that this program reads, and the end for the installer. A sandbox may have no pseudo-terminals; the
-    /// installer then gets a pipe.
-    fn open(self) -> io::Result<(Self, OwnedFd, OwnedFd)> {
-        if self == Self::Terminal
-            && let Ok((reader, writer)) = Self::open_terminal()
-        {
-            return Ok((self, reader, writer));
-        }
-        let (reader, writer) = io::pipe()?;
-        Ok((Self::Pipe, reader.into(), writer.into()))
-    }
-
-    fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
-        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-        let reader = pty::openpt(flags)?;
-        pty::grantpt(&reader)?;
-        pty::unlockpt(&reader)?;
-        let writer = pty::ioctl_tiocgptpeer(&reader, flags)?;
-        let size = Winsize {
-            ws_row: 100,
-            ws_col: 120,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        tcsetwinsize(&writer, size)?;
-        Ok((reader, writer))
-    }
-}
-
-/// Passes on each line, which ends with a line feed or a carriage return. Empty lines are left out.
-fn read_lines(stream: OwnedFd, mut on_line: impl FnMut(&str)) -> io::Result<()> {
-    let mut stream = File::from(stream);
-    let (mut buffer, mut line) = ([0; 8192], Vec::new());
-    let mut end = |line: &mut Vec<u8>| {
-        let text = without_escapes(&String::from_utf8_lossy(line));
-        if !text.trim().is_empty() {
-            on_line(text.trim_end());
-        }
-        line.clear();
-    };
-    loop {
-        let count = match stream.read(&mut buffer) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // A pseudo-terminal ends with this error.
-            Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => 0,
-            Err(error) => return Err(error),
-        };
-        for &byte in &buffer[..count] {
-            match byte {
-                b'\n' | b'\r' => end(&mut line),
-                _ => line.push(byte),
-            }
-        }
-        if count == 0 {
-            end(&mut line);
-            return Ok(());
-        }
-    }
-}
+use crate::output::{self, printable};
+use crate::{process, signals};
 
 /// Excludes source distributions, because building one runs its code. NVIDIA publishes wheels.
 const WHEELS_ONLY: [&str; 2] = ["--only-binary", ":all:"];
@@ -144,28 +35,33 @@ const WHEELS_ONLY: [&str; 2] = ["--only-binary", ":all:"];
 /// Overrides pip's configuration files, so that pip installs only into `--target`.
 const TARGET_ONLY: [&str; 3] = ["--prefix=", "--root=/", "--log=/dev/null"];
 
+/// A program that resolves and fetches Python packages.
+#[derive(Debug)]
+pub(super) struct Installer {
+    is_uv: bool,
+    /// `uv`, `pip` or `pip3`, or Python with the arguments `-m pip`. It starts in `directory`.
+    program: Invocation,
+    env: Env,
+    directory: TempDir,
+}
+
 impl Installer {
     /// The first usable program on `PATH` of `uv`, `python3 -m pip`, `python -m pip`, `pip3` and `pip`.
     pub fn find(env: &Env) -> Result<Self, Failure> {
-        let path = search_path(env);
         let mut message = "found no program that can fetch CUDA components".to_owned();
         for shown in ["uv", "python3 -m pip", "python -m pip", "pip3", "pip"] {
             let mut words = shown.split(' ');
             let name = words.next().unwrap_or_default();
-            let mut found = which::which_in_global(name, Some(&path))
-                .into_iter()
-                .flatten();
-            let Some(program) = found.next() else {
+            let Some(program) = find_program(name, env) else {
                 message.push_str(&format!("\n  tried `{shown}`: not on `PATH`"));
                 continue;
             };
-            let kind = if name == "uv" { Kind::Uv } else { Kind::Pip };
-            let installer = Self::new(kind, Invocation::new(program).args(words), env)?;
+            let shown_path = program.display().to_string();
+            let installer = Self::new(name == "uv", Invocation::new(program).args(words), env)?;
             let Some(reason) = installer.unusable() else {
                 return Ok(installer);
             };
-            let program = installer.program.program.display();
-            message.push_str(&format!("\n  tried `{shown}` ({program}): {reason}"));
+            message.push_str(&format!("\n  tried `{shown}` ({shown_path}): {reason}"));
         }
         Err(Failure::new(exit_code::NO_INSTALLER, message).hint(
             "install uv, or Python's pip 22.2 or newer (`apt install python3-pip`, `dnf install python3-pip`), \
@@ -173,149 +69,58 @@ impl Installer {
         ))
     }
 
-    fn new(kind: Kind, program: Invocation, env: &Env) -> Result<Self, Failure> {
+    fn new(is_uv: bool, mut program: Invocation, env: &Env) -> Result<Self, Failure> {
         let temporary = absolute(std::env::temp_dir()).unwrap_or_else(|_| "/tmp".into());
         let directory = tempfile::Builder::new()
             .prefix("cargo-cuda-")
             .tempdir_in(&temporary)
-            .map_err(failed("create a directory in", &temporary))?;
+            .map_err(Failure::io("create a directory in", &temporary))?;
         write(&directory.path().join("uv.toml"), "")?;
+        program.directory = Some(directory.path().to_owned());
+        let env = settings(env);
         Ok(Self {
-            kind,
-            program: Invocation {
-                directory: Some(directory.path().to_owned()),
-                ..program
-            },
-            env: settings(env),
+            is_uv,
+            program,
+            env,
             directory,
-            platform: None,
         })
     }
 
-    /// Why this program cannot be used; `None` if it can. Every version of uv can be used.
+    /// Why this program cannot be used; `None` if it can. A Python may have no pip.
     fn unusable(&self) -> Option<String> {
-        if self.kind == Kind::Uv {
-            return None;
-        }
         let query = self.program.clone().args(["--version"]);
-        let finished = match query.query(&self.env) {
-            Ok(finished) => finished,
-            Err(cuda_build::Error::Program { reason, .. }) => return Some(reason),
-            Err(error) => return Some(error.to_string()),
-        };
-        let output = finished.output();
-        let first = printable(output.lines().next().unwrap_or_default());
-        if !finished.success {
-            return first.rsplit(": ").next().map(str::to_owned);
+        match query.query(&self.env) {
+            Ok(finished) if finished.success => None,
+            Ok(finished) => Some(printable(finished.output().trim())),
+            Err(error) => Some(error.to_string()),
         }
-        let version = first.split_whitespace().nth(1).unwrap_or_default();
-        let Ok(version) = version.parse::<Version>() else {
-            return Some(format!("prints `{first}` instead of its version"));
-        };
-        let is_old = OLDEST_PIP.parse().is_ok_and(|oldest| version < oldest);
-        is_old.then(|| format!("{version} is older than {OLDEST_PIP}"))
-    }
-
-    /// The same program, for the files of another platform.
-    pub fn for_target(mut self, target: Option<&Target>) -> Result<Self, Failure> {
-        if target.is_some() && self.kind == Kind::Pip {
-            let text = "only uv fetches for another platform: pip records the hashes of this machine's files alone";
-            return Err(Failure::new(exit_code::NO_INSTALLER, text).hint("install uv"));
-        }
-        let architecture = target.and_then(|target| target.triple().split('-').next());
-        self.platform = architecture.map(|architecture| format!("{architecture}-manylinux_2_28"));
-        Ok(self)
     }
 
     /// The name for messages.
     pub fn name(&self) -> &'static str {
-        match self.kind {
-            Kind::Uv => "uv",
-            Kind::Pip => "pip",
-        }
-    }
-
-    /// Runs a call to its end, and passes each line of output to `on_line` as it arrives, without escape sequences.
-    /// Returns whether the call succeeded, and the lines for which `on_line` returned true. The child inherits `lock`.
-    fn run(
-        &self,
-        call: &Invocation,
-        lock: Option<&File>,
-        output: Output,
-        mut on_line: impl FnMut(&str) -> bool,
-    ) -> Result<(bool, String), Failure> {
-        let mut run = || -> io::Result<_> {
-            let (output, stream, writer) = output.open()?;
-            let mut command = Command::new(&call.program);
-            command
-                .args(&call.arguments)
-                .env_clear()
-                .envs(self.env.variables())
-                .envs(call.variables.iter().map(|(name, value)| (name, value)))
-                .current_dir(&self.directory)
-                .stdin(match lock {
-                    Some(lock) => lock.try_clone()?.into(),
-                    None => Stdio::null(),
-                })
-                .stdout(writer.try_clone()?)
-                .stderr(writer);
-            if output == Output::Terminal {
-                command.env("TERM", "xterm").env("UV_NO_PROGRESS", "0");
-            }
-            let mut child = command.spawn()?;
-            // `command` holds copies of the writing end. The stream ends only when all are closed.
-            drop(command);
-            let mut kept = String::new();
-            read_lines(stream, |line| {
-                if on_line(line) {
-                    kept.push_str(line);
-                    kept.push('\n');
-                }
-            })?;
-            Ok((child.wait()?, kept))
-        };
-        let (status, mut output) = run().map_err(|error| installer_failed(call, error))?;
-        // The signal was passed on to the installer too, so the installer's own error is not reported.
-        if let Some(signal) = signals::received() {
-            let text = "what was fetched so far has been removed";
-            return Err(Failure::new(
-                exit_code::FAILURE,
-                format!("interrupted by signal {signal}; {text}"),
-            )
-            .hint("run the same command to fetch it again"));
-        }
-        if let Some(signal) = status.signal() {
-            output.push_str(&format!("\nended by signal {signal}\n"));
-        }
-        Ok((status.success(), output))
+        if self.is_uv { "uv" } else { "pip" }
     }
 
     /// The call that resolves requirements and writes the result to the file `answer`. It installs
     /// nothing.
     fn resolve_call(&self, requirements: &[String], answer: &Path) -> Invocation {
         let program = self.program.clone();
-        let call = match self.kind {
-            Kind::Uv => program
+        let call = match self.is_uv {
+            true => program
                 .args(["pip", "compile", "--generate-hashes", "--no-header"])
                 .args(["--no-annotate", "requirements.in", "--output-file"])
                 .args([answer])
                 .args(self.python()),
-            Kind::Pip => program
-                // Without `-vv`, pip prints the same message for an unknown name and for an index
-                // that it could not reach.
-                .args(["install", "--dry-run", "--ignore-installed", "-vv"])
-                .args([
-                    OsStr::new("--report"),
-                    answer.as_os_str(),
-                    OsStr::new("--target"),
-                ])
+            false => program
+                .args(["install", "--dry-run", "--ignore-installed"])
+                .args(["--report".as_ref(), answer.as_os_str()])
                 // A dry run writes nothing to the target, but Debian's pip 23.0 refuses to run without
                 // `--target`.
-                .args([self.directory.path().join("target")])
+                .args(["--target".into(), self.directory.path().join("target")])
                 .args(TARGET_ONLY)
                 .args(requirements),
         };
-        call.args(WHEELS_ONLY)
+        call.args(WHEELS_ONLY).variable("NO_COLOR", "1")
     }
 
     /// `--system`, unless the user has activated a virtual environment. Without the option, uv would run
@@ -325,64 +130,73 @@ impl Installer {
     }
 
     /// Exact versions with hashes for `requirements`, and for everything they require.
-    pub fn resolve(&self, requirements: &[String]) -> Result<Vec<Package>, InstallerError> {
+    pub fn resolve(&self, requirements: &[String]) -> Result<Vec<PinnedPackage>, Failure> {
         let place = self.directory.path();
-        let answer = tempfile::Builder::new()
-            .suffix(".txt")
-            .tempfile_in(place)
-            .map_err(failed("create a file in", place))?;
-        let answer = answer.path();
+        let answer = place.join("answer");
+        remove_file(&answer);
         write(&place.join("requirements.in"), &requirements.join("\n"))?;
-        let call = self.resolve_call(requirements, answer);
-        let shown = match self.kind {
-            Kind::Uv => format!("{call}, with the requirements {}", requirements.join(" ")),
-            Kind::Pip => call.to_string(),
+        let call = self.resolve_call(requirements, &answer);
+        process::report(&call);
+        let run = || {
+            let (mut reader, writer) = io::pipe()?;
+            let mut command = process::command(&call, &self.env);
+            command.stdin(Stdio::null()).stdout(writer.try_clone()?);
+            let mut child = signals::start(command.stderr(writer))?;
+            // The command has the writing ends of the pipe. Reading ends when all of them are closed.
+            drop(command);
+            let mut printed = Vec::new();
+            reader.read_to_end(&mut printed)?;
+            Ok((signals::wait(&mut child)?, printed))
         };
-        let (success, output) = self.run(&call, None, Output::Pipe, |_| true)?;
-        if !success {
-            return Err(refusal(&shown, &output, place));
+        let (status, printed) = run().map_err(|error| process::cannot_start(&call, &error))?;
+        check_not_interrupted()?;
+        let refused = |reason: &str| {
+            let text = format!(
+                "{} could not resolve {}",
+                self.name(),
+                requirements.join(" ")
+            );
+            Failure::new(exit_code::INSTALLER, format!("{text}: {reason}")).hint(
+                "correct what it reports: the network, or the index and proxy that it is configured with",
+            )
+        };
+        if !status.success() {
+            let printed = printable(String::from_utf8_lossy(&printed).trim());
+            let printed = printed.replace('\n', "\n  ");
+            return Err(refused(&format!("{status}\n  {printed}")));
         }
-        let text = read(answer).map_err(failed("read", answer))?;
+        let text = read(&answer).map_err(failed("read", &answer))?;
         let text = text.unwrap_or_default();
-        let packages = match self.kind {
-            Kind::Uv => parse_compiled(&text),
-            Kind::Pip => parse_report(&text),
+        let packages = match self.is_uv {
+            true => parse_compiled(&text),
+            false => parse_report(&text),
         };
-        packages.map_err(|reason| {
-            let reason = format!("its output could not be parsed: {reason}");
-            InstallerError::Failed(installer_failed(&shown, reason))
-        })
+        packages.map_err(|reason| refused(&format!("its answer could not be read: {reason}")))
     }
 
-    /// The call that fetches exactly the packages of a requirements file.
+    /// The call that fetches exactly the packages of a requirements file. `platform` is an option of uv.
     fn install_call(
         &self,
         requirements: &Path,
         part: &StagingDirectory,
-        cache: Cache,
+        platform: Option<String>,
+        use_cache: bool,
     ) -> Invocation {
         let program = self.program.clone();
-        let call = match self.kind {
-            Kind::Uv => program
+        let call = match self.is_uv {
+            true => program
                 // Symbolic links into uv's cache would dangle after `uv cache clean`.
                 .args(["pip", "install", "--link-mode", "hardlink"])
                 .args(self.python())
-                .args(
-                    self.platform
-                        .iter()
-                        .flat_map(|it| ["--python-platform", it]),
-                )
-                .args((cache == Cache::Bypass).then_some("--no-cache")),
-            Kind::Pip => program.args(["install"]).args(TARGET_ONLY),
+                .args(platform)
+                .args((!use_cache).then_some("--no-cache")),
+            false => program.args(["install"]).args(TARGET_ONLY),
         };
         call.args(["--no-deps", "--require-hashes", "--no-compile"])
+            .args(output::is_quiet().then_some("--quiet"))
             .args(WHEELS_ONLY)
-            .args([
-                OsStr::new("-r"),
-                requirements.as_os_str(),
-                OsStr::new("--target"),
-            ])
-            .args([part.site()])
+            .args(["-r".as_ref(), requirements.as_os_str()])
+            .args(["--target".into(), part.site()])
             // pip unpacks into TMPDIR first, and moves the files to the target. Here the move is a rename
             // in one file system, and there is enough space: `/tmp` is often too small for a toolkit.
             .variable("TMPDIR", part.path("tmp"))
@@ -392,47 +206,214 @@ impl Installer {
             .variable("UV_CONSTRAINT", "")
     }
 
-    /// Fetches exactly these packages into a staging directory, and checks their hashes. Returns the bytes that were
-    /// downloaded, as far as the installer reports them. The
-    /// installer inherits the lock, so that no other process removes the staging directory before
-    /// the installer has ended.
+    /// Fetches exactly these packages into a staging directory, and checks their hashes. `target` is another platform
+    /// than this machine. The installer inherits the lock, so that no other process removes the staging directory
+    /// before the installer has ended. uv hard-links files from its cache, so if a stored file is damaged, the file
+    /// in the cache may be damaged too; then `use_cache` is false.
     pub fn install(
         &self,
-        packages: &[&Package],
+        packages: &[&PinnedPackage],
         part: &StagingDirectory,
         lock: &File,
-        cache: Cache,
-        progress: &Progress,
-    ) -> Result<u64, Failure> {
+        target: Option<&Target>,
+        use_cache: bool,
+    ) -> Result<(), Failure> {
+        if target.is_some() && !self.is_uv {
+            let text = "only uv fetches for another platform: pip records the hashes of this machine's files alone";
+            return Err(Failure::new(exit_code::NO_INSTALLER, text).hint("install uv"));
+        }
+        let architecture = target.and_then(|target| target.triple().split('-').next());
+        let platform = architecture.map(|it| format!("--python-platform={it}-manylinux_2_28"));
         let requirements = part.path("requirements.txt");
         write(&requirements, &requirements_file(packages))?;
-        let call = self.install_call(&requirements, part, cache);
-        let output = match progress.is_on_terminal() {
-            true => Output::Terminal,
-            false => Output::Pipe,
-        };
-        let mut downloads = Downloads::new(packages);
-        let (success, output) = self.run(&call, Some(lock), output, |line| {
-            let line = downloads.read(line);
-            match line {
-                Line::Begin => progress.download_begins(&downloads),
-                Line::Bar => progress.download_continues(&downloads, self.kind == Kind::Uv),
-                Line::Other => {}
+        let call = self.install_call(&requirements, part, platform, use_cache);
+        process::report(&call);
+        let status = run_visibly(&call, &self.env, lock)?;
+        // uv leaves this file in its target directory.
+        remove_file(&part.site().join(".lock"));
+        match status.success() {
+            true => Ok(()),
+            false => {
+                let text = format!("{} failed: {status}\n  command: {call}", self.name());
+                Err(Failure::new(exit_code::INSTALLER, text).hint(
+                    "correct what it reports above; a file with another hash than the pinned one is pinned by \
+                     `cargo cuda toolkit add --upgrade`",
+                ))
             }
-            line != Line::Bar
-        })?;
-        part.tidy();
-        if success {
-            return Ok(downloads.total());
         }
-        let call = call.to_string();
-        Err(match refusal(&call, &output, &part.site()) {
-            InstallerError::Failed(failure) => failure,
-            InstallerError::NoMatch { message, .. } => {
-                let text = "a package that was resolved is not in the index:";
-                unreachable(&call, &format!("{text}\n{message}"))
-            }
-        })
+    }
+}
+
+/// The first program of this name on `PATH`.
+pub(super) fn find_program(name: &str, env: &Env) -> Option<std::path::PathBuf> {
+    let mut found = which::which_in_global(name, Some(search_path(env))).ok()?;
+    found.next()
+}
+
+/// Runs a program to its end. Its output goes to standard error, because standard output is for reports of this program.
+/// The child inherits `lock`.
+pub(super) fn run_visibly(
+    call: &Invocation,
+    env: &Env,
+    lock: &File,
+) -> Result<ExitStatus, Failure> {
+    let mut command = process::command(call, env);
+    let streams = || {
+        Ok((
+            lock.try_clone()?,
+            io::stderr().as_fd().try_clone_to_owned()?,
+        ))
+    };
+    let (input, stderr) = streams().map_err(|error| process::cannot_start(call, &error))?;
+    let status = process::status(call, command.stdin(input).stdout(stderr))?;
+    check_not_interrupted()?;
+    Ok(status)
+}
+
+/// The signal was passed on to the program too, so the program's own error is not reported.
+fn check_not_interrupted() -> Result<(), Failure> {
+    let Some(signal) = signals::received() else {
+        return Ok(());
+    };
+    let text = format!("interrupted by signal {signal}");
+    Err(Failure::new(exit_code::FAILURE, text).hint("run the same command again"))
+}
+
+/// The lines of a requirements file that admits exactly these packages.
+fn requirements_file(packages: &[&PinnedPackage]) -> String {
+    let mut text = String::new();
+    for package in packages {
+        text.push_str(&format!("{}=={}", package.name, package.version));
+        for hash in &package.hashes {
+            text.push_str(&format!(" --hash=sha256:{}", hash.hex()));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The output of `uv pip compile --generate-hashes`: `name==version \` and lines of
+/// `--hash=sha256:…`. Other lines, such as comments and configured indexes, are ignored.
+fn parse_compiled(text: &str) -> Result<Vec<PinnedPackage>, String> {
+    let mut packages: Vec<PinnedPackage> = Vec::new();
+    for line in text.lines() {
+        let line = line.trim().trim_end_matches('\\').trim_end();
+        if let Some(hash) = line.strip_prefix("--hash=sha256:") {
+            let hash = Sha256::from_hex(hash).ok_or_else(|| format!("hash `{hash}`"))?;
+            let package = packages.last_mut().ok_or("a hash before any package")?;
+            package.hashes.push(hash);
+        } else if let Some((name, version)) = line.split_once("==")
+            && !line.starts_with(['-', '#'])
+        {
+            let version = version.split(';').next().unwrap_or_default().trim();
+            packages.push(PinnedPackage {
+                name: normal_name(name),
+                version: version.to_owned(),
+                hashes: Vec::new(),
+            });
+        }
+    }
+    finish(packages)
+}
+
+/// pip's installation report, version 1.
+fn parse_report(text: &str) -> Result<Vec<PinnedPackage>, String> {
+    let report: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let list = report.get("install").and_then(Value::as_array);
+    let mut packages = Vec::new();
+    for item in list.ok_or("no `install`")? {
+        let field = |path: &str| item.pointer(path).and_then(Value::as_str);
+        let name = field("/metadata/name").ok_or("a package without `name`")?;
+        let version = field("/metadata/version").ok_or("a package without `version`")?;
+        let hash = field("/download_info/archive_info/hashes/sha256")
+            .or_else(|| field("/download_info/archive_info/hash")?.strip_prefix("sha256="))
+            .and_then(Sha256::from_hex);
+        packages.push(PinnedPackage {
+            name: normal_name(name),
+            version: version.to_owned(),
+            hashes: hash.into_iter().collect(),
+        });
+    }
+    finish(packages)
+}
+
+fn finish(mut packages: Vec<PinnedPackage>) -> Result<Vec<PinnedPackage>, String> {
+    if packages.is_empty() {
+        return Err("no packages".to_owned());
+    }
+    for package in &mut packages {
+        if package.hashes.is_empty() {
+            let (name, version) = (&package.name, &package.version);
+            return Err(format!("no SHA-256 for {name} {version}"));
+        }
+        package.hashes.sort();
+        package.hashes.dedup();
+    }
+    packages.sort();
+    Ok(packages)
+}
+
+/// The absolute directories of `PATH`. Relative directories are omitted, because installers start in
+/// another directory.
+fn search_path(env: &Env) -> OsString {
+    let directories = env.search_path().into_iter();
+    std::env::join_paths(directories.filter(|directory| directory.is_absolute()))
+        .unwrap_or_default()
+}
+
+/// pip reads every option from a variable `PIP_<OPTION>`. The variables of these options are kept,
+/// because they concern the source and the download of packages. All others, such as `PIP_TARGET`, are
+/// removed.
+const PIP_KEPT: &str = "CACHE_DIR CERT CLIENT_CERT CONFIG_FILE CONSTRAINT DEFAULT_TIMEOUT EXTRA_INDEX_URL \
+     FIND_LINKS INDEX_URL KEYRING_PROVIDER NO_CACHE_DIR NO_INDEX PROGRESS_BAR PROXY RESUME_RETRIES RETRIES TIMEOUT \
+     TRUSTED_HOST UPLOADED_PRIOR_TO USE_DEPRECATED USE_FEATURE";
+
+/// The variables of uv that are removed, because they change what is installed, how, or where.
+const UV_DROPPED: &str = "UV_BREAK_SYSTEM_PACKAGES UV_COMPILE_BYTECODE UV_CUSTOM_COMPILE_COMMAND UV_LINK_MODE \
+     UV_NO_BINARY UV_NO_BUILD UV_NO_VERIFY_HASHES UV_ONLY_BINARY UV_OVERRIDE UV_PRERELEASE UV_PROJECT UV_PYTHON \
+     UV_REQUIRE_HASHES UV_RESOLUTION UV_SYSTEM_PYTHON UV_TORCH_BACKEND UV_WORKING_DIR UV_WORKING_DIRECTORY";
+
+/// Variables that are set to fixed values. They override the same settings in configuration files.
+const OVERRIDES: &str = "PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_DRY_RUN=0 PIP_FORCE_REINSTALL=0 \
+     PIP_NO_DEPS=0 PIP_NO_INPUT=1 PIP_PRE=0 PIP_QUIET=0 PIP_REQUIRE_HASHES=0 PIP_REQUIRE_VIRTUALENV=0 \
+     PIP_UPGRADE=0 PIP_USER=0 PIP_VERBOSE=0";
+
+/// Variables that contain one path.
+const PATHS: &str = "CURL_CA_BUNDLE NETRC PIP_CACHE_DIR PIP_CERT PIP_CLIENT_CERT PIP_CONFIG_FILE PIP_CONSTRAINT \
+     PIP_FIND_LINKS REQUESTS_CA_BUNDLE SSL_CERT_DIR SSL_CERT_FILE SSL_CLIENT_CERT UV_CACHE_DIR UV_CONFIG_FILE \
+     UV_CONSTRAINT UV_CREDENTIALS_DIR UV_FIND_LINKS UV_PYTHON_INSTALL_DIR";
+
+/// Whether `name` is one of the `words`.
+fn has(words: &str, name: &str) -> bool {
+    words.split_whitespace().any(|word| word == name)
+}
+
+/// The environment of an installer. Settings of how and where to install are removed. Relative paths
+/// are made absolute, because the installer starts in another directory.
+fn settings(env: &Env) -> Env {
+    let is_kept = |name: &str| match name.strip_prefix("PIP_") {
+        Some(option) => has(PIP_KEPT, &option.to_ascii_uppercase()),
+        None => !has(UV_DROPPED, name),
+    };
+    let kept = env
+        .variables()
+        .filter(|(name, _)| name.to_str().is_none_or(is_kept))
+        .map(|(name, value)| (name.to_owned(), absolute_value(name, value)));
+    let overrides = OVERRIDES.split_whitespace();
+    let overrides = overrides.filter_map(|setting| setting.split_once('='));
+    Env::from_pairs(kept.chain(overrides.map(|(name, value)| (name.into(), value.into()))))
+}
+
+/// The value of a variable. A path that exists, or that of a directory such as a cache, is made absolute.
+fn absolute_value(name: &OsStr, value: &OsStr) -> OsString {
+    let name = name.to_str().unwrap_or_default();
+    match absolute(value) {
+        Ok(path)
+            if has(PATHS, name) && (name.ends_with("_DIR") || Root::system().exists(&path)) =>
+        {
+            path.into()
+        }
+        _ => value.to_owned(),
     }
 }
 
@@ -443,16 +424,16 @@ mod tests {
 
     #[test]
     fn no_call_names_an_index() {
-        for kind in [Kind::Uv, Kind::Pip] {
-            let installer = Installer::new(kind, Invocation::new("x"), &Env::default()).unwrap();
+        for is_uv in [true, false] {
+            let installer = Installer::new(is_uv, Invocation::new("x"), &Env::default()).unwrap();
             let directory = tempfile::tempdir().unwrap();
             let cache = [("CUDA_BUILD_CACHE_DIR", directory.path())];
             let store = Store::open(&Env::from_pairs(cache), "toolkits").unwrap();
-            let _lock = store.lock(&Progress::new()).unwrap();
+            let _lock = store.lock().unwrap();
             let part = store.part().unwrap();
             let calls = [
                 installer.resolve_call(&["cuda-toolkit==13.*".to_owned()], Path::new("a")),
-                installer.install_call(Path::new("r"), &part, Cache::Use),
+                installer.install_call(Path::new("r"), &part, None, true),
             ];
             for call in calls {
                 let text = call.to_string();
@@ -461,13 +442,99 @@ mod tests {
         }
     }
 
+    const COMPILED: &str = "\
+--index-url https://user:secret@index.invalid/simple
+cuda-toolkit==13.4.3 \\
+    --hash=sha256:c56be2a9f538653ef5b1aa27787ed046ea08afa10bd55e95335a35fd196ac14e
+nvidia-cuda-runtime==13.4.92 \\
+    --hash=sha256:9641f797da20ce1dd8e779b6e96d08cf9ba564cec8e8225458811ee26423f3a5 \\
+    --hash=sha256:08dca5e4aba480c2fd5b55075c0fa71b84ef9dcf0521f2d58baa14a803a7311c
+    # via cuda-toolkit
+";
+
+    const REPORT: &str = r#"{"version": "1", "pip_version": "23.0.1", "install": [
+        {"download_info": {"url": "https://index.invalid/p/nvidia_cuda_runtime.whl", "archive_info": {"hash": "sha256=9641f797da20ce1dd8e779b6e96d08cf9ba564cec8e8225458811ee26423f3a5"}},
+         "requested": true, "metadata": {"name": "nvidia_cuda_runtime", "version": "13.4.92"}},
+        {"download_info": {"url": "https://index.invalid/p/cuda_toolkit.whl", "archive_info": {"hashes": {"sha256": "c56be2a9f538653ef5b1aa27787ed046ea08afa10bd55e95335a35fd196ac14e"}}},
+         "requested": true, "metadata": {"name": "cuda-toolkit", "version": "13.4.3"}}]}"#;
+
     #[test]
-    fn nothing_on_path_is_an_error_with_all_that_was_tried() {
-        let error = Installer::find(&Env::from_pairs([("PATH", "/nonexistent")])).unwrap_err();
-        let text = error.to_string();
-        for name in ["`uv`", "`python3 -m pip`", "`pip`"] {
-            assert!(text.contains(name), "{text}");
+    fn both_answers_are_equal_and_name_no_index() {
+        let uv = parse_compiled(COMPILED).unwrap();
+        let pip = parse_report(REPORT).unwrap();
+        assert_eq!(uv.len(), 2);
+        for (uv, pip) in uv.iter().zip(&pip) {
+            assert!(uv.shares_a_file_with(pip), "{uv:?} {pip:?}");
         }
-        assert_eq!(error.code, exit_code::NO_INSTALLER);
+        assert_eq!(uv[1].hashes.len(), 2);
+        let file = requirements_file(&uv.iter().collect::<Vec<_>>());
+        let start = "cuda-toolkit==13.4.3 --hash=sha256:c56be2a9";
+        assert!(file.starts_with(start), "{file}");
+        assert!(
+            !file.contains("index") && !file.contains("secret"),
+            "{file}"
+        );
+    }
+
+    #[test]
+    fn an_answer_without_hashes_is_refused() {
+        assert!(parse_compiled("cuda-toolkit==13.4.3\n").is_err());
+        assert!(parse_compiled("").is_err());
+        assert!(
+            parse_report(r#"{"install": [{"metadata": {"name": "a", "version": "1"}}]}"#).is_err()
+        );
+        assert!(parse_report("pip says no").is_err());
+    }
+
+    fn of(pairs: &[(&str, &str)], name: &str) -> Option<String> {
+        let env = settings(&Env::from_pairs(pairs.iter().copied()));
+        env.peek(name)
+            .map(|value| value.to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn how_and_where_to_install_is_not_kept() {
+        let pip = [
+            "PIP_TARGET",
+            "PIP_PREFIX",
+            "PIP_LOG",
+            "PIP_PLATFORM",
+            "PIP_target",
+        ];
+        let uv = ["UV_LINK_MODE", "UV_COMPILE_BYTECODE", "UV_PYTHON"];
+        for name in pip.into_iter().chain(uv) {
+            assert_eq!(of(&[(name, "1")], name), None, "{name}");
+        }
+        for name in ["PIP_USER", "PIP_DRY_RUN", "PIP_REQUIRE_HASHES"] {
+            assert_eq!(of(&[(name, "1")], name).as_deref(), Some("0"), "{name}");
+        }
+    }
+
+    #[test]
+    fn where_packages_come_from_is_kept() {
+        // A directory of this package: tests start in the package.
+        let here = absolute("src").unwrap();
+        let here = here.to_str().unwrap();
+        for (name, given, expected) in [
+            (
+                "PIP_INDEX_URL",
+                "https://a:b@c/d?a=b",
+                "https://a:b@c/d?a=b".to_owned(),
+            ),
+            ("UV_INDEX_CORP_PASSWORD", "secret", "secret".to_owned()),
+            ("HTTPS_PROXY", "http://proxy", "http://proxy".to_owned()),
+            ("PIP_NO_INDEX", "1", "1".to_owned()),
+            // Relative paths are made absolute.
+            ("PIP_FIND_LINKS", "src", here.to_owned()),
+            ("UV_CACHE_DIR", "src/cache", format!("{here}/cache")),
+        ] {
+            assert_eq!(of(&[(name, given)], name), Some(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn programs_are_searched_in_absolute_directories() {
+        let env = Env::from_pairs([("PATH", "bin:/usr/bin:.::/bin")]);
+        assert_eq!(search_path(&env), "/usr/bin:/bin");
     }
 }

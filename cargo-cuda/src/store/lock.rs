@@ -1,14 +1,18 @@
-//! The exact packages to which each release was resolved: in `cuda-toolkits.lock` for everyone who
-//! builds a workspace, and in a file of the same format in the store for this user.
+//! Files with exact packages: the lock file, and the manifest of a stored toolkit.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
-use cuda_build::{ToolkitVersion, Version};
+use cuda_build::{Component, ToolkitVersion, Version};
+use cuda_find::detail::sources;
+use cuda_find::detail::{
+    env::Env,
+    root::Root,
+    sources::{LOCK_FILE, LOCK_VARIABLE},
+};
 use serde::{Deserialize, Serialize};
 
-use super::ReleaseToFetch;
-use super::directory::read;
-use super::package::PackageSet;
+use super::package::{PackageSet, ReleaseToFetch};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
@@ -17,7 +21,35 @@ const FORMAT_VERSION: i64 = 1;
 const HEADER: &str =
     "# Written by `cargo cuda toolkit add`; commit it. `--upgrade` resolves it again.\n";
 
-/// The content of a lock file.
+/// The environment and lock file of a command.
+#[derive(Clone, Debug)]
+pub struct Context {
+    pub env: Env,
+    /// The lock file, which may not exist yet; `None` outside a workspace, unless [`LOCK_VARIABLE`] names
+    /// a file.
+    pub lock_file: Option<PathBuf>,
+}
+
+impl Context {
+    /// The context of a command. `workspace` is the workspace's directory.
+    pub fn new(env: &Env, workspace: Option<&Path>) -> Self {
+        let named = env.peek(LOCK_VARIABLE).map(PathBuf::from);
+        Self {
+            env: env.clone(),
+            lock_file: named.or_else(|| Some(workspace?.join(LOCK_FILE))),
+        }
+    }
+}
+
+/// The text of a regular file; `None` if it does not exist.
+pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
+    match Root::system().text(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        text => text.map(Some),
+    }
+}
+
+/// `cuda-toolkits.lock`: the exact packages to which each release was resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lock {
@@ -67,6 +99,12 @@ impl Default for Lock {
 }
 
 impl Lock {
+    /// Reads the lock file of a command.
+    pub fn of(context: &Context) -> Result<Self, Failure> {
+        let path = context.lock_file.as_deref();
+        path.map_or_else(|| Ok(Self::default()), Self::read)
+    }
+
     /// Reads a lock file. A file that does not exist reads as empty.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let lock = match read(path) {
@@ -98,13 +136,19 @@ impl Lock {
         Ok(lock)
     }
 
-    /// The releases in the file, newest version first.
-    pub fn releases(&self) -> Vec<(ReleaseToFetch, ToolkitVersion)> {
-        let mut toolkits: Vec<&Locked> = self.toolkits.iter().collect();
+    /// The toolkits in the file, newest version first, each with the release that was requested.
+    pub fn toolkits(self) -> Vec<(ReleaseToFetch, ToolkitVersion, PackageSet)> {
+        let mut toolkits = self.toolkits;
         toolkits.sort_by_key(|locked| std::cmp::Reverse(locked.version()));
+        let toolkits = toolkits.into_iter();
         toolkits
-            .into_iter()
-            .filter_map(|it| Some((it.request.parse().ok()?, it.set.version.parse().ok()?)))
+            .filter_map(|it| {
+                Some((
+                    it.request.parse().ok()?,
+                    it.set.version.parse().ok()?,
+                    it.set,
+                ))
+            })
             .collect()
     }
 
@@ -114,15 +158,6 @@ impl Lock {
         let mut toolkits = self.toolkits.iter();
         let locked = toolkits.find(|locked| locked.request == request)?;
         Some(&locked.set)
-    }
-
-    /// The releases that were resolved to the toolkit called `name` in the store.
-    pub(super) fn requests_of(&self, name: &str) -> Vec<String> {
-        let toolkits = self.toolkits.iter();
-        toolkits
-            .filter(|locked| locked.set.has_name(name))
-            .map(|locked| locked.request.clone())
-            .collect()
     }
 
     /// Records the packages to which a release was resolved.
@@ -136,11 +171,6 @@ impl Lock {
         self.toolkits.sort_by(|a, b| a.request.cmp(&b.request));
     }
 
-    /// Removes the releases that were resolved to the toolkit called `name` in the store.
-    pub(super) fn forget(&mut self, name: &str) {
-        self.toolkits.retain(|locked| !locked.set.has_name(name));
-    }
-
     /// Writes the file, unless it already has this content.
     pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
         let text = toml::to_string(self).map_err(|error| {
@@ -152,10 +182,48 @@ impl Lock {
     }
 }
 
+/// The content of `toolkit.toml`. The search reads some of its fields as [`sources::StoredToolkit`];
+/// only this crate reads the packages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    format_version: i64,
+    pub platform: String,
+    /// The size of all files.
+    pub bytes: u64,
+    /// The components that were found when the toolkit was added.
+    pub components: Vec<String>,
+    #[serde(flatten)]
+    pub set: PackageSet,
+}
+
+impl Manifest {
+    pub fn new(set: PackageSet, platform: &str, components: &[Component], bytes: u64) -> Self {
+        Self {
+            format_version: sources::FORMAT_VERSION,
+            platform: platform.to_owned(),
+            bytes,
+            components: components.iter().map(ToString::to_string).collect(),
+            set,
+        }
+    }
+
+    /// Reads a manifest.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let manifest: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+        if manifest.format_version != sources::FORMAT_VERSION {
+            return Err(format!(
+                "format_version is {}, but this cargo-cuda reads {}",
+                manifest.format_version,
+                sources::FORMAT_VERSION
+            ));
+        }
+        manifest.set.check()?;
+        Ok(manifest)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use cuda_build::internal::sources::LOCK_FILE;
-
     use super::super::package::tests::package;
     use super::*;
 
@@ -189,9 +257,6 @@ mod tests {
         let lock = Lock::read(&path).unwrap();
         assert_eq!(lock.find(&spec("13")), Some(&set("13.4.3", "13.4.92", '3')));
         assert_eq!(lock.find(&spec("12")), Some(&set("12.9.1", "12.9.79", '2')));
-        let releases = lock.releases();
-        assert_eq!(releases[0], (spec("13"), ToolkitVersion::new(13, 4)));
-        assert_eq!(releases[1], (spec("12"), ToolkitVersion::new(12, 9)));
         assert_eq!(lock.find(&spec("13.4")), None);
         let text = read(&path).unwrap().unwrap();
         assert!(
@@ -215,11 +280,7 @@ mod tests {
             ("format_version = 1", "format_version = 2"),
             ("sha256-", "md5-"),
             ("nvidia-cuda-runtime", "--index-url=http://a"),
-            ("nvidia-cuda-runtime", "six"),
-            ("13.4.92", "13.4.92\\nother"),
             ("version = \"13.4.3\"", "from = \"13.4.3\""),
-            ("version = \"13.4.3\"", "version = \"13.99.0\""),
-            ("version = \"13.4.3\"", "version = \"13.4.3\\u001b[31m\""),
             ("version = \"13.4.3\"", "version = \"13.4.3/../../x\""),
             ("request = \"13\"", "request = \"12\""),
             ("request = \"13\"", "request = \"13\\u001b[31m\""),

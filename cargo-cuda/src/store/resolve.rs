@@ -10,16 +10,14 @@ use std::collections::BTreeSet;
 
 use cuda_build::{Component, ToolkitVersion};
 
-use super::ReleaseToFetch;
-use super::package::{Package, PackageSet, is_known, package_of};
-use super::refusal::{InstallerError, unresolvable};
+use super::package::{FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, wheel_of};
 use crate::exit_code;
 use crate::failure::Failure;
 
 const METAPACKAGE: &str = "cuda-toolkit";
 
 /// Resolves requirement lines to exact packages. It is an installer or, in tests, a recorded answer.
-pub(super) type Resolver<'a> = dyn FnMut(&[String]) -> Result<Vec<Package>, InstallerError> + 'a;
+pub(super) type Resolver<'a> = dyn FnMut(&[String]) -> Result<Vec<PinnedPackage>, Failure> + 'a;
 
 /// The set to resolve.
 #[derive(Clone, Debug)]
@@ -38,9 +36,10 @@ pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<Pac
     let (version, has_metapackage) = match &spec.base {
         // The version of a set that was resolved without a metapackage has only two numbers.
         Some(base) => (base.version.clone(), base.version.split('.').count() > 2),
-        None => match metapackage(release, resolver)? {
-            Some(version) => (version, true),
-            None => (release.to_string(), false),
+        None => match metapackage(release, resolver) {
+            Ok(version) => (version, true),
+            Err(_) if release.is_minor() => (release.to_string(), false),
+            Err(failure) => return Err(failure),
         },
     };
     let Ok(minor) = version.parse::<ToolkitVersion>() else {
@@ -50,30 +49,13 @@ pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<Pac
     if has_metapackage {
         lines.push(format!("{METAPACKAGE}{}=={version}", extras(spec)));
     }
-    lines.extend(
-        spec.components
-            .iter()
-            .filter_map(|c| requirement(*c, minor)),
-    );
+    let components = spec.components.iter();
+    lines.extend(components.filter_map(|component| requirement(*component, minor)));
     let pinned = spec.base.iter().flat_map(|base| &base.packages);
     lines.extend(pinned.map(|package| format!("{}=={}", package.name, package.version)));
-    let packages = match resolver(&lines) {
-        Ok(answer) => answer,
-        Err(InstallerError::Failed(failure)) => return Err(failure),
-        Err(InstallerError::NoMatch { message, .. }) => {
-            let runtime = requirement(Component::Cudart, minor)
-                .into_iter()
-                .collect::<Vec<_>>();
-            let is_released = has_metapackage || resolver(&runtime).is_ok();
-            return Err(match is_released {
-                true => unresolvable(release, &message),
-                false => never_released(release),
-            });
-        }
-    };
     let mut set = PackageSet {
         version,
-        packages,
+        packages: resolver(&lines).map_err(with_releases)?,
         ..PackageSet::default()
     };
     set.packages.retain(|package| spec.keeps(&package.name));
@@ -100,34 +82,23 @@ impl SetSpec {
     fn keeps(&self, name: &str) -> bool {
         let major = self.release.major();
         if !self.exact {
-            return is_known(name, major);
+            return FetchFrom::Wheels.knows(name, major);
         }
         let mut components = self.components.iter();
-        let is_requested = components.any(|component| package_of(*component, major) == Some(name));
-        is_requested || (self.base.iter()).any(|base| base.find(name).is_some())
+        let is_requested = components.any(|component| wheel_of(*component, major) == Some(name));
+        let mut earlier = self.base.iter().flat_map(|base| &base.packages);
+        is_requested || earlier.any(|package| package.name == name)
     }
 }
 
-/// The version of a release's newest metapackage; `None` if the release has no metapackage yet.
-fn metapackage(
-    release: &ReleaseToFetch,
-    resolver: &mut Resolver<'_>,
-) -> Result<Option<String>, Failure> {
-    match resolver(&[format!("{METAPACKAGE}{}", release.clause())]) {
-        Ok(answer) => {
-            let found = answer.into_iter().find(|it| it.name == METAPACKAGE);
-            match found {
-                Some(package) => Ok(Some(package.version)),
-                None => Err(index_lacks(release)),
-            }
-        }
-        Err(InstallerError::Failed(failure)) => Err(failure),
-        Err(InstallerError::NoMatch { .. }) if release.is_minor() => Ok(None),
-        Err(InstallerError::NoMatch { unknown_name, .. }) => Err(match unknown_name {
-            true => index_lacks(release),
-            false => never_released(release),
-        }),
-    }
+/// The version of a release's newest metapackage.
+fn metapackage(release: &ReleaseToFetch, resolver: &mut Resolver<'_>) -> Result<String, Failure> {
+    let answer = resolver(&[format!("{METAPACKAGE}{}", release.clause())]);
+    let answer = answer.map_err(with_releases)?;
+    let found = answer.into_iter().find(|it| it.name == METAPACKAGE);
+    found
+        .map(|package| package.version)
+        .ok_or_else(|| inconsistent(METAPACKAGE, &release.to_string()))
 }
 
 /// The extras of the metapackage, in brackets.
@@ -144,34 +115,18 @@ fn extras(spec: &SetSpec) -> String {
 /// requirement has no version: the metapackage pins one, or without a metapackage the newest one is
 /// resolved. The probe of the fetched files checks its major.
 fn requirement(component: Component, minor: ToolkitVersion) -> Option<String> {
-    let package = package_of(component, minor.major)?;
+    let package = wheel_of(component, minor.major)?;
     Some(match component.facts().follows_toolkit {
         true => format!("{package}=={minor}.*"),
         false => package.to_owned(),
     })
 }
 
-fn never_released(release: &ReleaseToFetch) -> Failure {
-    Failure::new(
-        exit_code::NOT_RELEASED,
-        format!("CUDA {release} was never released, as far as the package index knows"),
-    )
-    .hint(
-        "Python packages exist for CUDA 11.8, 12.0 to 12.6, 12.8, 12.9, and 13.0 and newer; `cargo cuda toolkit \
-         add 13` fetches the newest 13",
-    )
-}
-
-fn index_lacks(release: &ReleaseToFetch) -> Failure {
-    Failure::new(
-        exit_code::NOT_RELEASED,
-        format!(
-            "the package index has no `{METAPACKAGE}`, which lists the packages of CUDA {release}"
-        ),
-    )
-    .hint(
-        "the configured index may be a partial mirror, or `no-index` may be set for pip or uv; with a minor, as \
-         in `13.4`, the components are resolved one by one",
+/// An installer's error does not distinguish what was never released from what a mirror lacks.
+fn with_releases(failure: Failure) -> Failure {
+    failure.hint(
+        "Python packages exist for CUDA 11.8, 12.0 to 12.6, 12.8, 12.9, and 13.0 and newer, and not for each component; \
+         `cargo cuda toolkit add 13` fetches the newest 13",
     )
 }
 
@@ -191,18 +146,13 @@ mod tests {
     use super::*;
 
     /// Answers by what is in the requirement lines, as a recorded index of three releases.
-    fn index(lines: &[String]) -> Result<Vec<Package>, InstallerError> {
-        let no = || InstallerError::NoMatch {
-            message: lines.join(" "),
-            unknown_name: false,
-        };
+    fn index(lines: &[String]) -> Result<Vec<PinnedPackage>, Failure> {
+        let no = || Failure::new(exit_code::INSTALLER, format!("no {}", lines.join(" ")));
         let has = |text: &str| lines.iter().any(|line| line.starts_with(text));
         let mut answer = Vec::new();
         let minor = if has("cuda-toolkit") {
-            let meta = lines
-                .iter()
-                .find(|line| line.starts_with("cuda-toolkit"))
-                .unwrap();
+            let mut lines = lines.iter();
+            let meta = lines.find(|line| line.starts_with("cuda-toolkit")).unwrap();
             let version = match meta.split_once("==").unwrap().1 {
                 "13.*" | "13.4.*" | "13.4.3" => "13.4.3",
                 "12.*" | "12.9.*" | "12.9.2.0" => "12.9.2.0",
@@ -220,42 +170,26 @@ mod tests {
         let wanted = |name: &str| {
             has(&format!("nvidia-{name}")) || name.split('-').any(|word| lines[0].contains(word))
         };
+        let mut add = |name: &str, version: &str, digit| {
+            answer.push(package(&format!("{name}{suffix}"), version, digit));
+        };
+        let of_minor = format!("{minor}.92");
         if listed("cudart") || has("nvidia-cuda-runtime") {
-            answer.push(package(
-                &format!("nvidia-cuda-runtime{suffix}"),
-                &format!("{minor}.92"),
-                '1',
-            ));
+            add("nvidia-cuda-runtime", &of_minor, '1');
         }
         if wanted("cusparse") {
-            answer.push(package(
-                &format!("nvidia-cusparse{suffix}"),
-                "12.8.6.72",
-                '2',
-            ));
+            add("nvidia-cusparse", "12.8.6.72", '2');
         }
         if wanted("nvjitlink") || wanted("cusparse") {
-            let pinned = lines
-                .iter()
-                .any(|line| line == &format!("nvidia-nvjitlink{suffix}=={minor}.*"));
-            let version = if pinned {
-                format!("{minor}.92")
-            } else {
-                "13.5.37".to_owned()
-            };
-            answer.push(package(&format!("nvidia-nvjitlink{suffix}"), &version, '3'));
+            let pinned = lines.contains(&format!("nvidia-nvjitlink{suffix}=={minor}.*"));
+            let version = if pinned { &of_minor } else { "13.5.37" };
+            add("nvidia-nvjitlink", version, '3');
         }
         // A component without an extra, at its newest unless the minor is named.
         if has("nvidia-cudla") {
             let pinned = lines.iter().any(|line| line == "nvidia-cudla==13.4.*");
-            answer.push(package(
-                "nvidia-cudla",
-                if pinned { "13.4.92" } else { "13.5.37" },
-                '4',
-            ));
-        }
-        if has("nvidia-cuda-nope") {
-            return Err(no());
+            let version = if pinned { "13.4.92" } else { "13.5.37" };
+            add("nvidia-cudla", version, '4');
         }
         Ok(answer)
     }
@@ -272,9 +206,8 @@ mod tests {
     fn shown(spec: &SetSpec) -> String {
         match resolve(spec, &mut |lines| index(lines)) {
             Ok(set) => {
-                let packages: Vec<String> = set
-                    .packages
-                    .iter()
+                let packages = set.packages.iter();
+                let packages: Vec<String> = packages
                     .map(|p| format!("{} {}", p.name, p.version))
                     .collect();
                 format!("{}: {}", set.version, packages.join(", "))
@@ -284,25 +217,28 @@ mod tests {
     }
 
     #[test]
-    fn the_metapackage_decides() {
-        assert_eq!(
-            shown(&spec("13", &[Component::Cudart])),
-            "13.4.3: nvidia-cuda-runtime 13.4.92"
-        );
-        assert_eq!(
-            shown(&spec("12", &[Component::Cudart])),
-            "12.9.2.0: nvidia-cuda-runtime-cu12 12.9.92"
-        );
-    }
-
-    #[test]
-    fn nvjitlink_stays_in_the_minor() {
-        let expected = "13.4.3: nvidia-cusparse 12.8.6.72, nvidia-nvjitlink 13.4.92";
-        for request in ["13", "13.4", "13.4.3"] {
-            assert_eq!(
-                shown(&spec(request, &[Component::Cusparse, Component::Nvjitlink])),
-                expected
-            );
+    fn a_release_and_components_become_exact_packages() {
+        use Component::{Cudart, Cudla, Cusparse, Nvjitlink};
+        let nvjitlink = "13.4.3: nvidia-cusparse 12.8.6.72, nvidia-nvjitlink 13.4.92";
+        let cudla = "13.4.3: nvidia-cuda-runtime 13.4.92, nvidia-cudla 13.4.92";
+        for (release, components, expected) in [
+            ("13", &[Cudart][..], "13.4.3: nvidia-cuda-runtime 13.4.92"),
+            (
+                "12",
+                &[Cudart],
+                "12.9.2.0: nvidia-cuda-runtime-cu12 12.9.92",
+            ),
+            // nvJitLink stays in the minor.
+            ("13", &[Cusparse, Nvjitlink], nvjitlink),
+            ("13.4.3", &[Cusparse, Nvjitlink], nvjitlink),
+            // A component without an extra follows the minor.
+            ("13", &[Cudart, Cudla], cudla),
+            // A minor without a metapackage is put together.
+            ("13.5", &[Cudart], "13.5: nvidia-cuda-runtime 13.5.92"),
+            // A release that never was.
+            ("12.7", &[Cudart], "no nvidia-cuda-runtime-cu12==12.7.*"),
+        ] {
+            assert_eq!(shown(&spec(release, components)), expected, "{release}");
         }
     }
 
@@ -320,34 +256,6 @@ mod tests {
     }
 
     #[test]
-    fn a_component_without_an_extra_follows_the_minor() {
-        let text = shown(&spec("13", &[Component::Cudart, Component::Cudla]));
-        assert_eq!(
-            text,
-            "13.4.3: nvidia-cuda-runtime 13.4.92, nvidia-cudla 13.4.92"
-        );
-    }
-
-    #[test]
-    fn a_minor_without_a_metapackage_is_put_together() {
-        assert_eq!(
-            shown(&spec("13.5", &[Component::Cudart])),
-            "13.5: nvidia-cuda-runtime 13.5.92"
-        );
-    }
-
-    #[test]
-    fn a_release_that_never_was_is_named() {
-        for request in ["14", "12.7", "13.5.37"] {
-            let text = shown(&spec(request, &[Component::Cudart]));
-            assert!(
-                text.starts_with(&format!("CUDA {request} was never released")),
-                "{text}"
-            );
-        }
-    }
-
-    #[test]
     fn a_base_stays_and_its_files_too() {
         let mut spec = spec("13", &[Component::Cudart, Component::Cudla]);
         let base = package("nvidia-cuda-runtime", "13.4.92", '1');
@@ -362,22 +270,18 @@ mod tests {
             index(lines)
         })
         .unwrap();
+        let [start, end] = [
+            "cuda-toolkit[cudart]==13.4.3",
+            "nvidia-cuda-runtime==13.4.92",
+        ];
         assert!(
-            queries[0].starts_with("cuda-toolkit[cudart]==13.4.3"),
+            queries[0].starts_with(start) && queries[0].ends_with(end),
             "{queries:?}"
         );
-        assert!(
-            queries[0].ends_with("nvidia-cuda-runtime==13.4.92"),
-            "{queries:?}"
-        );
-        assert_eq!(set.find("nvidia-cuda-runtime"), Some(&base));
+        assert!(set.packages.contains(&base));
 
-        let other = package("nvidia-cuda-runtime", "13.4.92", 'f');
-        spec.base = Some(PackageSet {
-            version: "13.4.3".to_owned(),
-            packages: vec![other],
-            ..PackageSet::default()
-        });
+        let packages = &mut spec.base.as_mut().unwrap().packages;
+        packages[0] = package("nvidia-cuda-runtime", "13.4.92", 'f');
         let error = resolve(&spec, &mut |lines| index(lines)).unwrap_err();
         assert_eq!(error.code, exit_code::LOCK, "{error}");
     }

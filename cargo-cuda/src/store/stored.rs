@@ -1,18 +1,18 @@
-//! Lists, removes and checks the toolkits in the store. The files of a package are checked against
-//! its `RECORD`, and each component with the probe of the search.
+//! Lists and removes the toolkits in the store, and probes what was fetched as the search does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use cuda_build::Component;
-use cuda_build::internal::{Root, Target, store};
+use cuda_find::detail::search;
+use cuda_find::detail::{root::Root, target::Target};
 use serde::{Serialize, Serializer};
 
-use super::directory::Store;
-use super::lock::Lock;
-use super::package::{Manifest, Package, PackageSet, Source, normal_name};
-use super::refusal::{OTHER_SOURCES_HINT, no_package};
-use super::{Context, Progress, human_size, parse_release};
+use super::directory::{Store, damage, human_size};
+use super::lock::{Context, Manifest};
+use super::package::{
+    FetchFrom, OTHER_SOURCES_HINT, PackageSet, PinnedPackage, no_package, parse_release,
+};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::printable;
@@ -32,17 +32,15 @@ pub struct Listed {
     /// The components that were found when it was added.
     pub components: Vec<String>,
     /// The exact packages.
-    pub packages: Vec<Package>,
+    pub packages: Vec<PinnedPackage>,
     /// The size of all its files. Toolkits may share files, so a sum over several may be too large.
     pub bytes: u64,
-    /// Requests that were last resolved to it, such as `13`.
-    pub requests: Vec<String>,
     /// Why it cannot be used; `None` if it can.
     pub problem: Option<String>,
     /// Whether the problem is that files are missing or have another size. Otherwise the toolkit may be intact, such as
     /// one of a newer cargo-cuda.
     #[serde(skip)]
-    is_damaged: bool,
+    pub is_damaged: bool,
 }
 
 /// Serializes a path. Bytes that are not UTF-8 are replaced, because JSON is UTF-8.
@@ -54,14 +52,11 @@ pub(super) fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, 
 /// is no store yet.
 pub fn list(context: &Context) -> Result<Vec<Listed>, Failure> {
     let store = Store::open(&context.env, "toolkits")?;
-    let index = Lock::read(&store.index()).unwrap_or_default();
     let names = store.names().into_iter();
-    Ok(names
-        .filter_map(|name| listed(&store, &index, name))
-        .collect())
+    Ok(names.filter_map(|name| listed(&store, name)).collect())
 }
 
-fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
+fn listed(store: &Store, name: String) -> Option<Listed> {
     let path = store.path(&name);
     let (manifest, problem, is_damaged) = match store.manifest(&name) {
         Ok(manifest) => {
@@ -74,7 +69,6 @@ fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
     };
     Some(Listed {
         is_damaged,
-        requests: index.requests_of(&name),
         // A directory's name is the version and a digest.
         version: name.split('-').next().unwrap_or_default().to_owned(),
         platform: manifest.platform,
@@ -91,9 +85,9 @@ fn listed(store: &Store, index: &Lock, name: String) -> Option<Listed> {
 /// release.
 pub fn remove(name: &str, all: bool, context: &Context) -> Result<Vec<Listed>, Failure> {
     let store = Store::open(&context.env, "toolkits")?;
-    let _lock = store.lock(&Progress::new())?;
+    let _lock = store.lock()?;
     let removed = choose(name, all, list(context)?)?;
-    discard(&removed, &store)?;
+    removed.iter().try_for_each(|it| store.discard(&it.name))?;
     Ok(removed)
 }
 
@@ -103,30 +97,19 @@ pub fn remove(name: &str, all: bool, context: &Context) -> Result<Vec<Listed>, F
 pub fn collect_garbage(context: &Context) -> Result<Vec<Listed>, Failure> {
     let store = Store::open(&context.env, "toolkits")?;
     // Another command may be repairing a toolkit, so the list is read under the lock.
-    let _lock = store.lock(&Progress::new())?;
+    let _lock = store.lock()?;
     let all = list(context)?;
     let is_garbage =
         |toolkit: &&Listed| toolkit.is_damaged || all.iter().any(|other| other.supersedes(toolkit));
     let garbage: Vec<Listed> = all.iter().filter(is_garbage).cloned().collect();
-    discard(&garbage, &store)?;
-    store.remove_archives();
+    garbage.iter().try_for_each(|it| store.discard(&it.name))?;
     Ok(garbage)
-}
-
-/// The caller holds the lock.
-fn discard(toolkits: &[Listed], store: &Store) -> Result<(), Failure> {
-    let mut index = Lock::read(&store.index()).unwrap_or_default();
-    for toolkit in toolkits {
-        index.forget(&toolkit.name);
-    }
-    index.write(&store.index())?;
-    toolkits.iter().try_for_each(|it| store.discard(&it.name))
 }
 
 impl Listed {
     /// Whether this toolkit can be used and has every package of `other`, and more.
     fn supersedes(&self, other: &Self) -> bool {
-        let has = |package: &Package| {
+        let has = |package: &PinnedPackage| {
             self.packages
                 .iter()
                 .any(|own| own.shares_a_file_with(package))
@@ -154,99 +137,23 @@ fn choose(name: &str, all: bool, mut stored: Vec<Listed>) -> Result<Vec<Listed>,
             .map(|toolkit| format!("\n  {}", toolkit.summary()));
         lines.collect()
     };
-    let known = lines(&stored);
+    let all_lines = lines(&stored);
     let release = parse_release(name).map_or_else(|_| name.to_owned(), |it| it.to_string());
     let below = format!("{release}.");
     stored.retain(|it| it.version == release || it.version.starts_with(&below));
     let name = printable(name);
-    match stored.len() {
-        0 if known.is_empty() => Err(Failure::new(
-            exit_code::USAGE,
-            format!("there is no toolkit `{name}`: none has been fetched"),
-        )
-        .hint("`cargo cuda toolkit add 13` fetches one")),
-        0 => Err(Failure::new(
-            exit_code::USAGE,
-            format!("there is no toolkit `{name}`; these have been fetched:{known}"),
-        )
-        .hint("give a name or a release of this list")),
-        2.. if !all => Err(Failure::new(
-            exit_code::USAGE,
-            format!(
-                "{} toolkits match `{name}`:{}",
-                stored.len(),
-                lines(&stored)
-            ),
-        )
-        .hint("give the whole name of one of them, or `--all` to remove all of them")),
-        _ => Ok(stored),
-    }
-}
-
-/// The bytes of all toolkits on the disk. A file that several toolkits share is counted once.
-pub fn disk_usage(toolkits: &[Listed]) -> u64 {
-    let paths: Vec<&Path> = toolkits
-        .iter()
-        .map(|toolkit| toolkit.path.as_path())
-        .collect();
-    super::directory::disk_usage(&paths)
-}
-
-/// The files of an installed package, relative to `site`, with their sizes. Paths that lead out of
-/// `site` are skipped. `None` if the package is not installed there.
-pub(super) fn files_of(site: &Path, package: &Package) -> Option<BTreeMap<String, Option<u64>>> {
-    let root = Root::system();
-    let names = root.names(site).into_iter();
-    let info = names
-        .filter_map(|name| name.into_string().ok())
-        .find(|name| {
-            let stem = name.strip_suffix(".dist-info");
-            let parts = stem.and_then(|stem| stem.rsplit_once('-'));
-            parts.is_some_and(|(name, version)| {
-                normal_name(name) == package.name && version == package.version
-            })
-        })?;
-    let record = root.text(&site.join(info).join("RECORD")).ok()?;
-    let inside =
-        |path: &str| !Path::new(path).is_absolute() && path.split('/').all(|part| part != "..");
-    let files = record.lines().filter_map(parse_line);
-    Some(files.filter(|(path, _)| inside(path)).collect())
-}
-
-/// Path and size of a line of `RECORD`: `a/b.h,sha256=…,12`. A path with a comma would be quoted;
-/// NVIDIA's packages have none.
-fn parse_line(line: &str) -> Option<(String, Option<u64>)> {
-    let (path, rest) = line.split_once(',')?;
-    let size = rest.rsplit(',').next()?.trim().parse().ok();
-    (!path.is_empty()).then(|| (path.to_owned(), size))
-}
-
-/// Describes the first package of a set that is not installed, or the first file that is missing or
-/// has the wrong size.
-pub(super) fn damage(site: &Path, set: &PackageSet) -> Option<String> {
-    set.packages
-        .iter()
-        .find_map(|package| damage_of(site, package))
-}
-
-/// [`damage`] for one package.
-pub(super) fn damage_of(site: &Path, package: &Package) -> Option<String> {
-    let Package { name, version, .. } = package;
-    let files = files_of(site, package).filter(|files| !files.is_empty());
-    let Some(files) = files else {
-        return Some(format!("package {name} {version} is not installed"));
+    let (text, hint) = match stored.len() {
+        0 => (
+            format!("there is no toolkit `{name}` in the store:{all_lines}"),
+            "`cargo cuda toolkit list` shows what has been fetched",
+        ),
+        2.. if !all => (
+            format!("several toolkits match `{name}`:{}", lines(&stored)),
+            "give the whole name of one of them, or `--all` to remove all of them",
+        ),
+        _ => return Ok(stored),
     };
-    files.iter().find_map(|(path, size)| {
-        let place = site.join(path);
-        let problem = match (size, Root::system().metadata(&place)) {
-            (Some(size), Ok(found)) if found.is_file() && *size == found.len() => return None,
-            // A link to a directory, or to a file of a package that the set does not have.
-            (None, found) if found.is_ok() || Root::system().is_link(&place) => return None,
-            (_, Ok(_)) => "is damaged",
-            (_, Err(_)) => "is missing",
-        };
-        Some(format!("`{path}` of {name} {version} {problem}"))
-    })
+    Err(Failure::new(exit_code::USAGE, text).hint(hint))
 }
 
 /// The components of a set that the search finds in `site`.
@@ -265,10 +172,10 @@ pub(super) fn components(
         return Ok(set.components().collect());
     };
     // A root's nvcc would have to be run, and the hash of its archive has been checked.
-    if set.source == Source::Redist {
+    if set.from == FetchFrom::Redist {
         return Ok(set.components().collect());
     }
-    let attempt = store::probe(&Root::system(), &target, site, false);
+    let attempt = search::probe_stored(&Root::system(), &target, site, false);
     let major = set.major();
     let probed = attempt.sets.iter().find(|probed| probed.major == major);
     let is_found = |component: &Component| probed.is_some_and(|set| set.get(*component).is_some());
@@ -277,7 +184,7 @@ pub(super) fn components(
     let mut absent = wanted.iter().filter(|component| !is_found(component));
     if let Some(&component) = absent.find(|component| runs(component)) {
         let Some(package) = set.package_for(component) else {
-            return Err(no_package(component, major, set.source));
+            return Err(no_package(component, major, set.from));
         };
         let mut unusable = attempt.unusable.iter();
         let reason = unusable.find(|it| it.component == component && it.major == major);
@@ -286,16 +193,14 @@ pub(super) fn components(
             "package {} {} does not contain `{component}`: {reason}",
             package.name, package.version
         );
-        return Err(Failure::new(exit_code::NOT_IN_PACKAGE, message).hint(OTHER_SOURCES_HINT));
+        return Err(Failure::new(exit_code::NOT_RELEASED, message).hint(OTHER_SOURCES_HINT));
     }
     Ok(set.components().filter(is_found).collect())
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "tests prepare real directories")]
 mod tests {
-    use std::fs;
-
+    use super::super::directory::tests::{WHOLE, site};
     use super::super::package::tests::package;
     use super::*;
 
@@ -308,7 +213,6 @@ mod tests {
             components: Vec::new(),
             packages: Vec::new(),
             bytes: 0,
-            requests: Vec::new(),
             problem: None,
             is_damaged: false,
         }
@@ -331,13 +235,8 @@ mod tests {
             assert_eq!(error.message.lines().count(), 1 + matching, "{error}");
         }
         for none in ["1", "", "14", "../13.5-4", "13.4.3-"] {
-            assert!(
-                chosen(none)
-                    .unwrap_err()
-                    .message
-                    .contains("there is no toolkit"),
-                "{none}"
-            );
+            let error = chosen(none).unwrap_err();
+            assert!(error.message.contains("there is no toolkit"), "{none}");
         }
     }
 
@@ -363,101 +262,15 @@ mod tests {
     }
 
     #[test]
-    fn records_have_path_and_size() {
-        let line = |text: &str| parse_line(text);
-        assert_eq!(
-            line("a/b.h,sha256=x,12"),
-            Some(("a/b.h".to_owned(), Some(12)))
-        );
-        assert_eq!(line("a/RECORD,,"), Some(("a/RECORD".to_owned(), None)));
-        assert_eq!(line(""), None);
-    }
-
-    /// cuFFT 12 as a wheel that contains these files.
-    fn site(files: &[(&str, &str)]) -> (tempfile::TempDir, PackageSet) {
-        let site = tempfile::tempdir().unwrap();
-        let info = "nvidia_cufft_cu12-11.4.1.4.dist-info";
-        fs::create_dir_all(site.path().join(info)).unwrap();
-        let mut record = format!("{info}/RECORD,,\n../../bin/x,,1\n/etc/hosts,,1\n");
-        for (path, text) in files {
-            let file = site.path().join(path);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, text).unwrap();
-            record.push_str(&format!("{path},,{}\n", text.len()));
-        }
-        fs::write(site.path().join(info).join("RECORD"), record).unwrap();
-        let set = PackageSet {
-            version: "12.9.2".to_owned(),
-            packages: vec![package("nvidia-cufft-cu12", "11.4.1.4", '0')],
-            ..PackageSet::default()
-        };
-        (site, set)
-    }
-
-    const LIBRARY: &str = "nvidia/cufft/lib/libcufft.so.11";
-    const WHOLE: [(&str, &str); 2] = [
-        (LIBRARY, "library"),
-        ("nvidia/cufft/include/cufft.h", "header"),
-    ];
-
-    #[test]
-    fn a_missing_or_shortened_file_is_damage() {
-        let (site, set) = site(&WHOLE);
-        assert_eq!(damage(site.path(), &set), None);
-        let library = site.path().join(LIBRARY);
-        let expect = |problem: &str| {
-            let damage = damage(site.path(), &set).unwrap();
-            assert!(
-                damage.contains(LIBRARY) && damage.ends_with(problem),
-                "{damage}"
-            );
-        };
-        fs::write(&library, "").unwrap();
-        expect("is damaged");
-        fs::remove_file(&library).unwrap();
-        expect("is missing");
-        std::os::unix::fs::symlink("absent", &library).unwrap();
-        expect("is missing");
-        let other = package("nvidia-cufft-cu12", "11.4.1.5", '0');
-        assert!(
-            damage_of(site.path(), &other)
-                .unwrap()
-                .ends_with("is not installed")
-        );
-    }
-
-    #[test]
     fn a_placeholder_is_named() {
         let (site_packages, set) = site(&WHOLE);
-        let found = components(
-            site_packages.path(),
-            &set,
-            &BTreeSet::from([Component::Cufft]),
-            None,
-        );
+        let cufft = BTreeSet::from([Component::Cufft]);
+        let found = components(site_packages.path(), &set, &cufft, None);
         assert_eq!(found.unwrap(), [Component::Cufft]);
         let (site_packages, set) = site(&[]);
-        let error = components(
-            site_packages.path(),
-            &set,
-            &BTreeSet::from([Component::Cufft]),
-            None,
-        )
-        .unwrap_err();
-        let text = error.to_string();
-        assert!(
-            text.contains("nvidia-cufft-cu12 11.4.1.4") && text.contains("`cufft`"),
-            "{text}"
-        );
-        let found = components(site_packages.path(), &set, &BTreeSet::new(), None);
-        assert_eq!(found.unwrap(), []);
-        let error = components(
-            site_packages.path(),
-            &set,
-            &BTreeSet::from([Component::Cublas]),
-            None,
-        )
-        .unwrap_err();
-        assert!(error.message.contains("no Python package"), "{error}");
+        let error = components(site_packages.path(), &set, &cufft, None).unwrap_err();
+        for word in ["nvidia-cufft-cu12 11.4.1.4", "`cufft`"] {
+            assert!(error.to_string().contains(word), "{error}");
+        }
     }
 }

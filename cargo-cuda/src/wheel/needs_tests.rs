@@ -1,7 +1,7 @@
 use super::*;
-use crate::wheel::elf::Import;
+use crate::package::elf::Import;
 
-use Component::{Cublas, Cudart, Cudnn, Cufft, Cusolver, Cusparse, Cutensor, Nccl, Nvrtc};
+use Component::{Cublas, Cudart, Cufft, Nccl};
 
 fn built_with(toolkit: (u32, u32), versions: &[(Component, &str)]) -> BuiltWith {
     BuiltWith {
@@ -35,15 +35,13 @@ fn of_module(needed: &[&str], major: u32) -> Vec<String> {
     let mut needs = Needs::default();
     let built = newest(major);
     let facts = module(needed, &[]);
-    needs.add_module(&facts, major, &built).unwrap();
-    needs.requirements(major, &built).unwrap()
+    needs.add_module(&facts, &built).unwrap();
+    needs.requirements(&built).unwrap()
 }
 
 /// The requirements that follow from a manifest.
 fn of_manifest(keys: &str, major: u32) -> Vec<String> {
-    declared(keys, major)
-        .requirements(major, &newest(major))
-        .unwrap()
+    declared(keys, major).requirements(&newest(major)).unwrap()
 }
 
 fn declared(keys: &str, major: u32) -> Needs {
@@ -51,114 +49,113 @@ fn declared(keys: &str, major: u32) -> Needs {
     let text = format!("[package]\nname = 'x'\n[package.metadata.cuda]\n{keys}\n");
     crate::output::write(&directory.path().join("Cargo.toml"), text.as_bytes()).unwrap();
     let (root, env) = (
-        cuda_build::internal::Root::system(),
-        cuda_build::internal::Env::default(),
+        cuda_find::detail::root::Root::system(),
+        cuda_find::detail::env::Env::default(),
     );
     let config = Config::read(&root, &env, directory.path()).unwrap();
     Needs::declared(&config, major)
 }
 
 #[test]
-fn bounds_come_from_the_first_release() {
-    let needed = [
-        "libcublasLt.so.12",
-        "libcublas.so.12",
-        "libcudart.so.12",
-        "libcurand.so.10",
-        "libc.so.6",
-    ];
-    assert_eq!(
-        of_module(&needed, 12),
-        [
-            "nvidia-cuda-runtime-cu12>=12.0,<13",
-            "nvidia-cublas-cu12>=12.0.1,<13",
-            "nvidia-curand-cu12>=10.3.1,<11",
-        ]
-    );
-    assert_eq!(
-        of_module(
+fn modules_require_what_they_need() {
+    for (major, needed, expected) in [
+        // Bounds come from the major's first release.
+        (
+            12,
+            &[
+                "libcublasLt.so.12",
+                "libcublas.so.12",
+                "libcudart.so.12",
+                "libcurand.so.10",
+                "libc.so.6",
+            ][..],
+            &[
+                "nvidia-cuda-runtime-cu12>=12.0,<13",
+                "nvidia-cublas-cu12>=12.0.1,<13",
+                "nvidia-curand-cu12>=10.3.1,<11",
+            ][..],
+        ),
+        (
+            13,
             &[
                 "libcudart.so.13",
                 "libcublas.so.13",
                 "libcufft.so.12",
-                "libcuda.so.1"
+                "libcuda.so.1",
             ],
-            13
+            &["cuda-toolkit[cudart,nvrtc,nvjitlink,cublas,cufft]>=13.0,<14"],
         ),
-        ["cuda-toolkit[cudart,nvrtc,nvjitlink,cublas,cufft]>=13.0,<14"]
-    );
-    assert!(of_module(&["libc.so.6", "libgcc_s.so.1"], 13).is_empty());
-}
-
-#[test]
-fn products_have_bounds_of_their_own_versions() {
-    assert_eq!(
-        of_module(&["libnccl.so.2"], 13),
-        ["nvidia-nccl-cu13>=2.27.7,<3"]
-    );
-    assert_eq!(
-        of_module(&["libnccl.so.2"], 12),
-        ["nvidia-nccl-cu12>=2.16.2,<3"]
-    );
+        (13, &["libc.so.6", "libgcc_s.so.1"], &[]),
+        // Products have bounds of their own versions.
+        (13, &["libnccl.so.2"], &["nvidia-nccl-cu13>=2.27.7,<3"]),
+        (12, &["libnccl.so.2"], &["nvidia-nccl-cu12>=2.16.2,<3"]),
+        // Linked and loaded libraries are required too.
+        (
+            13,
+            &["libcutensor.so.2"],
+            &[
+                "cuda-toolkit[nvrtc,cublas]>=13.0,<14",
+                "cutensor-cu13>=2.7.0,<3",
+            ],
+        ),
+        (
+            12,
+            &["libcusolver.so.11"],
+            &[
+                "nvidia-nvjitlink-cu12>=12.0,<13",
+                "nvidia-cublas-cu12>=12.0.1,<13",
+                "nvidia-cusolver-cu12>=11.4.2,<12",
+                "nvidia-cusparse-cu12>=12.0.0,<13",
+            ],
+        ),
+    ] {
+        assert_eq!(of_module(needed, major), expected, "{needed:?}");
+    }
+    // CUDA 11 has no nvJitLink.
+    assert_eq!(of_module(&["libcusparse.so.11"], 11).len(), 1);
+    // Another major than the newest: the version of the build is all that is known.
     let mut needs = Needs::default();
     needs.required.insert(Nccl);
-    // Another major than the newest: the version of the build is all that is known.
     let built = built_with((12, 9), &[(Nccl, "3.1.4")]);
-    assert_eq!(
-        needs.requirements(12, &built).unwrap(),
-        ["nvidia-nccl-cu12>=3.1,<4"]
-    );
-}
-
-#[test]
-fn linked_and_loaded_libraries_are_required_too() {
-    assert_eq!(
-        of_module(&["libcutensor.so.2"], 13),
-        [
-            "cuda-toolkit[nvrtc,cublas]>=13.0,<14",
-            "cutensor-cu13>=2.7.0,<3"
-        ]
-    );
-    assert_eq!(
-        of_module(&["libcutensor.so.2"], 12),
-        ["nvidia-cublas-cu12>=12.0.1,<13", "cutensor-cu12>=2.0.0,<3"]
-    );
-    assert_eq!(
-        of_module(&["libcusolver.so.11"], 12),
-        [
-            "nvidia-nvjitlink-cu12>=12.0,<13",
-            "nvidia-cublas-cu12>=12.0.1,<13",
-            "nvidia-cusolver-cu12>=11.4.2,<12",
-            "nvidia-cusparse-cu12>=12.0.0,<13",
-        ]
-    );
+    let requirements = needs.requirements(&built).unwrap();
+    assert_eq!(requirements, ["nvidia-nccl-cu12>=3.1,<4"]);
 }
 
 #[test]
 fn symbols_raise_the_lower_bound() {
-    let of = |major, soname, symbol| {
+    for (major, soname, symbol, expected) in [
+        (
+            12,
+            "libcudart.so.12",
+            "cudaMemcpyBatchAsync",
+            "nvidia-cuda-runtime-cu12>=12.8,<13",
+        ),
+        (
+            12,
+            "libcudart.so.12",
+            "cudaMemcpyAsync",
+            "nvidia-cuda-runtime-cu12>=12.0,<13",
+        ),
+        (
+            13,
+            "libcudart.so.13",
+            "cudaMemcpyBatchAsync",
+            "cuda-toolkit[cudart]>=13.0,<14",
+        ),
+        (
+            12,
+            "libnvJitLink.so.12",
+            "__nvJitLinkCreate_12_4",
+            "nvidia-nvjitlink-cu12>=12.4,<13",
+        ),
+    ] {
         let mut needs = Needs::default();
         let built = newest(major);
-        let facts = module(&[soname], &[(soname, symbol)]);
-        needs.add_module(&facts, major, &built).unwrap();
-        needs.requirements(major, &built).unwrap()
-    };
-    assert_eq!(
-        of(12, "libcudart.so.12", "cudaMemcpyBatchAsync"),
-        ["nvidia-cuda-runtime-cu12>=12.8,<13"]
-    );
-    assert_eq!(
-        of(12, "libcudart.so.12", "cudaMemcpyAsync"),
-        ["nvidia-cuda-runtime-cu12>=12.0,<13"]
-    );
-    assert_eq!(
-        of(13, "libcudart.so.13", "cudaMemcpyBatchAsync"),
-        ["cuda-toolkit[cudart]>=13.0,<14"]
-    );
-    assert_eq!(
-        of(12, "libnvJitLink.so.12", "__nvJitLinkCreate_12_4"),
-        ["nvidia-nvjitlink-cu12>=12.4,<13"]
-    );
+        needs
+            .add_module(&module(&[soname], &[(soname, symbol)]), &built)
+            .unwrap();
+        assert_eq!(needs.requirements(&built).unwrap(), [expected], "{symbol}");
+    }
 }
 
 #[test]
@@ -172,9 +169,9 @@ fn symbols_without_versions_raise_the_bound_too() {
             library: None,
         });
     }
-    needs.add_module(&facts, 13, &built).unwrap();
+    needs.add_module(&facts, &built).unwrap();
     assert_eq!(
-        needs.requirements(13, &built).unwrap(),
+        needs.requirements(&built).unwrap(),
         ["nvidia-nccl-cu13>=2.30.7,<3"]
     );
 }
@@ -187,25 +184,62 @@ fn between_compared_versions_the_build_is_the_bound() {
         &[("libcublas.so.12", "cublasDgemmGroupedBatched")],
     );
     let built = built_with((12, 4), &[(Cublas, "12.4.5.8")]);
-    needs.add_module(&facts, 12, &built).unwrap();
+    needs.add_module(&facts, &built).unwrap();
     assert_eq!(
-        needs.requirements(12, &built).unwrap(),
+        needs.requirements(&built).unwrap(),
         ["nvidia-cublas-cu12>=12.4.5,<13"]
     );
 }
 
 #[test]
-fn declared_components_are_required() {
-    let keys = "cudart = 'shared'\ncomponents = ['cudart', 'nvrtc', 'cublas', 'nvcc', 'cccl', 'cuda-driver']";
-    assert_eq!(
-        of_manifest(keys, 13),
-        ["cuda-toolkit[cudart,nvrtc,cublas]>=13.0,<14"]
-    );
-    let is_static = "components = ['cudart', 'nvrtc']";
-    assert_eq!(
-        of_manifest(is_static, 12),
-        ["nvidia-cuda-nvrtc-cu12>=12.0,<13"]
-    );
+fn manifests_require_what_they_declare() {
+    let raised = "components = [{ name = 'cudnn', version = '>=9.15' }]\n\
+                  [package.metadata.cuda.major.12]\ncomponents = [{ name = 'cublas', version = '>=12.4' }]";
+    for (major, keys, expected) in [
+        (
+            13,
+            "cudart = 'shared'\ncomponents = ['cudart', 'nvrtc', 'cublas', 'nvcc', 'cccl', 'cuda-driver']",
+            &["cuda-toolkit[cudart,nvrtc,cublas]>=13.0,<14"][..],
+        ),
+        // The static runtime is in the module.
+        (
+            12,
+            "components = ['cudart', 'nvrtc']",
+            &["nvidia-cuda-nvrtc-cu12>=12.0,<13"],
+        ),
+        (
+            13,
+            raised,
+            &[
+                "cuda-toolkit[nvrtc,cublas]>=13.0,<14",
+                "nvidia-cudnn-cu13>=9.15,<10",
+            ],
+        ),
+        (12, raised, &["nvidia-cublas-cu12>=12.4,<13"]),
+        // cuBLAS 13.2 came with CUDA 13.1.
+        (
+            13,
+            "components = [{ name = 'cublas', version = '>=13.2' }]",
+            &["cuda-toolkit[nvrtc,cublas]>=13.1,<14"],
+        ),
+        // The version of one major does not limit another.
+        (
+            13,
+            "components = [{ name = 'cublas', version = '>=12.4' }]",
+            &["cuda-toolkit[nvrtc,cublas]>=13.0,<14"],
+        ),
+        // nvJitLink is as new as its users.
+        (
+            12,
+            "components = [{ name = 'cusparse', version = '>=12.3' }]",
+            &[
+                "nvidia-nvjitlink-cu12>=12.4,<13",
+                "nvidia-cusparse-cu12>=12.3,<13",
+            ],
+        ),
+    ] {
+        assert_eq!(of_manifest(keys, major), expected, "{keys}");
+    }
 }
 
 #[test]
@@ -233,56 +267,13 @@ fn optional_components_are_extras() {
     // A module that needs an optional component always requires it.
     let mut needs = declared(keys, 13);
     let facts = module(&["libcufft.so.12"], &[]);
-    needs.add_module(&facts, 13, &newest(13)).unwrap();
+    needs.add_module(&facts, &newest(13)).unwrap();
     assert_eq!(
-        needs.requirements(13, &newest(13)).unwrap(),
+        needs.requirements(&newest(13)).unwrap(),
         [
             "cuda-toolkit[nvrtc,nvjitlink,cufft]>=13.0,<14",
             "cuda-toolkit[nvjitlink]>=13.0,<14; extra == 'nvjitlink'",
         ]
-    );
-}
-
-#[test]
-fn manifest_raises_a_bound_per_major() {
-    let keys = "components = [{ name = 'cudnn', version = '>=9.15' }]\n\
-                [package.metadata.cuda.major.12]\ncomponents = [{ name = 'cublas', version = '>=12.4' }]";
-    assert_eq!(
-        of_manifest(keys, 13),
-        [
-            "cuda-toolkit[nvrtc,cublas]>=13.0,<14",
-            "nvidia-cudnn-cu13>=9.15,<10"
-        ]
-    );
-    assert_eq!(of_manifest(keys, 12), ["nvidia-cublas-cu12>=12.4,<13"]);
-    // cuBLAS 13.2 came with CUDA 13.1.
-    let keys = "components = [{ name = 'cublas', version = '>=13.2' }]";
-    assert_eq!(
-        of_manifest(keys, 13),
-        ["cuda-toolkit[nvrtc,cublas]>=13.1,<14"]
-    );
-    // The version of one major does not limit another.
-    let keys = "components = [{ name = 'cublas', version = '>=12.4' }]";
-    assert_eq!(
-        of_manifest(keys, 13),
-        ["cuda-toolkit[nvrtc,cublas]>=13.0,<14"]
-    );
-}
-
-#[test]
-fn nvjitlink_is_as_new_as_its_users() {
-    let keys = "components = [{ name = 'cusparse', version = '>=12.3' }]";
-    assert_eq!(
-        of_manifest(keys, 12),
-        [
-            "nvidia-nvjitlink-cu12>=12.4,<13",
-            "nvidia-cusparse-cu12>=12.3,<13"
-        ]
-    );
-    assert_eq!(
-        of_module(&["libcusparse.so.11"], 11).len(),
-        1,
-        "CUDA 11 has no nvJitLink"
     );
 }
 
@@ -292,7 +283,7 @@ fn lto_ir_bounds_nvjitlink_by_the_compiler() {
         let mut needs = Needs::default();
         needs.required.insert(component);
         needs.has_lto_ir = true;
-        needs.requirements(13, &built_with((13, 4), &[])).unwrap()
+        needs.requirements(&built_with((13, 4), &[])).unwrap()
     };
     assert_eq!(
         of(Component::Nvjitlink),
@@ -306,26 +297,35 @@ fn a_version_line_of_its_own_must_be_known() {
     let mut needs = Needs::default();
     needs.required.insert(Component::Cccl);
     let built = built_with((12, 9), &[]);
-    let error = needs.requirements(12, &built).unwrap_err();
+    let error = needs.requirements(&built).unwrap_err();
     assert!(error.to_string().contains("`cccl`"), "{error}");
     let built = built_with((12, 9), &[(Component::Cccl, "12.9.27")]);
     assert_eq!(
-        needs.requirements(12, &built).unwrap(),
+        needs.requirements(&built).unwrap(),
         ["nvidia-cuda-cccl-cu12>=12.9.27,<13"]
     );
 }
 
-/// Each edge that matters at run time leads to a component with a package, so it is in the requirements.
 #[test]
-fn required_packages_exist_for_every_dependency() {
-    for component in [Cudnn, Cusolver, Cusparse, Cutensor, Nvrtc] {
-        for major in [12, 13] {
-            for needed in with_dependencies(&[component].into(), major) {
-                assert!(
-                    needed.facts().package(major).is_some(),
-                    "{component} {needed}"
-                );
-            }
-        }
+fn libraries_of_another_major_are_errors() {
+    for (soname, expected) in [
+        (
+            "libcudart.so.12",
+            "needs `libcudart.so.12` of CUDA 12, but the wheel is for CUDA 13",
+        ),
+        ("libcusolver.so.11", "of CUDA 11 or CUDA 12, but the wheel"),
+        (
+            "libcudart.so.99",
+            "of a CUDA that cargo-cuda does not support, but",
+        ),
+        ("libnvrtc-builtins.so.12.0", "of CUDA 12, but"),
+    ] {
+        let error = component_of(soname, 13).unwrap_err().message;
+        assert!(error.contains(expected), "{error}");
     }
+    let cudart = component_of("libcudart.so.12", 12).unwrap();
+    assert_eq!(cudart, Some(Cudart));
+    assert_eq!(component_of("libnvinfer.so.10", 12).unwrap(), None);
+    let error = check_major(14).unwrap_err().message;
+    assert!(error.contains("CUDA 14 are not supported"), "{error}");
 }

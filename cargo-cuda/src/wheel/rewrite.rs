@@ -1,74 +1,54 @@
-//! Rewrites maturin's wheel into the wheel of one CUDA major.
+//! Rewrites the wheel of a builder, usually maturin, into the wheel of one CUDA major.
 //!
 //! `saxpy-0.1.0-….whl` becomes `saxpy_cu12-0.1.0-….whl`. Only the distribution gets another name
 //! and more requirements: the package is imported as `saxpy` for every major, so an environment can
 //! have the wheel of only one major.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cuda_build::Component;
+use cuda_build::ToolkitVersion;
+use cuda_find::detail::release;
 
-use super::archive::Wheel;
-use super::archive_writer::{self, Written};
-use super::dependencies::{self, BuiltWith, Origin};
-use super::distribution_lookups::{self, Lookup};
-use super::elf::{self, ElfFacts};
-use super::filename::{FileName, with_local_platform};
-use super::foreign;
-use super::metadata::{
-    IN_MANIFEST, Metadata, check_name, check_version, file_name_component, normalized_name,
-};
-use super::needs::Needs;
-use super::programs;
-use super::requirements::Requirements;
-use super::runpath::SearchPathPlan;
-use super::sbom;
-use super::static_runtime;
+use super::needs::{BuiltWith, Needs};
+use super::{requirements, sbom};
+use crate::audit::artifact::Artifact;
 use crate::audit::check::{Code, Severity};
-use crate::audit::input;
 use crate::audit::report::Audited;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
-use crate::requirement::Requirement;
-
-/// The start of the classifier for a CUDA major.
-pub const CLASSIFIER: &str = "Environment :: GPU :: NVIDIA CUDA :: ";
+use crate::package::archive::{Wheel, WheelFile};
+use crate::package::archive_writer;
+use crate::package::metadata::{
+    FileName, IN_MANIFEST, MANYLINUX, Metadata, check_name, check_version, file_name_component,
+    normalized_name, with_local_platform,
+};
+use crate::package::nvidia::{self, Origin};
+use crate::package::requirement::Requirement;
 
 /// How a wheel is rewritten.
 #[derive(Clone, Debug)]
 pub struct Rewrite {
-    /// The distribution's name without `-cu12`; `None` for the name in maturin's wheel.
+    /// The distribution's name without `-cu12`; `None` for the name in the builder's wheel.
     pub name: Option<String>,
-    /// The CUDA major.
-    pub major: u32,
-    /// The search path of the native modules.
-    pub runpath: SearchPathPlan,
-    /// The component versions with which the wheel was built.
+    /// The versions with which the wheel was built.
     pub built_with: BuiltWith,
     /// The components that the manifest declares.
     pub declared: Needs,
     /// The Python packages that only the wheel of this major requires.
     pub dependencies: Vec<String>,
-    /// Libraries that the user expects on every machine, as in [`foreign::is_excluded`].
+    /// Libraries that the user expects on every machine, as in [`is_excluded`].
     pub excluded: Vec<String>,
     /// Checks of the audit whose errors do not count.
     pub allow: Vec<Code>,
 }
 
-/// A wheel that was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A rewritten wheel.
+#[derive(Clone, Debug, Default)]
 pub struct BuiltWheel {
     /// The file.
     pub path: PathBuf,
-    /// The distribution's name, such as `saxpy-cu12`.
-    pub name: String,
-    /// The name without `-cu12`.
-    pub base_name: String,
-    pub version: String,
-    /// The CUDA major.
-    pub major: u32,
     /// All requirements in its metadata.
     pub requires: Vec<String>,
     /// The oldest glibc that it runs on, as maturin computed it.
@@ -80,12 +60,8 @@ pub struct BuiltWheel {
     pub expected_on_system: Vec<String>,
     /// Needed libraries of the GPU driver.
     pub needed_driver: Vec<String>,
-    /// Whether a module contains the static CUDA runtime.
-    pub static_runtime: bool,
     /// The files with their compressed sizes, the largest first.
     pub files: Vec<(String, u64)>,
-    /// Python code that looks up the distribution by the name without `-cu12`.
-    pub lookups: Vec<Lookup>,
     /// What the audit found in the file.
     pub audited: Audited,
 }
@@ -93,107 +69,83 @@ pub struct BuiltWheel {
 impl BuiltWheel {
     /// The requirements that depend on the CUDA major.
     pub fn cuda_requirements(&self) -> impl Iterator<Item = &String> {
-        let depends_on_major = |line: &&String| {
+        self.requires.iter().filter(|line| {
             Requirement::parse(line).is_ok_and(|required| required.cuda_majors().is_some())
-        };
-        self.requires.iter().filter(depends_on_major)
+        })
     }
-}
-
-/// A rewritten wheel that is not written yet.
-struct Rewritten {
-    wheel: Wheel,
-    name: String,
-    base_name: String,
-    requires: Vec<String>,
-    needed_driver: Vec<String>,
-    expected_on_system: Vec<String>,
-    /// Whether the wheel may have a manylinux tag.
-    is_portable: bool,
-    static_runtime: bool,
-    lookups: Vec<Lookup>,
 }
 
 impl Rewrite {
-    /// Rewrites the wheel at `input` into `out_dir`. Writes nothing on failure, and if the audit finds an error.
-    pub fn apply(&self, input: &Path, out_dir: &Path) -> Result<BuiltWheel, Failure> {
-        self.apply_to(Wheel::open(input)?, input, out_dir)
+    /// For the wheel of a builder that is not known. Its components are those that the native modules need, because there
+    /// is no manifest that could declare more.
+    pub fn of_other_builder(major: u32, allow: Vec<Code>) -> Self {
+        Self {
+            name: None,
+            built_with: BuiltWith {
+                // It is not known. The newest release has every symbol that the modules need.
+                toolkit: release::newest_of(major).unwrap_or(ToolkitVersion::new(major, 0)),
+                components: BTreeMap::new(),
+            },
+            declared: Needs::default(),
+            dependencies: Vec::new(),
+            excluded: Vec::new(),
+            allow,
+        }
     }
 
-    /// The same for a wheel that is open.
-    pub fn apply_to(
+    /// Rewrites the wheel that was opened at `input` into `out_dir`. Writes nothing on failure, and if the audit finds an
+    /// error.
+    pub fn apply(
         &self,
-        wheel: Wheel,
+        mut wheel: Wheel,
         input: &Path,
         out_dir: &Path,
     ) -> Result<BuiltWheel, Failure> {
-        let name = input.file_name().unwrap_or_default().to_string_lossy();
-        let mut file_name = FileName::parse(&name).ok_or_else(|| {
+        let old_name = input.file_name().unwrap_or_default().to_string_lossy();
+        let mut file_name = FileName::parse(&old_name).ok_or_else(|| {
             Failure::wheel("not a wheel's file name (`name-version-python-abi-platform.whl`)")
                 .hint("give the file the name that its builder gave it")
-                .in_file(&name)
+                .in_file(&old_name)
         })?;
-        let rewritten = self
-            .rewrite(wheel, &file_name)
-            .map_err(|failure| failure.in_file(&name))?;
-        file_name.distribution = file_name_component(&rewritten.name);
-        if !rewritten.is_portable {
-            file_name.rest = with_local_platform(&file_name.rest);
-        }
+        let mut built = self
+            .rewrite(&mut wheel, &mut file_name)
+            .map_err(|failure| failure.in_file(&old_name))?;
         output::make_directory(out_dir)?;
-        let place = output::temporary_directory(out_dir)?;
-        // The audit checks the name of the file too.
-        let unchecked = place.path().join(file_name.to_string());
-        let Written { size, files } = archive_writer::write(&rewritten.wheel, &unchecked)?;
-        let audited = self.audit(&unchecked, &file_name)?;
-        let path = out_dir.join(file_name.to_string());
-        output::rename(&unchecked, &path)?;
-        Ok(BuiltWheel {
-            path,
-            name: rewritten.name,
-            base_name: rewritten.base_name,
-            version: file_name.version.clone(),
-            major: self.major,
-            requires: rewritten.requires,
-            glibc: file_name.glibc(),
-            size,
-            expected_on_system: rewritten.expected_on_system,
-            needed_driver: rewritten.needed_driver,
-            static_runtime: rewritten.static_runtime,
-            files,
-            lookups: rewritten.lookups,
-            audited,
-        })
+        built.path = out_dir.join(file_name.to_string());
+        built.audited = self.audit(&wheel, &built.path, &file_name)?;
+        let written = archive_writer::write(&wheel, &built.path)?;
+        built.size = written.size;
+        built.files = written.files;
+        Ok(built)
     }
 
-    /// Audits a finished wheel. Its size is checked later, because the manifest can change the limit.
-    fn audit(&self, path: &Path, file_name: &FileName) -> Result<Audited, Failure> {
-        let allow = [self.allow.as_slice(), &[Code("W17")]].concat();
-        let audited = Audited::new(&input::read(path)?, &allow);
+    /// Audits a wheel before it is written. Its size is checked later, because the manifest can change the limit.
+    fn audit(&self, wheel: &Wheel, path: &Path, file: &FileName) -> Result<Audited, Failure> {
+        let audited = Audited::new(&Artifact::of_wheel(wheel, path, 0)?, &self.allow);
         let errors = audited.of_severity(Severity::Error);
         if errors.is_empty() {
             return Ok(audited);
         }
         let lines = errors.iter().map(|finding| format!("\n  {finding}"));
-        let failure = Failure::new(
-            exit_code::AUDIT,
-            format!(
-                "{file_name} was not written, because the audit found errors in it:{}",
-                lines.collect::<String>()
-            ),
+        let text = format!(
+            "{file} was not written, because the audit found errors in it:{}",
+            lines.collect::<String>()
         );
-        let codes: BTreeSet<&str> = errors.iter().map(|finding| finding.code).collect();
         let hints: BTreeSet<&str> = errors.iter().map(|finding| finding.hint).collect();
+        let failure = Failure::new(exit_code::AUDIT, text);
         let failure = hints.into_iter().fold(failure, Failure::hint);
+        let codes: BTreeSet<&str> = errors.iter().map(|finding| finding.code).collect();
         let codes = Vec::from_iter(codes).join(",");
         Err(failure.hint(format!(
             "to write the wheel nevertheless: `--allow {codes}`"
         )))
     }
 
-    fn rewrite(&self, mut wheel: Wheel, file_name: &FileName) -> Result<Rewritten, Failure> {
-        elf::reject_bundled_libraries(&wheel.entries, &wheel.dist_info)?;
-        let mut metadata = Metadata::parse(&wheel.text(&format!("{}/METADATA", wheel.dist_info))?);
+    /// Rewrites a wheel and its file's name in memory. The result lacks what only the finished file has.
+    fn rewrite(&self, wheel: &mut Wheel, file_name: &mut FileName) -> Result<BuiltWheel, Failure> {
+        wheel.reject_nvidia_libraries()?;
+        let metadata_path = format!("{}/METADATA", wheel.dist_info);
+        let mut metadata = Metadata::parse(&wheel.text(&metadata_path)?);
         let old_name = metadata.one("Name")?.to_owned();
         check_version(metadata.one("Version")?, &file_name.version)?;
         let (base, origin) = match &self.name {
@@ -201,117 +153,106 @@ impl Rewrite {
             None => (&old_name, "`Name` in METADATA"),
         };
         check_name(base, origin)?;
-        let base_name = normalized_name(base);
-        let name = with_cuda_suffix(base, self.major)?;
+        let name = with_cuda_suffix(base, self.built_with.major())?;
 
-        programs::move_below_site_packages(&mut wheel, &name, self.major)?;
-        let modules = self.native_modules(&wheel)?;
+        move_programs(wheel, &name)?;
         let mut needs = self.declared.clone();
-        for facts in &modules {
-            needs.add_module(facts, self.major, &self.built_with)?;
+        let mut needed = BTreeSet::new();
+        for (_, facts) in wheel.modules() {
+            needs.add_module(facts, &self.built_with)?;
+            needed.extend(facts.needed.iter().cloned());
         }
-        let needed = modules.iter().flat_map(|facts| &facts.needed);
-        let needed: BTreeSet<&str> = needed.map(String::as_str).collect();
-        let mut needed_driver = Vec::new();
-        for &soname in &needed {
-            if dependencies::origin(soname, self.major)? == Origin::Driver {
-                needed_driver.push(soname.to_owned());
-            }
+        if wheel.modules().next().is_none() {
+            let text =
+                "contains no native module: a pure Python wheel is the same for every CUDA major";
+            return Err(Failure::wheel(text).hint("publish it as it is"));
         }
-        let expected_on_system =
-            foreign::libraries(needed.iter().copied(), wheel.entries.keys(), self.major)?;
-        let is_portable = expected_on_system
-            .iter()
-            .all(|soname| foreign::is_excluded(soname, &self.excluded));
-        if !is_portable {
+        let mut built = BuiltWheel {
+            expected_on_system: third_party([&*wheel]),
+            ..BuiltWheel::default()
+        };
+        needed.retain(|soname| nvidia::origin(soname) == Origin::Driver);
+        built.needed_driver.extend(needed);
+        let mut expected = built.expected_on_system.iter();
+        if !expected.all(|soname| is_excluded(soname, &self.excluded)) {
             let path = format!("{}/WHEEL", wheel.dist_info);
             let text = without_portable_tags(&wheel.text(&path)?);
             wheel.set_text(path, text)?;
+            file_name.rest = with_local_platform(&file_name.rest);
         }
-        let lookups = lookups(&wheel, &old_name);
-        for value in metadata.all_mut("Name") {
-            value.clone_from(&name);
-        }
-        let requires = Requirements::update(
+        built.glibc = file_name.glibc();
+
+        metadata.set_all("Name", std::slice::from_ref(&name));
+        built.requires = requirements::update(
             &mut metadata,
             [&old_name, &name],
             &needs,
             &self.dependencies,
-            (self.major, &self.built_with),
+            &self.built_with,
         )?;
-        metadata.add("Classifier", &format!("{CLASSIFIER}{}", self.major));
-
-        let old_stem = wheel.dist_info.trim_end_matches(".dist-info").to_owned();
-        let new_stem = format!("{}-{}", file_name_component(&name), file_name.version);
-        let moved = |path: String| match path.strip_prefix(&old_stem) {
-            Some(rest) if rest.starts_with(".dist-info/") || rest.starts_with(".data/") => {
-                format!("{new_stem}{rest}")
-            }
-            _ => path,
-        };
-        let entries = std::mem::take(&mut wheel.entries).into_iter();
-        wheel.entries = entries.map(|(path, entry)| (moved(path), entry)).collect();
-        wheel.dist_info = format!("{new_stem}.dist-info");
-        let bills: Vec<String> = wheel
-            .entries
-            .keys()
-            .filter(|path| path.starts_with(&format!("{}/sboms/", wheel.dist_info)))
-            .cloned()
-            .collect();
-        for path in bills {
+        let major = self.built_with.major();
+        let classifier = format!("Environment :: GPU :: NVIDIA CUDA :: {major}");
+        metadata.add("Classifier", &classifier);
+        wheel.set_text(metadata_path, metadata.to_string())?;
+        for path in sbom::paths(wheel) {
             let bill = sbom::reproducible(&wheel.bytes(&path)?);
             wheel.set_text(path, bill)?;
         }
-        let cudart = self.built_with.components.get(&Component::Cudart);
-        let static_runtime =
-            static_runtime::add_notice(&mut wheel, &mut metadata, self.major, cudart)?;
-        let path = format!("{}/METADATA", wheel.dist_info);
-        wheel.set_text(path, metadata.to_string())?;
-        Ok(Rewritten {
+        file_name.distribution = file_name_component(&name);
+        rename_directories(
             wheel,
-            name,
-            base_name,
-            requires,
-            needed_driver,
-            expected_on_system,
-            is_portable,
-            static_runtime,
-            lookups,
-        })
-    }
-
-    /// The native modules. Fails if one has a wrong search path.
-    fn native_modules(&self, wheel: &Wheel) -> Result<Vec<ElfFacts>, Failure> {
-        let mut modules = Vec::new();
-        for (path, facts) in wheel.modules() {
-            // Check the majors before the search path: if both are wrong, the error about the major is clearer.
-            dependencies::components(facts.needed.iter().map(String::as_str), self.major)?;
-            let is_inside = |directory: &str| {
-                let directory = format!("{directory}/");
-                let mut paths = wheel.entries.keys();
-                paths.any(|path| path.starts_with(&directory))
-            };
-            self.runpath.check(path, facts, is_inside)?;
-            modules.push(facts.clone());
-        }
-        if modules.is_empty() {
-            return Err(Failure::wheel(
-                "contains no native module: a pure Python wheel is the same for every CUDA major",
-            )
-            .hint("publish it as it is"));
-        }
-        Ok(modules)
+            &format!("{}-{}", file_name.distribution, file_name.version),
+        );
+        Ok(built)
     }
 }
 
-/// Calls in the Python files that fail under another name of the distribution. A file that is not
-/// readable as text is left out.
-fn lookups(wheel: &Wheel, old_name: &str) -> Vec<Lookup> {
-    let files = wheel.entries.keys().filter(|path| path.ends_with(".py"));
-    let texts = files.filter_map(|path| Some((path, wheel.text(path).ok()?)));
-    texts
-        .flat_map(|(path, text)| distribution_lookups::find(path, &text, old_name))
-        .collect()
+/// The needed libraries of some wheels that are neither NVIDIA's, nor in the wheels, nor on every manylinux system,
+/// sorted.
+pub fn third_party<'a>(wheels: impl IntoIterator<Item = &'a Wheel>) -> Vec<String> {
+    let mut needed = BTreeSet::new();
+    let mut inside = BTreeSet::new();
+    for wheel in wheels {
+        needed.extend(wheel.modules().flat_map(|(_, facts)| &facts.needed));
+        inside.extend(
+            wheel
+                .entries
+                .keys()
+                .filter_map(|path| path.rsplit('/').next()),
+        );
+    }
+    let is_third_party = |soname: &&String| {
+        let soname = soname.as_str();
+        !inside.contains(soname)
+            && !MANYLINUX.contains(&soname)
+            && nvidia::origin(soname) == Origin::Foreign
+    };
+    needed.into_iter().filter(is_third_party).cloned().collect()
+}
+
+/// Whether `--exclude` names a library: by its name, or by the start of its name and a `*`.
+pub fn is_excluded(soname: &str, excluded: &[String]) -> bool {
+    let matches = |pattern: &String| match pattern.strip_suffix('*') {
+        Some(start) => soname.starts_with(start),
+        None => soname == pattern,
+    };
+    excluded.iter().any(matches)
+}
+
+/// Gives the metadata and data directories of a wheel another name and version.
+fn rename_directories(wheel: &mut Wheel, new_stem: &str) {
+    let old_stem = wheel.dist_info.trim_end_matches(".dist-info").to_owned();
+    let renamed = |path: String| match path.strip_prefix(&old_stem) {
+        Some(rest) if rest.starts_with(".dist-info/") || rest.starts_with(".data/") => {
+            format!("{new_stem}{rest}")
+        }
+        _ => path,
+    };
+    let entries = std::mem::take(&mut wheel.entries).into_iter();
+    wheel.entries = entries
+        .map(|(path, entry)| (renamed(path), entry))
+        .collect();
+    wheel.dist_info = format!("{new_stem}.dist-info");
 }
 
 /// The `WHEEL` file with tags that promise nothing about the libraries of a machine.
@@ -333,7 +274,8 @@ fn without_portable_tags(text: &str) -> String {
 /// `saxpy-cu12` of `saxpy`.
 fn with_cuda_suffix(name: &str, major: u32) -> Result<String, Failure> {
     let normalized = normalized_name(name);
-    match cuda_suffix(&normalized) {
+    let suffix = normalized.rsplit_once("-cu").map(|(_, suffix)| suffix);
+    match suffix.and_then(|suffix| suffix.parse::<u32>().ok()) {
         Some(other) => Err(Failure::wheel(format!(
             "the name `{name}` already ends with a CUDA major ({other})"
         ))
@@ -342,9 +284,40 @@ fn with_cuda_suffix(name: &str, major: u32) -> Result<String, Failure> {
     }
 }
 
-/// The `12` of `saxpy-cu12`.
-fn cuda_suffix(normalized: &str) -> Option<u32> {
-    normalized.rsplit_once("-cu")?.1.parse().ok()
+/// Moves the programs (maturin's `bindings = "bin"`) that have a search path or need a library of NVIDIA's.
+///
+/// Installers put a program into the environment's `bin`, from where no search path leads to site-packages for every
+/// Python version. So it is moved to `<name>.scripts` below site-packages, as auditwheel does, and a script in its old
+/// place starts it. `name` is the name of the distribution.
+fn move_programs(wheel: &mut Wheel, name: &str) -> Result<(), Failure> {
+    let mut programs = Vec::new();
+    for (path, facts) in wheel.modules() {
+        let mut origins = facts.needed.iter().map(|soname| nvidia::origin(soname));
+        let needs_path = !facts.has_no_search_path()
+            || origins.any(|origin| matches!(origin, Origin::Component(_)));
+        if needs_path && path.contains(".data/scripts/") {
+            programs.push(path.to_owned());
+        }
+    }
+    for path in programs {
+        let program = path.rsplit('/').next().unwrap_or(&path);
+        let moved = format!("{}.scripts/{program}", file_name_component(name));
+        // Installers replace `#!python` by the path of the environment's Python.
+        let script = format!(
+            "#!python\n\
+             import os\n\
+             import sys\n\
+             from importlib.metadata import distribution\n\
+             \n\
+             program = str(distribution({name:?}).locate_file({moved:?}))\n\
+             os.execv(program, [program, *sys.argv[1:]])\n"
+        );
+        let script = WheelFile::new(script.into_bytes(), true)?;
+        if let Some(entry) = wheel.entries.insert(path, script) {
+            wheel.entries.insert(moved, entry);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,26 +1,25 @@
 //! Rewriting without a builder: wheels made of a few entries. The program that runs the tests is
-//! an ELF file without CUDA; tests with real modules are in `tests/cli/wheel.rs`.
+//! an ELF file without CUDA; tests with real modules are in `tests/cli/wheel_existing.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use super::*;
-use crate::wheel::archive::Entry;
-use crate::wheel::runpath::SearchPathKind;
-use cuda_build::{Component, ToolkitVersion};
+use crate::package::elf::ElfFacts;
+use cuda_build::Component;
 
 const INIT: &str = "from .saxpy import *\n\n__doc__ = saxpy.__doc__\nif hasattr(saxpy, \"__all__\"):\n    __all__ = saxpy.__all__";
 
 fn this_program() -> Vec<u8> {
-    cuda_build::internal::Root::system()
+    cuda_find::detail::root::Root::system()
         .bytes(Path::new("/proc/self/exe"))
         .unwrap()
 }
 
 /// The module of every wheel here, which is hashed once.
-fn module() -> Entry {
-    static MODULE: OnceLock<Entry> = OnceLock::new();
-    let module = MODULE.get_or_init(|| Entry::new(this_program(), true).unwrap());
+fn module() -> WheelFile {
+    static MODULE: OnceLock<WheelFile> = OnceLock::new();
+    let module = MODULE.get_or_init(|| WheelFile::new(this_program(), true).unwrap());
     module.clone()
 }
 
@@ -37,11 +36,11 @@ fn wheel(extra: &[(&str, &str)]) -> Wheel {
         ),
         ("saxpy-0.1.0.dist-info/licenses/LICENSE", "MIT\n"),
     ];
-    let mut entries: BTreeMap<String, Entry> = texts
+    let mut entries: BTreeMap<String, WheelFile> = texts
         .iter()
         .chain(extra)
         .map(|&(path, text)| {
-            let entry = Entry::new(text.as_bytes().to_owned(), false).unwrap();
+            let entry = WheelFile::new(text.as_bytes().to_owned(), false).unwrap();
             (path.to_owned(), entry)
         })
         .collect();
@@ -53,8 +52,6 @@ fn rewriting(major: u32) -> Rewrite {
     let cudart = BTreeSet::from([Component::Cudart]);
     Rewrite {
         name: None,
-        major,
-        runpath: SearchPathPlan::new(&cudart, major, SearchPathKind::Runpath).unwrap(),
         built_with: BuiltWith {
             toolkit: ToolkitVersion::new(major, 4),
             components: [(Component::Cudart, "13.4.92".parse().unwrap())].into(),
@@ -69,9 +66,16 @@ fn rewriting(major: u32) -> Rewrite {
     }
 }
 
-fn rewrite(wheel: Wheel) -> Result<Rewritten, Failure> {
-    let name = FileName::parse("saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl").unwrap();
-    rewriting(13).rewrite(wheel, &name)
+const NAME: &str = "saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl";
+
+fn rewrite_with(rewriting: &Rewrite, mut wheel: Wheel) -> Result<(Wheel, BuiltWheel), Failure> {
+    let mut name = FileName::parse(NAME).unwrap();
+    let built = rewriting.rewrite(&mut wheel, &mut name)?;
+    Ok((wheel, built))
+}
+
+fn rewrite(wheel: Wheel) -> Result<(Wheel, BuiltWheel), Failure> {
+    rewrite_with(&rewriting(13), wheel)
 }
 
 #[test]
@@ -87,15 +91,9 @@ fn only_the_distribution_is_renamed() {
         ("other/__init__.py", ""),
     ];
     let before = wheel(&extra).entries;
-    let Rewritten {
-        wheel,
-        name,
-        requires,
-        ..
-    } = rewrite(wheel(&extra)).unwrap();
-    assert_eq!(name, "saxpy-cu13");
+    let (wheel, built) = rewrite(wheel(&extra)).unwrap();
     assert_eq!(
-        requires,
+        built.requires,
         [
             "saxpy-cu13[plot]; extra == 'all'",
             "cuda-toolkit[cudart]>=13.0,<14"
@@ -134,9 +132,9 @@ fn only_the_distribution_is_renamed() {
 fn requirements_of_the_author_are_kept() {
     let metadata =
         "Name: saxpy\nVersion: 0.1.0\nRequires-Dist: CUDA-Toolkit[cudart,nvrtc]==13.4.3\n";
-    let rewritten = rewrite(wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)])).unwrap();
+    let (wheel_13, _) = rewrite(wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)])).unwrap();
     let metadata = "saxpy_cu13-0.1.0.dist-info/METADATA";
-    let text = rewritten.wheel.text(metadata).unwrap();
+    let text = wheel_13.text(metadata).unwrap();
     assert_eq!(
         text.to_lowercase().matches("cuda-toolkit").count(),
         1,
@@ -153,36 +151,62 @@ fn requirements_of_the_author_are_kept() {
 
 #[test]
 fn report_has_the_requirements_of_the_metadata() {
-    let metadata = "Name: saxpy\nVersion: 0.1.0\nProvides-Extra: cu12\nProvides-Extra: cu13\nRequires-Dist: numpy\n\
-                    Requires-Dist: cupy-cuda12x; extra == 'cu12'\nRequires-Dist: cupy-cuda13x; extra == 'cu13'\n";
+    let metadata = "Name: saxpy\nVersion: 0.1.0\nProvides-Extra: plot\nRequires-Dist: numpy\n";
     let mut rewriting = rewriting(13);
-    rewriting.declared.optional.insert(Component::Cudnn);
+    rewriting.declared = Needs::default();
     rewriting.dependencies = vec!["nvmath-python[cu13]".to_owned()];
-    let file = FileName::parse("saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl").unwrap();
     let wheel = wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)]);
-    let rewritten = rewriting.rewrite(wheel, &file).unwrap();
-    let text = rewritten
-        .wheel
-        .text("saxpy_cu13-0.1.0.dist-info/METADATA")
-        .unwrap();
-    let all = |header: &str| -> Vec<&str> {
-        text.lines()
-            .filter_map(|line| line.strip_prefix(header))
-            .collect()
+    let (wheel, built) = rewrite_with(&rewriting, wheel).unwrap();
+    let text = wheel.text("saxpy_cu13-0.1.0.dist-info/METADATA").unwrap();
+    let lines = text.lines();
+    let requires: Vec<&str> = lines
+        .filter_map(|l| l.strip_prefix("Requires-Dist: "))
+        .collect();
+    assert_eq!(requires, ["numpy", "nvmath-python[cu13]"]);
+    assert_eq!(built.requires, requires);
+}
+
+#[test]
+fn only_the_table_decides_what_is_nvidias() {
+    let library = |name: &str| ElfFacts {
+        needed: vec![name.to_owned()],
+        ..ElfFacts::default()
     };
-    assert_eq!(all("Requires-Dist: "), rewritten.requires);
-    assert_eq!(
-        rewritten.requires,
-        [
-            "numpy",
-            "cupy-cuda13x; extra == 'cu13'",
-            "nvmath-python[cu13]",
-            "cuda-toolkit[cudart]>=13.0,<14",
-            "cuda-toolkit[nvrtc,cublas]>=13.0,<14; extra == 'cudnn'",
-            "nvidia-cudnn-cu13>=9.12.0,<10; extra == 'cudnn'",
-        ]
-    );
-    assert_eq!(all("Provides-Extra: "), ["cu13", "cudnn"]);
+    let with = |needed: &str, excluded: &[&str]| {
+        let mut wheel = wheel(&[]);
+        let mut custom = module();
+        custom.elf = Some(library(needed));
+        wheel
+            .entries
+            .insert("saxpy/libcustom_ops.so".to_owned(), custom);
+        let rewriting = Rewrite {
+            excluded: excluded.iter().map(|&name| name.to_owned()).collect(),
+            ..rewriting(13)
+        };
+        let mut name = FileName::parse(NAME).unwrap();
+        let built = rewriting.rewrite(&mut wheel, &mut name).unwrap();
+        (built.expected_on_system, name.glibc().is_some())
+    };
+    // What the wheel contains is its own, and NVIDIA's libraries are in its packages.
+    for name in [
+        "libcustom_ops.so",
+        "libcudart.so.13",
+        "libcuda.so.1",
+        "libc.so.6",
+    ] {
+        assert_eq!(with(name, &[]), (vec![], true), "{name}");
+    }
+    for name in [
+        "libnvinfer.so.10",
+        "libcudf.so",
+        "libnvme.so.1",
+        "libnppcustom.so",
+    ] {
+        assert_eq!(with(name, &[]), (vec![name.to_owned()], false), "{name}");
+        assert_eq!(with(name, &[name]), (vec![name.to_owned()], true), "{name}");
+    }
+    let (_, is_portable) = with("libnvinfer.so.10", &["libnv*"]);
+    assert!(is_portable);
 }
 
 #[test]
@@ -213,29 +237,13 @@ fn a_wheel_of_one_major_is_refused() {
 }
 
 #[test]
-fn a_wheel_without_native_code_is_refused() {
-    let mut pure = wheel(&[]);
-    pure.entries.remove("saxpy/saxpy.abi3.so");
-    assert!(
-        rewrite(pure)
-            .err()
-            .unwrap()
-            .to_string()
-            .contains("no native module")
-    );
-}
-
-#[test]
 fn an_error_names_the_wheel_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let input = directory
-        .path()
-        .join("saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl");
     let mut pure = wheel(&[]);
     pure.entries.remove("saxpy/saxpy.abi3.so");
-    archive_writer::write(&pure, &input).unwrap();
     let out = directory.path().join("dist");
-    let error = rewriting(13).apply(&input, &out).unwrap_err().message;
+    let error = rewriting(13).apply(pure, Path::new(NAME), &out);
+    let error = error.unwrap_err().message;
     let expected = "saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl: contains no native module";
     assert!(error.starts_with(expected), "{error}");
     assert!(!out.exists());
@@ -243,17 +251,13 @@ fn an_error_names_the_wheel_and_leaves_nothing() {
 
 #[test]
 fn another_name_is_that_of_the_distribution() {
-    let file = FileName::parse("saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl").unwrap();
     let rewriting = Rewrite {
         name: Some("Fast.Saxpy".to_owned()),
         ..rewriting(13)
     };
-    let rewritten = rewriting.rewrite(wheel(&[]), &file).unwrap();
-    assert_eq!(rewritten.name, "fast-saxpy-cu13");
-    assert!(rewritten.wheel.entries.contains_key("saxpy/__init__.py"));
-    let metadata = rewritten
-        .wheel
-        .text("fast_saxpy_cu13-0.1.0.dist-info/METADATA");
+    let (rewritten, _) = rewrite_with(&rewriting, wheel(&[])).unwrap();
+    assert!(rewritten.entries.contains_key("saxpy/__init__.py"));
+    let metadata = rewritten.text("fast_saxpy_cu13-0.1.0.dist-info/METADATA");
     let metadata = metadata.unwrap();
     assert!(metadata.contains("Name: fast-saxpy-cu13\n"), "{metadata}");
 }
@@ -273,48 +277,12 @@ fn invalid_names_and_versions_are_refused() {
         let error = error.err().unwrap().to_string();
         assert!(error.contains(words), "{metadata:?}: {error}");
     }
-    let file = FileName::parse("saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl").unwrap();
     for name in ["/elsewhere/x", "../../up", "a/b", "a b", "ü", "", "x\ny"] {
         let rewriting = Rewrite {
             name: Some(name.to_owned()),
             ..rewriting(13)
         };
-        let error = rewriting.rewrite(wheel(&[]), &file).err().unwrap();
+        let error = rewrite_with(&rewriting, wheel(&[])).err().unwrap();
         assert!(error.message.contains("is not a valid name"), "{error}");
     }
-}
-
-#[test]
-fn code_that_needs_the_old_name_is_reported() {
-    let code = "from importlib import metadata\n__version__ = metadata.version('Saxpy')\n";
-    let rewritten = rewrite(wheel(&[("saxpy/_version.py", code)])).unwrap();
-    let [lookup] = &rewritten.lookups[..] else {
-        panic!("{:?}", rewritten.lookups);
-    };
-    assert_eq!(
-        (lookup.file.as_str(), lookup.line),
-        ("saxpy/_version.py", 2)
-    );
-}
-
-#[test]
-fn a_static_runtime_has_a_notice() {
-    let mut with_runtime = wheel(&[]);
-    let module = [this_program(), static_runtime::marker()].concat();
-    let module = Entry::new(module, true).unwrap();
-    assert!(module.static_runtime && !with_runtime.entries["saxpy/saxpy.abi3.so"].static_runtime);
-    with_runtime
-        .entries
-        .insert("saxpy/saxpy.abi3.so".to_owned(), module);
-    let rewritten = rewrite(with_runtime).unwrap();
-    assert!(rewritten.static_runtime);
-    let info = "saxpy_cu13-0.1.0.dist-info";
-    let text = |file: &str| rewritten.wheel.text(&format!("{info}/{file}")).unwrap();
-    assert!(text("METADATA").contains("License-File: NVIDIA-CUDA-runtime.txt\n"));
-    let notice = text("licenses/NVIDIA-CUDA-runtime.txt");
-    assert!(
-        notice.contains("13.4.92") && notice.contains("  saxpy/saxpy.abi3.so\n"),
-        "{notice}"
-    );
-    assert!(text("sboms/nvidia.cyclonedx.json").contains("pkg:pypi/saxpy-cu13@0.1.0"));
 }

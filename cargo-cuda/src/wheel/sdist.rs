@@ -11,8 +11,8 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
-use super::metadata::Metadata;
 use crate::failure::Failure;
+use crate::package::metadata::Metadata;
 
 /// The metadata fields that the build backend computes.
 const DYNAMIC: [&str; 2] = ["Requires-Dist", "Provides-Extra"];

@@ -3,28 +3,15 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cuda_build::internal::{Env, Root};
+use cuda_find::detail::{env::Env, root::Root};
 
-use super::maturin::Arguments;
-use super::pyproject::Pyproject;
 use crate::cargo_arguments::Options;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::package::pyproject::{MaturinTable, Pyproject};
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::toolkits::LockPolicy;
 use crate::workspace::Package;
-
-/// The options that choose a crate, a toolkit and the arguments of maturin.
-#[derive(Clone, Debug, Default)]
-pub struct Choice<'a> {
-    /// `--package`.
-    pub package: Option<&'a str>,
-    /// `--manifest-path`.
-    pub manifest: Option<&'a Path>,
-    pub build: BuildOptions,
-    /// The user's own arguments for maturin.
-    pub passthrough: &'a [OsString],
-}
 
 /// A crate with its `pyproject.toml`.
 #[derive(Clone, Debug)]
@@ -33,53 +20,93 @@ pub struct Source {
     pub project: Project,
     pub package: Package,
     pub pyproject: Option<Pyproject>,
-    /// The arguments for maturin.
-    pub arguments: Arguments,
+    /// The table `[tool.maturin]`.
+    pub maturin: MaturinTable,
+    /// The user's options for maturin: features, target, interpreters …
+    pub options: Vec<OsString>,
+    /// Arguments for rustc: those after a second `--`, otherwise those of `pyproject.toml`.
+    pub rustc_args: Vec<OsString>,
 }
 
 impl Source {
     /// Finds the crate that `--package` or `--manifest-path` names. Otherwise the crate that `pyproject.toml` in the
     /// current directory names, else the package of the current directory, else the only Python package of the
-    /// workspace.
-    pub fn open(choice: &Choice<'_>, user: &Env, root: &Root) -> Result<Self, Failure> {
+    /// workspace. `passthrough` are the user's own arguments for maturin.
+    pub fn open(
+        which: &WorkspaceOptions,
+        build: &BuildOptions,
+        passthrough: &[OsString],
+        user: &Env,
+        root: &Root,
+    ) -> Result<Self, Failure> {
         let here = std::env::current_dir().unwrap_or_default();
-        let named = choice.manifest.map(PathBuf::from);
-        let manifest = named.or_else(|| manifest_of_pyproject(root, &here));
+        let manifest = which
+            .manifest_path
+            .clone()
+            .or_else(|| manifest_of_pyproject(root, &here));
         let open = |manifest: Option<PathBuf>, added: Vec<OsString>| {
-            let cargo = Options::parse(&[added, choice.passthrough.to_vec()].concat());
+            let cargo = Options::parse(&[added, passthrough.to_vec()].concat());
             let which = WorkspaceOptions {
-                package: choice.package.map(str::to_owned),
                 manifest_path: manifest,
                 target: cargo.value("--target"),
                 cargo,
                 workspace: WorkspaceUse::Required,
-                ..WorkspaceOptions::default()
+                ..which.clone()
             };
-            Project::open(user, root, &choice.build, &which)
+            Project::open(user, root, build, &which)
         };
         let mut project = open(manifest.clone(), Vec::new())?;
-        let package = package(&project, manifest.as_deref(), &here)?.clone();
         let workspace = project.workspace.as_ref();
-        let workspace = workspace.map_or(here, |workspace| workspace.root.clone());
+        let workspace = workspace.map_or(here.clone(), |workspace| workspace.root.clone());
+        let package = choose(
+            &project,
+            manifest.as_deref(),
+            &here,
+            &workspace,
+            which.package.is_some(),
+        )?
+        .clone();
         let pyproject = Pyproject::of_crate(root, &package.manifest, &workspace);
-        // Features and other options in `pyproject.toml` change what `cargo metadata` prints.
-        let added = pyproject
+        let maturin = pyproject
             .as_ref()
-            .map(|file| file.cargo_options(choice.passthrough))
+            .map(Pyproject::maturin)
             .unwrap_or_default();
+        // Features and other options in `pyproject.toml` change what `cargo metadata` prints.
+        let added = maturin.cargo_options(passthrough);
         if !added.is_empty() {
             project = open(Some(package.manifest.clone()), added)?;
         }
-        project.package = Some(package.name.clone());
+        project
+            .packages
+            .retain(|member| member.name == package.name);
         if project.lock == LockPolicy::Prefer {
             project.lock = LockPolicy::Require;
         }
+        let mut parts = passthrough.splitn(2, |argument| argument == "--");
+        let options = parts.next().unwrap_or_default().to_vec();
+        let mut rustc_args = parts.next().unwrap_or_default().to_vec();
+        if rustc_args.is_empty() {
+            rustc_args.extend(maturin.rustc_args.iter().map(OsString::from));
+        }
         Ok(Self {
-            arguments: Arguments::new(choice.passthrough, pyproject.as_ref()),
             project,
             package,
             pyproject,
+            maturin,
+            options,
+            rustc_args,
         })
+    }
+
+    /// Cargo's profile if the user gave none to `cargo cuda`: `release`, unless maturin's options or `pyproject.toml`
+    /// name one. maturin's own default is `dev`.
+    pub fn default_profile(&self) -> Option<&'static str> {
+        let names_profile = |option: &OsString| {
+            let option = option.to_string_lossy();
+            option == "-r" || option == "--release" || option.starts_with("--profile")
+        };
+        let is_named = self.maturin.profile.is_some() || self.options.iter().any(names_profile);
+        (!is_named).then_some("release")
     }
 
     /// The directory in which maturin has to start to find `pyproject.toml`, if it does not find the file from the
@@ -102,39 +129,39 @@ fn manifest_of_pyproject(root: &Root, directory: &Path) -> Option<PathBuf> {
         .or_else(|| is_python_first.then_some(below))
 }
 
-fn package<'a>(
+fn choose<'a>(
     project: &'a Project,
     manifest: Option<&Path>,
     here: &Path,
+    workspace: &Path,
+    is_named: bool,
 ) -> Result<&'a Package, Failure> {
     let root = &project.root;
     let with_manifest = |path: &Path| {
         let path = root.resolve(path);
-        project
-            .packages()
-            .find(|package| root.resolve(&package.manifest) == path)
+        let mut packages = project.packages.iter();
+        packages.find(|package| root.resolve(&package.manifest) == path)
     };
     if let Some(package) = manifest.and_then(with_manifest) {
         return Ok(package);
     }
-    let is_chosen = project.package.is_some();
     let makes_wheel = |package: &&Package| {
-        let workspace = project.workspace.as_ref();
-        let workspace = workspace.map_or(here, |workspace| workspace.root.as_path());
         let pyproject = || Pyproject::of_crate(root, &package.manifest, workspace);
-        is_chosen
+        is_named
             || package.config.cdylib
             || pyproject().is_some_and(|file| file.builds(root, &package.manifest))
     };
-    let mut manifests = here
-        .ancestors()
-        .map(|directory| directory.join("Cargo.toml"));
-    let nearest = manifests.find(|manifest| root.is_file(manifest));
-    let current = nearest.as_deref().and_then(with_manifest);
-    if let Some(package) = current.filter(makes_wheel).filter(|_| manifest.is_none()) {
-        return Ok(package);
+    if manifest.is_none() {
+        let mut manifests = here
+            .ancestors()
+            .map(|directory| directory.join("Cargo.toml"));
+        let nearest = manifests.find(|manifest| root.is_file(manifest));
+        let current = nearest.as_deref().and_then(with_manifest);
+        if let Some(package) = current.filter(makes_wheel) {
+            return Ok(package);
+        }
     }
-    let packages: Vec<&Package> = project.packages().filter(makes_wheel).collect();
+    let packages: Vec<&Package> = project.packages.iter().filter(makes_wheel).collect();
     match packages.as_slice() {
         [package] => Ok(package),
         [] => Err(Failure::new(

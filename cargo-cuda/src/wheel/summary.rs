@@ -1,74 +1,67 @@
 //! What `cargo cuda wheel` prints about the wheels that it has built.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cuda_build::internal::command::Invocation;
+use cuda_find::detail::command::Invocation;
 
 use super::rewrite::BuiltWheel;
+use crate::audit::check::Severity;
 use crate::failure::Failure;
+use crate::package::INDEX_LIMIT;
 use crate::store::human_size;
 
-/// The largest file that the Python Package Index accepts by default.
-const DEFAULT_MAX_SIZE: u64 = 100 << 20;
-
 /// The report about finished wheels, with the commands that publish them.
-pub fn report(built: &[BuiltWheel], sdists: &[PathBuf], metapackage: Option<&Path>) -> String {
+pub fn report(built: &[BuiltWheel], sdists: &[PathBuf]) -> String {
     let mut text = String::new();
     for wheel in built {
         let size = human_size(wheel.size);
         text.push_str(&format!("{} ({size})\n", wheel.path.display()));
         text.push_str(&largest_parts(wheel));
+        let mut line = |line: &str| text.push_str(&format!("  {line}\n"));
         for requirement in wheel.cuda_requirements() {
-            text.push_str(&format!("  requires {requirement}\n"));
+            line(&format!("requires {requirement}"));
         }
         if let Some(glibc) = &wheel.glibc {
-            text.push_str(&format!(
-                "  requires glibc {glibc} or newer, which the build machine determines\n"
+            line(&format!(
+                "requires glibc {glibc} or newer, which the build machine determines"
             ));
         }
         for library in &wheel.needed_driver {
-            text.push_str(&format!(
-                "  needs {library} of NVIDIA's driver: the import fails on machines without the driver\n"
+            line(&format!(
+                "needs {library} of NVIDIA's driver: the import fails on machines without the driver"
             ));
         }
-        if wheel.static_runtime {
-            text.push_str(
-                "  contains NVIDIA's static CUDA runtime, with a notice among the licence files\n",
-            );
-        }
         for library in &wheel.expected_on_system {
-            text.push_str(&format!("  expects {library} on the system\n"));
+            line(&format!("expects {library} on the system"));
         }
         if wheel.glibc.is_none() && !wheel.expected_on_system.is_empty() {
-            text.push_str(
-                "  has no manylinux tag, so package indexes refuse it: install auditwheel and patchelf, or give \
-                 `--fetch`, to copy these libraries into the wheel\n",
+            line(
+                "has no manylinux tag, so package indexes refuse it: install auditwheel and patchelf, or give \
+                 `--fetch`, to copy these libraries into the wheel",
             );
         }
     }
     for path in sdists {
         text.push_str(&format!("{}\n", path.display()));
     }
-    if let Some(path) = metapackage {
-        text.push_str(&format!("{}\n", path.display()));
-        let extras: BTreeSet<u32> = built.iter().map(|wheel| wheel.major).collect();
-        for major in extras {
-            text.push_str(&format!("  extra cu{major}\n"));
-        }
+    let wheels = built.iter().map(|wheel| wheel.path.as_path());
+    let files: Vec<&Path> = wheels.chain(sdists.iter().map(PathBuf::as_path)).collect();
+    for (words, program, subcommand) in
+        [("to publish:", "uv", "publish"), ("or:", "twine", "upload")]
+    {
+        let call = Invocation::new(program).args([subcommand]).args(&files);
+        text.push_str(&format!("{words}\n  {call}\n"));
     }
-    text.push_str(&publishing(built, sdists, metapackage));
     text
 }
 
 /// Files with at least a tenth of the wheel's size, in their compressed size, and the device code for each capability,
 /// in the size that it has inside the files. The largest are first.
 fn largest_parts(wheel: &BuiltWheel) -> String {
-    let large = wheel
-        .files
-        .iter()
-        .filter(|(_, size)| size * 10 >= wheel.size);
+    let files = wheel.files.iter();
+    let large = files.filter(|(_, size)| size * 10 >= wheel.size);
     let mut text: String = large
         .map(|(path, size)| format!("  {path}: {}\n", human_size(*size)))
         .collect();
@@ -80,98 +73,44 @@ fn largest_parts(wheel: &BuiltWheel) -> String {
     let mut sizes: Vec<(String, u64)> = sizes.into_iter().filter(|(_, size)| *size > 0).collect();
     sizes.sort_by_key(|(_, size)| Reverse(*size));
     if !sizes.is_empty() {
-        let sizes = sizes
-            .iter()
-            .map(|(label, size)| format!("{label} {}", human_size(*size)));
+        let sizes = sizes.iter();
+        let sizes = sizes.map(|(label, size)| format!("{label} {}", human_size(*size)));
         let sizes = Vec::from_iter(sizes).join(", ");
         text.push_str(&format!("  device code: {sizes}\n"));
     }
     text
 }
 
-/// The metapackage is uploaded last: the wheels that it requires must be on the index.
-fn publishing(built: &[BuiltWheel], sdists: &[PathBuf], metapackage: Option<&Path>) -> String {
-    let wheels = built.iter().map(|wheel| wheel.path.as_path());
-    let wheels: Vec<&Path> = wheels.chain(sdists.iter().map(PathBuf::as_path)).collect();
-    let mut text = String::new();
-    for (words, command) in [
-        ("to publish:", ["uv", "publish"]),
-        ("or:", ["twine", "upload"]),
-    ] {
-        text.push_str(&format!("{words}\n"));
-        let uploads = [wheels.as_slice(), metapackage.as_slice()];
-        for paths in uploads.into_iter().filter(|paths| !paths.is_empty()) {
-            let [program, subcommand] = command;
-            let line = Invocation::new(program)
-                .args([subcommand])
-                .args(paths.to_vec());
-            text.push_str(&format!("  {line}\n"));
+/// The warnings of the audit. A warning about several wheels is printed once, and names them.
+pub fn warnings(built: &[BuiltWheel]) -> Vec<String> {
+    let mut wheels: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for wheel in built {
+        let path = wheel.path.display();
+        for warning in wheel.audited.of_severity(Severity::Warning) {
+            let text = format!("{warning}\nhint: {}", warning.hint);
+            wheels.entry(text).or_default().push(path.to_string());
         }
     }
-    text
-}
-
-/// Notes about Python code that fails because the distribution has a suffix. The wheels of all
-/// majors have the same Python code, so each call is reported once.
-pub fn notes(built: &[BuiltWheel]) -> Vec<String> {
-    let lookups: BTreeSet<_> = built
-        .iter()
-        .flat_map(|wheel| {
-            wheel
-                .lookups
-                .iter()
-                .map(|lookup| (lookup, &wheel.base_name))
-        })
-        .collect();
-    lookups
-        .into_iter()
-        .map(|(lookup, name)| {
-            format!(
-                "note: {}:{}: `{}` fails, because no distribution is named `{name}`: the wheels are named \
-                 `{name}-cu<major>`",
-                lookup.file, lookup.line, lookup.call
-            )
-        })
-        .collect()
-}
-
-/// The messages of the audit of each wheel. A message about all wheels is printed once, and any other names its wheels.
-pub fn findings(audited: &[(&Path, Vec<String>)]) -> Vec<String> {
-    let mut wheels_of: Vec<(&String, Vec<String>)> = Vec::new();
-    for (wheel, messages) in audited {
-        for message in messages {
-            let path = wheel.display().to_string();
-            match wheels_of.iter_mut().find(|(known, _)| *known == message) {
-                Some((_, wheels)) => wheels.push(path),
-                None => wheels_of.push((message, vec![path])),
-            }
-        }
-    }
-    let text = |(message, wheels): (&String, Vec<String>)| match wheels.len() == audited.len() {
-        true => message.clone(),
-        false => format!("{}:\n{message}", wheels.join(", ")),
-    };
-    wheels_of.into_iter().map(text).collect()
+    let text =
+        |(warning, paths): (String, Vec<String>)| format!("{}:\n{warning}", paths.join(", "));
+    wheels.into_iter().map(text).collect()
 }
 
 /// Fails if a wheel is larger than the index accepts. The wheels are finished and stay.
 pub fn check_sizes(built: &[BuiltWheel], max_size: Option<u64>) -> Result<(), Failure> {
-    let limit = max_size.unwrap_or(DEFAULT_MAX_SIZE);
-    let too_large: Vec<String> = built
-        .iter()
-        .filter(|wheel| wheel.size > limit)
-        .map(|wheel| {
-            let (path, size) = (wheel.path.display(), human_size(wheel.size));
-            format!("{path} has {size}\n{}", largest_parts(wheel))
-        })
-        .collect();
+    let limit = max_size.unwrap_or(INDEX_LIMIT);
+    let mut too_large = String::new();
+    for wheel in built.iter().filter(|wheel| wheel.size > limit) {
+        let (path, size) = (wheel.path.display(), human_size(wheel.size));
+        too_large.push_str(&format!("\n{path} has {size}\n{}", largest_parts(wheel)));
+    }
     if too_large.is_empty() {
         return Ok(());
     }
     let text = format!(
-        "the index accepts {} per file\n{}",
+        "the index accepts {} per file{}",
         human_size(limit),
-        too_large.concat().trim_end()
+        too_large.trim_end()
     );
     Err(Failure::wheel(text)
         .hint("drop capabilities: code for 8.0 also runs on GPUs with 8.6 and 8.9")
@@ -186,14 +125,14 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::audit::report::{Audited, Device, ListedImage};
-    use crate::wheel::distribution_lookups::Lookup;
+    use crate::audit::report::{Audited, Device};
+    use crate::package::device::{Image, ImageKind};
 
-    fn device(images: &[(&str, &str, u64)]) -> Device {
-        let image = |&(kind, capability, bytes): &(&str, &str, u64)| ListedImage {
-            kind: kind.to_owned(),
-            capability: capability.to_owned(),
-            version: None,
+    fn device(images: &[(ImageKind, &str, u64)]) -> Device {
+        let image = |&(kind, capability, bytes): &(ImageKind, &str, u64)| Image {
+            kind,
+            capability: capability.parse().unwrap(),
+            isa: (0, 0),
             bytes,
         };
         Device {
@@ -207,10 +146,6 @@ mod tests {
     fn wheel(major: u32, size: u64) -> BuiltWheel {
         BuiltWheel {
             path: PathBuf::from(format!("my dist/saxpy_cu{major}-0.1.0.whl")),
-            name: format!("saxpy-cu{major}"),
-            base_name: "saxpy".to_owned(),
-            version: "0.1.0".to_owned(),
-            major,
             requires: ["numpy>=2", "cuda-toolkit[cudart]>=13.0,<14"]
                 .map(str::to_owned)
                 .to_vec(),
@@ -219,16 +154,10 @@ mod tests {
             files: vec![("saxpy/a.so".to_owned(), size - 1), ("b.py".to_owned(), 1)],
             expected_on_system: Vec::new(),
             needed_driver: vec!["libcuda.so.1".to_owned()],
-            static_runtime: true,
-            lookups: vec![Lookup {
-                file: "saxpy/__init__.py".to_owned(),
-                line: 3,
-                call: "version(\"saxpy\")".to_owned(),
-            }],
             audited: Audited {
                 device_code: vec![
-                    device(&[("sass", "8.0", 300), ("ptx", "12.0", 7)]),
-                    device(&[("sass", "8.0", 1000)]),
+                    device(&[(ImageKind::Sass, "8.0", 300), (ImageKind::Ptx, "12.0", 7)]),
+                    device(&[(ImageKind::Sass, "8.0", 1000)]),
                 ],
                 ..Audited::default()
             },
@@ -238,45 +167,49 @@ mod tests {
     #[test]
     fn the_report_has_sizes_driver_and_uploads() {
         let built = [wheel(12, 2_000), wheel(13, 2_000)];
-        let text = report(
-            &built,
-            &[],
-            Some(Path::new("my dist/saxpy-0.1.0-py3-none-any.whl")),
-        );
+        let text = report(&built, &[]);
         for line in [
             "my dist/saxpy_cu12-0.1.0.whl (2.0 kB)",
             "  saxpy/a.so: 2.0 kB",
             "  device code: SASS 8.0 1.3 kB, PTX 12.0 7 B",
             "  needs libcuda.so.1 of NVIDIA's driver: the import fails on machines without the driver",
-            "  contains NVIDIA's static CUDA runtime, with a notice among the licence files",
             "  requires cuda-toolkit[cudart]>=13.0,<14",
-            "  extra cu13",
         ] {
             assert!(text.lines().any(|l| l == line), "`{line}`: {text}");
         }
         assert!(!text.contains("b.py") && !text.contains("numpy"), "{text}");
         let expected = "to publish:\n  \
-            uv publish 'my dist/saxpy_cu12-0.1.0.whl' 'my dist/saxpy_cu13-0.1.0.whl'\n  \
-            uv publish 'my dist/saxpy-0.1.0-py3-none-any.whl'\nor:\n  \
-            twine upload 'my dist/saxpy_cu12-0.1.0.whl' 'my dist/saxpy_cu13-0.1.0.whl'\n  \
-            twine upload 'my dist/saxpy-0.1.0-py3-none-any.whl'\n";
+            uv publish 'my dist/saxpy_cu12-0.1.0.whl' 'my dist/saxpy_cu13-0.1.0.whl'\nor:\n  \
+            twine upload 'my dist/saxpy_cu12-0.1.0.whl' 'my dist/saxpy_cu13-0.1.0.whl'\n";
         assert!(text.ends_with(expected), "{text}");
-        assert_eq!(notes(&built).len(), 1);
     }
 
     #[test]
-    fn findings_of_all_wheels_appear_once() {
-        let [both, one] = ["both", "one"].map(str::to_owned);
-        let audited = [
-            (Path::new("cu12.whl"), vec![both.clone()]),
-            (Path::new("cu13.whl"), vec![both, one]),
-        ];
-        assert_eq!(findings(&audited), ["both", "cu13.whl:\none"]);
+    fn a_warning_about_two_wheels_appears_once() {
+        let finding = |message: &str| {
+            let mut findings = crate::audit::check::Findings::default();
+            findings.add(
+                &crate::audit::check::W08,
+                Severity::Error,
+                message.to_owned(),
+            );
+            findings.0.remove(0)
+        };
+        let mut built = [wheel(12, 1), wheel(13, 1)];
+        for wheel in &mut built {
+            wheel.audited.findings = vec![finding("both")];
+            wheel.audited.findings[0].severity = Severity::Warning;
+        }
+        let [text] = &warnings(&built)[..] else {
+            panic!("{built:?}")
+        };
+        let start = "my dist/saxpy_cu12-0.1.0.whl, my dist/saxpy_cu13-0.1.0.whl:\nwarning[W08]: both\nhint: ";
+        assert!(text.starts_with(start), "{text}");
     }
 
     #[test]
     fn a_wheel_above_the_limit_is_an_error() {
-        let built = [wheel(12, 50), wheel(13, DEFAULT_MAX_SIZE + 1)];
+        let built = [wheel(12, 50), wheel(13, INDEX_LIMIT + 1)];
         let error = check_sizes(&built, None).unwrap_err().to_string();
         assert!(
             error.contains("saxpy_cu13-0.1.0.whl has 104.9 MB\n  saxpy/a.so: 104.9 MB\n  device code: SASS 8.0 "),

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::freshness::path_from_bytes;
+
 /// The prerequisites of all rules in a depfile, in order.
 ///
 /// Compilers escape a space as `\ `, `#` as `\#`, `$` as `$$`, and continue lines with `\`.
@@ -9,7 +11,8 @@ pub(super) fn inputs(bytes: &[u8]) -> Vec<PathBuf> {
     let mut inputs = Vec::new();
     for rule in rules(bytes) {
         if let Some(colon) = end_of_target(&rule) {
-            inputs.extend(words(&rule[colon + 1..]).into_iter().filter_map(path));
+            let words = words(&rule[colon + 1..]);
+            inputs.extend(words.iter().filter_map(|word| path_from_bytes(word)));
         }
     }
     inputs
@@ -65,17 +68,6 @@ fn words(text: &[u8]) -> Vec<Vec<u8>> {
         words.push(word);
     }
     words
-}
-
-#[cfg(unix)]
-fn path(bytes: Vec<u8>) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStringExt;
-    Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
-}
-
-#[cfg(not(unix))]
-fn path(bytes: Vec<u8>) -> Option<PathBuf> {
-    String::from_utf8(bytes).ok().map(PathBuf::from)
 }
 
 #[cfg(test)]

@@ -4,15 +4,13 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::module::{Places, Settings, depfile_of, step_key};
-use super::sources::Language;
-use super::step::reading;
-use super::{Action, Library, ReadFiles, Sources, Step};
+use super::Library;
+use super::sources::{Language, Sources};
+use super::step::{Compiler, Form, Settings, Step, depfile_of, reading, step_key};
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::includes::options;
 use crate::nvcc::locate;
-use crate::toolkit::Toolkit;
 
 impl Library {
     /// The steps that compile the C and C++ sources.
@@ -22,24 +20,18 @@ impl Library {
     pub(super) fn host_steps(
         &self,
         sources: &Sources,
-        toolkit: &Toolkit,
-        places: Places<'_>,
-        settings: Settings<'_>,
+        settings: &Settings<'_>,
     ) -> Result<Vec<Step>, Error> {
         let mut steps = Vec::new();
         for language in [Language::Cpp, Language::C] {
-            let mut files = sources
-                .files
-                .iter()
-                .filter(|(_, of)| *of == language)
-                .peekable();
-            if files.peek().is_some() {
-                let compiler = self.host_compiler(language, toolkit, places, settings)?;
-                steps.extend(
-                    files.map(|(file, _)| {
-                        self.host_step(file, &compiler, toolkit, places, settings)
-                    }),
-                );
+            let files = sources.files.iter().filter(|(_, of)| *of == language);
+            let mut compiler = None;
+            for (file, _) in files {
+                let compiler = match &compiler {
+                    Some(compiler) => compiler,
+                    None => compiler.insert(self.host_compiler(language, settings)?),
+                };
+                steps.push(self.host_step(file, compiler, settings));
             }
         }
         Ok(steps)
@@ -50,44 +42,42 @@ impl Library {
         &self,
         source: &Path,
         (launcher, compiler): &(Option<PathBuf>, Invocation),
-        toolkit: &Toolkit,
-        places: Places<'_>,
-        settings: Settings<'_>,
+        settings: &Settings<'_>,
     ) -> Step {
-        let object = places.out.join(self.object_name(source));
-        let mut invocation = compiler.clone();
-        let tool = invocation.program.display().to_string();
-        let variables = &settings.nvcc.key;
-        let mut key = step_key(&tool, source, places, settings.toolkit, variables);
-        key.push(fingerprint(&invocation.program, settings));
-        key.push(format!("{:?}", invocation.arguments));
-        key.push(format!("{:?}", invocation.variables));
+        let object = settings.out.join(self.object_name(source));
         let depfile = depfile_of(&object);
-        let arguments = invocation.arguments.iter();
-        let mut reading = reading(
-            options::read_host(arguments.filter_map(|argument| argument.to_str())),
-            places.package,
-            toolkit.include_dirs(),
+        let tool = compiler.program.display().to_string();
+        let mut key = step_key(&tool, source, settings, &settings.nvcc.key);
+        let file = locate(
+            settings.root,
+            &compiler.program,
+            &settings.env.search_path(),
+        );
+        key.extend(file.map(|file| settings.root.identity(&file)));
+        key.push(format!("{:?} {:?}", compiler.arguments, compiler.variables));
+        let arguments = compiler.arguments.iter().filter_map(|word| word.to_str());
+        let reading = reading(
+            options::read_host(arguments),
+            settings.package,
+            &settings.nvcc.directories,
+            settings.toolkit.include_dirs(),
             Some(depfile.clone()),
         );
-        if let ReadFiles::Headers { search, .. } = &mut reading {
-            let more = settings.nvcc.directories.iter();
-            let more = more.map(|directory| places.package.join(directory));
-            search.directories.extend(more);
-        }
-        invocation = invocation.args(["-MD", "-MF"]).args([depfile]);
+        let mut invocation = compiler.clone().args(["-MD", "-MF"]).args([depfile]);
         invocation = invocation
             .args(["-c", "-o"])
             .args([object.as_path(), source]);
-        invocation.directory = Some(places.package.to_owned());
+        invocation.directory = Some(settings.package.to_owned());
         if let Some(launcher) = launcher {
             invocation = invocation.behind(launcher);
         }
         Step {
             tool,
             source: source.to_owned(),
-            action: Action::Program(invocation),
-            inputs: vec![places.package.join(source)],
+            compiler: Compiler::Program(invocation),
+            images: Vec::new(),
+            form: Form::Object,
+            inputs: vec![settings.package.join(source)],
             output: object,
             key,
             reading,
@@ -98,9 +88,7 @@ impl Library {
     fn host_compiler(
         &self,
         language: Language,
-        toolkit: &Toolkit,
-        places: Places<'_>,
-        settings: Settings<'_>,
+        settings: &Settings<'_>,
     ) -> Result<(Option<PathBuf>, Invocation), Error> {
         let (env, profile) = (settings.env, settings.profile);
         let text = |name| env.peek(name).and_then(OsStr::to_str);
@@ -114,14 +102,14 @@ impl Library {
             .cargo_output(false)
             .target(target)
             .host(host)
-            .out_dir(places.out)
+            .out_dir(settings.out)
             .opt_level_str(&level)
             .debug(self.options.debug.unwrap_or(profile.debug));
         if language == Language::Cpp {
             build.cpp(true).std(self.options.std());
         }
         build.includes(&self.options.includes);
-        for directory in toolkit.include_dirs() {
+        for directory in settings.toolkit.include_dirs() {
             build.flag("-isystem").flag(directory);
         }
         for (name, value) in &self.options.defines {
@@ -169,10 +157,4 @@ impl Library {
         }
         Ok((launcher_of_cc.or(own), invocation))
     }
-}
-
-/// Changes if the compiler is replaced.
-fn fingerprint(compiler: &Path, settings: Settings<'_>) -> String {
-    let file = locate(settings.root, compiler, &settings.env.search_path());
-    file.map_or_else(String::new, |file| settings.root.identity(&file))
 }

@@ -1,5 +1,6 @@
 //! What an output depends on besides the user's files: variables and the toolkit itself.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::component::Component;
@@ -66,168 +67,64 @@ pub(crate) struct Variables {
 
 impl Variables {
     pub(crate) fn of_nvcc(env: &Env) -> Self {
-        let mut variables = Self::default();
-        for name in HEADER_VARIABLES {
-            if let Some(list) = env.get(name) {
-                variables.directories.extend(std::env::split_paths(list));
-            }
+        let directories = HEADER_VARIABLES.iter().filter_map(|name| env.get(name));
+        let options = NVCC_OPTIONS.iter().filter_map(|name| env.get(name));
+        let options = options.map(|value| value.to_string_lossy().into_owned());
+        let names = HEADER_VARIABLES.iter().chain(&NVCC_OPTIONS);
+        Self {
+            directories: directories.flat_map(std::env::split_paths).collect(),
+            options: options
+                .flat_map(|text| {
+                    text.split_whitespace()
+                        .map(str::to_owned)
+                        .collect::<Vec<_>>()
+                })
+                .collect(),
+            key: settings(env, names.chain(&NVCC_VARIABLES)),
         }
-        for name in NVCC_OPTIONS {
-            let text = env
-                .get(name)
-                .map(|value| value.to_string_lossy().into_owned());
-            variables.options.extend(
-                text.unwrap_or_default()
-                    .split_whitespace()
-                    .map(str::to_owned),
-            );
-        }
-        for name in HEADER_VARIABLES
-            .into_iter()
-            .chain(NVCC_OPTIONS)
-            .chain(NVCC_VARIABLES)
-        {
-            variables.key.extend(setting(env, name));
-        }
-        variables
     }
 
     pub(crate) fn of_nvrtc(env: &Env) -> Self {
-        let key = NVRTC_VARIABLES
-            .into_iter()
-            .filter_map(|name| setting(env, name));
         Self {
-            key: key.collect(),
+            key: settings(env, &NVRTC_VARIABLES),
             ..Self::default()
         }
     }
 }
 
-fn setting(env: &Env, name: &str) -> Option<String> {
+fn settings<'n>(env: &Env, names: impl IntoIterator<Item = &'n &'static str>) -> Vec<String> {
     // `{:?}` gives different text for different values that are not valid UTF-8.
-    env.get(name).map(|value| format!("{name}={value:?}"))
+    let set = |name: &&'static str| env.get(name).map(|value| format!("{name}={value:?}"));
+    names.into_iter().filter_map(set).collect()
 }
 
-/// Declares the variables that the `cc` crate reads for host sources to Cargo, which [`Env::get`] does for each.
-/// [`Variables::of_nvcc`] declares [`HEADER_VARIABLES`] and [`NVCC_VARIABLES`].
-#[cfg(feature = "host-sources")]
-pub(crate) fn declare_host_variables(env: &Env, triple: &str) {
-    for name in ["CC", "CXX", "CFLAGS", "CXXFLAGS"] {
-        for name in names_for_target(name, env, triple) {
-            env.get(&name);
+/// A digest of the toolkit's files for device code, by size and time, which is quick. It changes if a package is
+/// replaced in place.
+pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
+    let mut digest = Fnv::default();
+    for path in toolkit_files(files, toolkit) {
+        digest.field(path.as_os_str().as_encoded_bytes());
+        if let Some((length, time)) = files.length_and_time(&path) {
+            digest.field(&length.to_le_bytes());
+            digest.field(&time.to_le_bytes());
         }
     }
-    for name in [
-        "CRATE_CC_NO_DEFAULTS",
-        "CROSS_COMPILE",
-        "CC_SHELL_ESCAPED_FLAGS",
-    ] {
-        env.get(name);
-    }
+    digest.hex()
 }
 
-/// The library that `CXXSTDLIB` names, as the `cc` crate reads it: its kind and name. `None` if the
-/// variable is set and empty.
-pub(crate) fn cxx_runtime(env: &Env, triple: &str) -> Option<(&'static str, String)> {
-    let names = names_for_target("CXXSTDLIB", env, triple);
-    let mut values = names.iter().filter_map(|name| env.get_or_empty(name));
-    let Some(value) = values.next() else {
-        return Some(("dylib", "stdc++".to_owned()));
-    };
-    let value = value.to_string_lossy();
-    let (kind, name) = match value.split_once('=') {
-        Some(("static", name)) => ("static", name),
-        Some(("static:-bundle", name)) => ("static:-bundle", name),
-        Some((_, name)) => ("dylib", name),
-        None => ("dylib", value.as_ref()),
-    };
-    (!name.is_empty()).then(|| (kind, name.to_owned()))
-}
-
-/// The variables from which the `cc` crate reads a setting. The first that is set counts:
-/// `CXX_<triple>`, the same with underscores, `HOST_CXX` or `TARGET_CXX`, `CXX`.
-pub(crate) fn names_for_target(name: &str, env: &Env, triple: &str) -> [String; 4] {
-    // Only build scripts have `HOST`.
-    let is_native = || triple.split('-').next() == Some(std::env::consts::ARCH);
-    let is_host = env
-        .peek("HOST")
-        .map_or_else(is_native, |host| host == triple);
-    let kind = if is_host { "HOST" } else { "TARGET" };
-    [
-        format!("{name}_{triple}"),
-        format!("{name}_{}", triple.replace(['-', '.'], "_")),
-        format!("{kind}_{name}"),
-        name.to_owned(),
-    ]
-}
-
-/// How files are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
-    /// By size and time, which is quick.
-    Time,
-    /// By content, because times differ between machines.
-    Content,
-}
-
-/// A digest of the content of the compilers' files, for outputs that several machines share.
+/// A digest of the contents of these files and of the host compiler's, because times differ between machines that
+/// share outputs.
 pub(crate) fn of_contents(
     files: &mut Files,
     toolkit: &Toolkit,
     host: Option<&HostCompiler>,
 ) -> String {
+    let mut paths = toolkit_files(files, toolkit);
+    paths.extend(host.iter().flat_map(|host| host.compiler.files.clone()));
     let mut digest = Fnv::default();
-    digest.field(of_toolkit(files, toolkit, By::Content).as_bytes());
-    for path in host.into_iter().flat_map(|host| &host.compiler.files) {
-        add_file(files, &mut digest, path, By::Content);
-    }
-    digest.hex()
-}
-
-/// A digest of the toolkit's programs, libraries and headers for device code. It changes if a
-/// package is replaced in place.
-pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit, by: By) -> String {
-    let mut digest = Fnv::default();
-    let compilers = [
-        Component::Nvcc,
-        Component::Nvvm,
-        Component::Crt,
-        Component::Nvrtc,
-    ];
-    for found in compilers
-        .into_iter()
-        .filter_map(|component| toolkit.get(component))
-    {
-        digest.field(found.shown_version().as_bytes());
-        for path in found.tools.iter().chain(&found.libraries) {
-            add_file(files, &mut digest, path, by);
-            // nvcc reads its configuration from its own directory.
-            if path.file_name().is_some_and(|name| name == "nvcc") {
-                add_file(files, &mut digest, &path.with_file_name("nvcc.profile"), by);
-            }
-        }
-    }
-    if let Some(nvrtc) = toolkit
-        .get(Component::Nvrtc)
-        .and_then(|found| found.libraries.first())
-    {
-        add_siblings(files, &mut digest, nvrtc, "libnvrtc-builtins", by);
-    }
-    // `nvvm/libdevice/libdevice.10.bc` beside `nvvm/bin/cicc`
-    if let Some(nvvm) = toolkit
-        .tool(Component::Nvvm, "cicc")
-        .and_then(|cicc| cicc.parent()?.parent())
-    {
-        add_siblings(
-            files,
-            &mut digest,
-            &nvvm.join("libdevice/x"),
-            "libdevice",
-            by,
-        );
-    }
-    for directory in toolkit.include_dirs() {
-        add_directory(files, &mut digest, &directory, HEADER_DEPTH, by);
+    for path in paths {
+        digest.field(path.as_os_str().as_encoded_bytes());
+        digest.field(&files.digest(&path).unwrap_or_default().to_le_bytes());
     }
     digest.hex()
 }
@@ -236,61 +133,48 @@ pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit, by: By) -> String
 /// are not. A package update that replaces deeper headers also replaces headers at these levels.
 const HEADER_DEPTH: u32 = 1;
 
-fn add_file(files: &mut Files, digest: &mut Fnv, path: &Path, by: By) {
-    digest.field(path.as_os_str().as_encoded_bytes());
-    if by == By::Content {
-        digest.field(&files.digest(path).unwrap_or_default().to_le_bytes());
-    } else if let Some((length, time)) = files.length_and_time(path) {
-        digest.field(&length.to_le_bytes());
-        digest.field(&time.to_le_bytes());
+/// The programs, libraries and headers with which device code is compiled.
+fn toolkit_files(files: &mut Files, toolkit: &Toolkit) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    let compilers = [
+        Component::Nvcc,
+        Component::Nvvm,
+        Component::Crt,
+        Component::Nvrtc,
+    ];
+    for found in compilers.iter().filter_map(|name| toolkit.get(*name)) {
+        paths.extend(found.tools.iter().chain(&found.libraries).cloned());
     }
+    if let Some(nvcc) = toolkit.tool(Component::Nvcc, "nvcc") {
+        // nvcc reads its configuration from its own directory.
+        paths.push(nvcc.with_file_name("nvcc.profile"));
+    }
+    let nvrtc = toolkit.get(Component::Nvrtc);
+    let nvrtc = nvrtc.and_then(|found| found.libraries.first()?.parent());
+    // `nvvm/libdevice/libdevice.10.bc` beside `nvvm/bin/cicc`
+    let nvvm = toolkit.tool(Component::Nvvm, "cicc");
+    let libdevice = nvvm.and_then(|cicc| Some(cicc.parent()?.parent()?.join("libdevice")));
+    for (directory, start) in [
+        (nvrtc, "libnvrtc-builtins"),
+        (libdevice.as_deref(), "libdevice"),
+    ] {
+        let Some(directory) = directory else { continue };
+        let names = files.names(directory);
+        let wanted = |name: &&OsString| name.as_encoded_bytes().starts_with(start.as_bytes());
+        paths.extend(names.iter().filter(wanted).map(|name| directory.join(name)));
+    }
+    for directory in toolkit.include_dirs() {
+        add_directory(files, &mut paths, &directory, HEADER_DEPTH);
+    }
+    paths
 }
 
-fn add_siblings(files: &mut Files, digest: &mut Fnv, path: &Path, start: &str, by: By) {
-    let Some(directory) = path.parent() else {
-        return;
-    };
-    for name in files.names(directory).iter() {
-        if name.as_encoded_bytes().starts_with(start.as_bytes()) {
-            add_file(files, digest, &directory.join(name), by);
-        }
-    }
-}
-
-fn add_directory(files: &mut Files, digest: &mut Fnv, directory: &Path, depth: u32, by: By) {
+fn add_directory(files: &mut Files, paths: &mut Vec<PathBuf>, directory: &Path, depth: u32) {
     for name in files.names(directory).iter() {
         let path = directory.join(name);
-        add_file(files, digest, &path, by);
+        paths.push(path.clone());
         if depth > 0 && !files.is_file(&path) {
-            add_directory(files, digest, &path, depth - 1, by);
+            add_directory(files, paths, &path, depth - 1);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_runtime_of_cxx_is_chosen_as_by_cc() {
-        let triple = "x86_64-unknown-linux-gnu";
-        let runtime = |pairs: &[(&str, &str)]| {
-            let env = Env::from_pairs(pairs.iter().copied());
-            let runtime = cxx_runtime(&env, triple);
-            let first = "CXXSTDLIB_x86_64-unknown-linux-gnu".to_owned();
-            assert!(env.names_read().contains(&first));
-            runtime.map(|(kind, name)| format!("{kind}={name}"))
-        };
-        assert_eq!(runtime(&[]).as_deref(), Some("dylib=stdc++"));
-        assert_eq!(
-            runtime(&[("CXXSTDLIB", "c++")]).as_deref(),
-            Some("dylib=c++")
-        );
-        assert_eq!(runtime(&[("CXXSTDLIB", "")]), None);
-        let both = [
-            ("CXXSTDLIB", "c++"),
-            ("CXXSTDLIB_x86_64_unknown_linux_gnu", "static=stdc++"),
-        ];
-        assert_eq!(runtime(&both).as_deref(), Some("static=stdc++"));
     }
 }

@@ -1,15 +1,12 @@
 //! Joins images into an object, and checks once per nvcc that this gives what nvcc itself makes.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::execute::execute;
-use super::images::OBJECT;
 use super::run_directory::RunDirectory;
-use super::{Image, Step};
-use crate::cached_answer::CachedAnswer;
+use super::step::{Compiler, Image, OBJECT, Step, with_ending};
+use crate::cache::CachedAnswer;
 use crate::capability::{Plan, supported};
 use crate::command::Invocation;
 use crate::env::Env;
@@ -34,45 +31,42 @@ template <class T> __global__ void scale(T *p) { p[threadIdx.x] *= constant; }
 void run(int *p, float *q) { kernel<<<1, 1>>>(p); scale<<<1, 1>>>(q); scale<<<1, 1>>>(p); }
 ";
 
+/// Why objects cannot be joined.
+pub(super) type Reason = Box<dyn std::error::Error + Send + Sync>;
+
 /// Whether objects can be joined with this nvcc and host compiler; checked at the first use.
 #[derive(Debug, Default)]
-pub struct Joining {
+pub(crate) struct Joining {
     root: Root,
     /// Where `objcopy` is searched.
     search_path: Vec<PathBuf>,
     /// Two architectures for the check.
     pair: Vec<Image>,
-    /// Checks that succeeded: in the user's cache directory.
-    own: Option<CachedAnswer>,
-    /// Checks that succeeded: in the directory that builds and machines share.
-    shared: Option<CachedAnswer>,
-    has_checked_for_others: AtomicBool,
+    /// The `objcopy` of a check that succeeded.
+    cached: Option<CachedAnswer>,
     /// The program `objcopy`, or why objects cannot be joined.
     checked: OnceLock<Result<PathBuf, String>>,
 }
 
 impl Joining {
-    /// `compilers` identifies the toolkit and the host compiler, and `shared` is the directory that builds share.
+    /// `compilers` identifies the toolkit and the host compiler.
     pub(crate) fn new(
         env: &Env,
         root: &Root,
         compilers: [&str; 2],
-        shared: Option<&Path>,
-        (plan, toolkit): (&Plan, ToolkitVersion),
+        plan: &Plan,
+        toolkit: ToolkitVersion,
     ) -> Self {
-        let question = || compilers.map(OsStr::new);
-        let of_toolkit = supported(toolkit).into_iter().map(Image::Real);
         let mut pair = Image::in_nvcc_order(&Image::of_plan(plan));
-        pair.extend(of_toolkit);
+        pair.extend(supported(toolkit).into_iter().map(Image::Real));
         pair.dedup_by_key(|image| image.capability().number());
         pair.truncate(2);
         Self {
             root: root.clone(),
             search_path: env.search_path(),
             pair,
-            own: Some(CachedAnswer::new(env, "objcopy", question())),
-            shared: shared.map(|place| CachedAnswer::in_directory(place, "objcopy", question())),
-            ..Self::default()
+            cached: Some(CachedAnswer::new(env, "objcopy", compilers.map(OsStr::new))),
+            checked: OnceLock::new(),
         }
     }
 
@@ -83,68 +77,86 @@ impl Joining {
     pub(super) fn join(
         &self,
         step: &Step,
-        plain: &Invocation,
-        compiler: &Path,
         run: &RunDirectory,
         host: &[u8],
         device_code: &Fatbin,
-    ) -> Result<Vec<u8>, String> {
-        let check = || self.check(step, plain, compiler, run);
-        let objcopy = self.checked.get_or_init(check).as_ref()?;
-        replace(objcopy, &run.place_of(&step.output), host, device_code)
+    ) -> Result<Vec<u8>, Reason> {
+        let check = || self.check(step, run).map_err(|reason| reason.to_string());
+        let objcopy = self.checked.get_or_init(check).clone()?;
+        replace(&objcopy, &run.place_of(&step.output), host, device_code)
     }
 
-    /// Checks on behalf of builds that share this build's outputs: each job compiles one capability, and a last build,
-    /// which joins their outputs, then need not check.
-    pub(super) fn check_for_others(
-        &self,
-        step: &Step,
-        plain: &Invocation,
-        compiler: &Path,
-        run: &RunDirectory,
-    ) {
-        if self.shared.is_some() && !self.has_checked_for_others.swap(true, Ordering::Relaxed) {
-            let check = || self.check(step, plain, compiler, run);
-            // A reason why objects cannot be joined is reported when a build joins them.
-            let _ = self.checked.get_or_init(check);
-        }
-    }
-
-    fn check(
-        &self,
-        step: &Step,
-        plain: &Invocation,
-        compiler: &Path,
-        run: &RunDirectory,
-    ) -> Result<PathBuf, String> {
-        let objcopy = self.objcopy_of(compiler)?;
-        let content = self.root.bytes(&objcopy);
-        let content = of_content(&content.map_err(|error| error.to_string())?);
-        let identity = format!("{} {content:016x}", objcopy.display());
-        let answers = || self.own.iter().chain(&self.shared);
-        let is_known = |answer: &CachedAnswer| {
-            let known = answer.read(&self.root);
-            known.is_some_and(|(known, _)| known == identity)
+    fn check(&self, step: &Step, run: &RunDirectory) -> Result<PathBuf, Reason> {
+        let Compiler::Nvcc { plain, host, .. } = &step.compiler else {
+            return Err("nvcc does not compile this".into());
         };
-        if !answers().any(is_known) {
-            let checked = self_check(step, plain, &objcopy, &self.pair, run);
+        let objcopy = self.objcopy_of(host)?;
+        let content = of_content(&self.root.bytes(&objcopy)?);
+        let identity = format!("{} {content:016x}", objcopy.display());
+        let known = self
+            .cached
+            .as_ref()
+            .and_then(|cached| cached.read(&self.root));
+        if known.is_none_or(|(known, _)| known != identity) {
+            let directory = run.place_of(&step.output.with_extension("self-check"));
+            let checked = self.self_check(step, plain, &objcopy, &directory, run);
+            let _ = output::remove_directory(&directory);
             checked.map_err(|reason| {
                 format!("objects of this nvcc cannot be joined from images: {reason}")
             })?;
-        }
-        for answer in answers().filter(|answer| !is_known(answer)) {
-            answer.write(&identity, "");
+            if let Some(cached) = &self.cached {
+                cached.write(&identity, "");
+            }
         }
         Ok(objcopy)
     }
 
-    /// The host compiler's own `objcopy`.
-    fn objcopy_of(&self, compiler: &Path) -> Result<PathBuf, String> {
-        let asked = Invocation::new(compiler).args(["-print-prog-name=objcopy"]);
-        let finished = asked.run().map_err(|error| error.to_string())?;
+    /// The `objcopy` that belongs to the host compiler.
+    fn objcopy_of(&self, compiler: &Path) -> Result<PathBuf, Reason> {
+        let query = Invocation::new(compiler).args(["-print-prog-name=objcopy"]);
+        let finished = query.run()?;
+        if !finished.success {
+            return Err(format!("`{query}` failed: {}", finished.output().trim()).into());
+        }
         let name = Path::new(finished.stdout.trim());
-        locate(&self.root, name, &self.search_path)
-            .ok_or_else(|| format!("there is no `objcopy` for {}", compiler.display()))
+        let objcopy = locate(&self.root, name, &self.search_path);
+        Ok(objcopy.ok_or_else(|| format!("there is no `objcopy` for {}", compiler.display()))?)
+    }
+
+    /// Compiles a sample for two architectures at once and one by one, and compares the objects.
+    fn self_check(
+        &self,
+        step: &Step,
+        plain: &Invocation,
+        objcopy: &Path,
+        directory: &Path,
+        run: &RunDirectory,
+    ) -> Result<(), Reason> {
+        let [one, two] = *self.pair else {
+            return Err("there are no two capabilities for a check".into());
+        };
+        output::create_directory(directory)?;
+        let source = directory.join("sample.cu");
+        output::write(&source, SAMPLE.as_bytes())?;
+        let compile = |mode: &[&str], images: &[Image], name: &str| -> Result<Vec<u8>, Error> {
+            let output = directory.join(name);
+            let invocation = plain.clone().args(mode.iter().copied());
+            let invocation = invocation.args(images.iter().map(|image| image.nvcc_option()));
+            let paths: [OsString; 3] = ["-o".into(), output.clone().into(), source.clone().into()];
+            run.execute(step, &invocation.args(paths), &output)?;
+            Ok(output::read(&output)?)
+        };
+        let whole = compile(&OBJECT, &[one, two], "whole.o")?;
+        let host = compile(&OBJECT, &[one], "host.o")?;
+        let added = Fatbin::parse(&compile(&["-fatbin"], &[two], "added.fatbin")?)?;
+        let (_, first) = device_code(&host)?;
+        let entries = first.entries().chain(added.entries()).cloned().collect();
+        let device_code = Fatbin::from_entries(entries);
+        let joined = replace(objcopy, &directory.join("joined.o"), &host, &device_code)?;
+        match elf::difference(&joined, &whole) {
+            None => Ok(()),
+            Some(what) => Err(format!("`{what}` of the joined object differs").into()),
+        }
     }
 }
 
@@ -154,14 +166,13 @@ pub(super) fn is_object(output: &[u8]) -> bool {
 }
 
 /// The device code in an object, and the name of its section.
-pub(super) fn device_code(object: &[u8]) -> Result<(&'static str, Fatbin), String> {
+pub(super) fn device_code(object: &[u8]) -> Result<(&'static str, Fatbin), Reason> {
     for name in SECTIONS {
         if let Some(bytes) = elf::section(object, name.as_bytes()) {
-            let fatbin = Fatbin::parse(bytes).map_err(|error| error.to_string())?;
-            return Ok((name, fatbin));
+            return Ok((name, Fatbin::parse(bytes)?));
         }
     }
-    Err("the object has no device code".to_owned())
+    Err("the object has no device code".into())
 }
 
 /// The object `host` with `device_code` in the section of its own device code. `objcopy` works on temporary files
@@ -171,34 +182,25 @@ fn replace(
     output: &Path,
     host: &[u8],
     device_code: &Fatbin,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, Reason> {
     let (section, _) = self::device_code(host)?;
-    let part = |what: &str| {
-        let mut path = output.as_os_str().to_owned();
-        path.push(what);
-        PathBuf::from(path)
-    };
-    let (object, content, joined) = (part(".host"), part(".section"), part(".joined"));
+    let [object, content, joined] =
+        [".host", ".section", ".joined"].map(|ending| with_ending(output, ending));
     let bytes = device_code.write();
-    let run = || -> Result<Vec<u8>, Error> {
+    let mut update = OsString::from(format!("{section}="));
+    update.push(&content);
+    let invocation = Invocation::new(objcopy).args(["--update-section".into(), update]);
+    let invocation = invocation.args([&object, &joined]);
+    let run = || -> Result<Vec<u8>, Reason> {
         output::write(&object, host)?;
         output::write(&content, &bytes)?;
-        let mut update = std::ffi::OsString::from(format!("{section}="));
-        update.push(&content);
-        let mut invocation = Invocation::new(objcopy).args(["--update-section".into(), update]);
-        invocation
-            .arguments
-            .extend([object.clone().into(), joined.clone().into()]);
         let finished = invocation.run()?;
         if !finished.success {
-            return Err(Error::Program {
-                command: invocation.to_string(),
-                reason: finished.output().trim().to_owned(),
-            });
+            return Err(format!("`{invocation}` failed: {}", finished.output().trim()).into());
         }
-        output::read(&joined)
+        Ok(output::read(&joined)?)
     };
-    let result = run().map_err(|error| error.to_string());
+    let result = run();
     for file in [&object, &content, &joined] {
         let _ = output::remove(file);
     }
@@ -206,57 +208,6 @@ fn replace(
     if elf::section(&result, section.as_bytes()) == Some(&bytes[..]) {
         Ok(result)
     } else {
-        Err(format!("{} changed the device code", objcopy.display()))
-    }
-}
-
-/// Compiles a sample for two architectures at once and one by one, and compares the objects.
-fn self_check(
-    step: &Step,
-    plain: &Invocation,
-    objcopy: &Path,
-    pair: &[Image],
-    run: &RunDirectory,
-) -> Result<(), String> {
-    let [one, two] = *pair else {
-        return Err("there are no two capabilities for a check".to_owned());
-    };
-    let directory = run.place_of(&step.output.with_extension("self-check"));
-    let check = || -> Result<Option<String>, Error> {
-        output::create_directory(&directory)?;
-        let source = directory.join("sample.cu");
-        output::write(&source, SAMPLE.as_bytes())?;
-        let compile = |mode: &[&str], images: &[Image], name: &str| {
-            let output = directory.join(name);
-            let mut invocation = plain.clone().args(mode.iter().copied());
-            invocation = invocation.args(images.iter().map(|image| image.nvcc_option()));
-            invocation.arguments.push("-o".into());
-            invocation
-                .arguments
-                .extend([output.clone().into(), source.clone().into()]);
-            execute(step, &invocation, &output, run)?;
-            output::read(&output)
-        };
-        let whole = compile(&OBJECT, &[one, two], "whole.o")?;
-        let host = compile(&OBJECT, &[one], "host.o")?;
-        let added = compile(&["-fatbin"], &[two], "added.fatbin")?;
-        let joined = device_code(&host).and_then(|(_, first)| {
-            let second = Fatbin::parse(&added).map_err(|error| error.to_string())?;
-            let entries = first.entries().chain(second.entries()).cloned();
-            let joined = Fatbin::from_entries(entries.collect());
-            replace(objcopy, &directory.join("joined.o"), &host, &joined)
-        });
-        Ok(match joined {
-            Ok(joined) => elf::difference(&joined, &whole)
-                .map(|what| format!("`{what}` of the joined object differs")),
-            Err(reason) => Some(reason),
-        })
-    };
-    let result = check();
-    let _ = output::remove_directory(&directory);
-    match result {
-        Ok(None) => Ok(()),
-        Ok(Some(reason)) => Err(reason),
-        Err(error) => Err(error.to_string()),
+        Err(format!("{} changed the device code", objcopy.display()).into())
     }
 }

@@ -10,13 +10,12 @@
 //! ```
 //!
 //! A file is used only if it is whole, has the key of the step, and everything that the compiler
-//! read is still the same. Its name has the step's key and a digest of the list, so that directories
+//! read is still the same. Its name is `<output>.<key of the step>.<digest of the list>`, so that directories
 //! of several machines can be put together.
 
 use std::path::{Path, PathBuf};
 
-use super::images::CompilerRun;
-use super::{Image, Step};
+use super::step::{Image, Step};
 use crate::error::Error;
 use crate::freshness::{Evidence, Freshness};
 use crate::hash::of_content as digest;
@@ -31,18 +30,17 @@ const END: &[u8] = b"\nend\n";
 pub(super) struct Kept {
     /// The architectures that it was compiled for.
     pub(super) images: Vec<Image>,
-    /// The bytes of the output.
     pub(super) output: Vec<u8>,
     /// What the compiler read.
     pub(super) evidence: Evidence,
 }
 
 /// The directory with all kept outputs.
-pub(super) struct KeptOutputs {
+pub(crate) struct KeptOutputs {
     directory: PathBuf,
     /// Whether other builds keep their outputs there, too.
     shared: bool,
-    /// The starts of the names of files that this build can use.
+    /// The steps of this build: the names of their files without the list.
     used: Set<String>,
 }
 
@@ -50,41 +48,38 @@ impl KeptOutputs {
     /// The outputs that the build in `out` keeps for itself.
     pub(super) fn below(out: &Path) -> Self {
         Self {
-            shared: false,
             directory: out.join("images"),
+            shared: false,
             used: Set::default(),
         }
     }
 
     /// The outputs of all builds that share this directory.
-    pub(super) fn shared(directory: PathBuf) -> Self {
+    pub(crate) fn shared(directory: PathBuf) -> Self {
         Self {
-            shared: true,
             directory,
+            shared: true,
             used: Set::default(),
         }
     }
 
-    /// Everything that is kept of a step, in the order of the files' names. Files of this build that
-    /// cannot be used any more are removed.
+    /// Everything that is kept of a step, in the order of the files' names. Files that do not fit the sources as they
+    /// are now are removed, so that they are not read again.
     pub(super) fn load(
         &mut self,
         freshness: &mut Freshness,
         step: &Step,
     ) -> Result<Vec<Kept>, Error> {
-        let start = name_start(step);
-        let key = step.image_key();
+        let (name_of_step, key) = (name_of_step(step), step.image_key());
         let mut kept = Vec::new();
         for name in freshness.files.names(&self.directory).iter() {
-            if !name.to_string_lossy().starts_with(&start) {
+            if step_of(&name.to_string_lossy()) != Some(&name_of_step) {
                 continue;
             }
             let path = self.directory.join(name);
             let bytes = freshness.files.bytes(&path).unwrap_or_default();
             match parse(&bytes, key).filter(|kept| freshness.holds(&kept.evidence)) {
                 Some(found) => kept.push(found),
-                // On another machine, a shared output may still be of use.
-                None if self.shared => {}
                 None => output::remove(&path)?,
             }
         }
@@ -94,25 +89,26 @@ impl KeptOutputs {
 
     /// Records that this build has the step, so that [`Self::finish`] does not remove its outputs.
     pub(super) fn used(&mut self, step: &Step) {
-        self.used.insert(name_start(step));
+        self.used.insert(name_of_step(step));
     }
 
     /// Keeps an output.
     pub(super) fn write(
         &self,
         step: &Step,
-        compiled: &CompilerRun,
+        images: &[Image],
+        output: &[u8],
         evidence: &Evidence,
     ) -> Result<(), Error> {
-        let names = Image::names(&compiled.images);
-        let text = evidence.to_bytes(step.image_key(), &names, digest(&compiled.output));
+        let names = Image::names(images);
+        let text = evidence.to_bytes(step.image_key(), &names, digest(output));
         let mut bytes = format!("{HEAD}{:016x}\n", digest(&text)).into_bytes();
         bytes.extend_from_slice(&text);
-        bytes.extend_from_slice(&compiled.output);
+        bytes.extend_from_slice(output);
         let list = digest(names.as_bytes());
-        let name = format!("{}{:08x}", name_start(step), list as u32);
+        let name = format!("{}.{:08x}", name_of_step(step), list as u32);
         output::create_directory(&self.directory)?;
-        output::write(&self.directory.join(name), &bytes)
+        Ok(output::write(&self.directory.join(name), &bytes)?)
     }
 
     /// Removes the outputs of steps that this build does not have. In a shared directory nothing is removed, because
@@ -123,7 +119,7 @@ impl KeptOutputs {
         }
         for name in freshness.files.names(&self.directory).iter() {
             let text = name.to_string_lossy();
-            if !self.used.iter().any(|start| text.starts_with(start)) {
+            if !step_of(&text).is_some_and(|step| self.used.contains(step)) {
                 output::remove(&self.directory.join(name))?;
             }
         }
@@ -131,10 +127,16 @@ impl KeptOutputs {
     }
 }
 
-/// The name of the output and the key, as all files of a step start.
-fn name_start(step: &Step) -> String {
+/// The name of the output and the key, with which the names of all files of a step start.
+fn name_of_step(step: &Step) -> String {
     let output = step.output.file_name().unwrap_or_default();
-    format!("{}.{:016x}.", output.to_string_lossy(), step.image_key())
+    format!("{}.{:016x}", output.to_string_lossy(), step.image_key())
+}
+
+/// The part of a file's name that [`name_of_step`] returns; `None` for a file that another build is writing.
+fn step_of(name: &str) -> Option<&str> {
+    let (step, list) = name.rsplit_once('.')?;
+    (list.len() == 8).then_some(step)
 }
 
 fn parse(bytes: &[u8], key: u64) -> Option<Kept> {

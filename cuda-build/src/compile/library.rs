@@ -1,20 +1,159 @@
-//! The steps that make a static library: one for each file, and the archive.
+//! A static library, and the steps that make it: one for each file, and the archive.
 
 use std::path::{Path, PathBuf};
 
-use super::module::{NvccCall, Places, Settings};
-use super::options::{Profile, host_option};
-use super::sources::Language;
-use super::step::Form;
-use super::{Image, Library, Sources, Step};
-use crate::capability::Plan;
+use super::nvcc_call::NvccCall;
+use super::options::{Flag, Options, Profile, common_options, host_option};
+use super::sources::{Language, Source, Sources};
+use super::step::{Form, Image, Settings, Step};
 use crate::error::Error;
 use crate::hash::Fnv;
 use crate::link;
 use crate::root::Root;
-use crate::toolkit::Toolkit;
+
+/// Host and device code that becomes one static library, linked into the crate.
+///
+/// ```
+/// use cuda_build::Library;
+/// let library = Library::new("solver")
+///     .glob("kernels/**/*.cu")
+///     .file("src/launch.cu")
+///     .include("include")
+///     .define("BLOCK", "256")
+///     .std("c++20")
+///     .flag("--use_fast_math")
+///     .host_flag("-fopenmp");
+/// assert_eq!(library.name(), "solver");
+///
+/// let library = Library::new("debugged")
+///     .files(["kernels/a.cu", "kernels/b.cu"])
+///     .object("prebuilt/table.o")
+///     .includes(["include", "third_party/include"])
+///     .flag_if_supported("-Xptxas=-v")
+///     .debug(true)
+///     .opt_level(1);
+/// ```
+///
+/// nvcc compiles files that end in `.cu`. With the feature `host-sources`, a library may contain C (`.c`)
+/// and C++ (`.cpp`, `.cc`, `.cxx`), which may include the toolkit's headers. The `cc` crate chooses the
+/// compiler for them, with its usual flags (`-Wall -Wextra`) and those in `CXXFLAGS`, `CFLAGS` and the
+/// like. Objects (`.o`) go into the archive.
+///
+/// # Debugging and optimization
+///
+/// Host code follows Cargo's profile, as with the `cc` crate: `-O0 -g` in `dev`, `-O3` in `release`.
+/// Device code is optimized in every profile, as nvcc does by default, because unoptimized kernels are
+/// many times slower, and because all profiles can then use the same device code. [`Library::debug`]
+/// turns this off.
+///
+/// # The C++ standard library
+///
+/// It is linked (`stdc++`). The variable `CXXSTDLIB` names another one, as for the `cc` crate; if it is
+/// empty, none is linked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Library {
+    name: String,
+    sources: Vec<Source>,
+    pub(super) options: Options,
+    pub(super) opt_level: Option<u32>,
+    pub(super) host_flags: Vec<String>,
+    rdc: bool,
+}
 
 impl Library {
+    /// A library without sources; its output is `lib<name>.a`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            sources: Vec::new(),
+            options: Options::default(),
+            opt_level: None,
+            host_flags: Vec::new(),
+            rdc: false,
+        }
+    }
+
+    /// Adds a source, relative to the package: `file("kernels/a.cu")`.
+    #[must_use]
+    pub fn file(mut self, source: impl Into<PathBuf>) -> Self {
+        self.sources.push(Source::File(source.into()));
+        self
+    }
+
+    /// Adds several sources: `files(["kernels/a.cu", "kernels/b.cu"])`.
+    #[must_use]
+    pub fn files(mut self, sources: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        let files = sources
+            .into_iter()
+            .map(|source| Source::File(source.into()));
+        self.sources.extend(files);
+        self
+    }
+
+    /// Adds the sources that match a pattern, sorted: `glob("kernels/*.cu")`, `glob("src/**/*.cu")`.
+    ///
+    /// `*` stands for any part of one name, and `**` for any number of directories. Hidden files, links to
+    /// directories and Cargo's target directory are not searched. A pattern that matches nothing is an
+    /// error of [`Build::run`](crate::Build::run). A new file that matches is compiled by the next build.
+    #[must_use]
+    pub fn glob(mut self, pattern: impl Into<String>) -> Self {
+        self.sources.push(Source::Glob(pattern.into()));
+        self
+    }
+
+    /// Adds an object file that is already compiled: `object(out.join("table.o"))`. It goes into the archive, and
+    /// must be position-independent (`-fPIC`).
+    #[must_use]
+    pub fn object(self, object: impl Into<PathBuf>) -> Self {
+        self.file(object)
+    }
+
+    common_options!();
+
+    /// Passes an option to the host compiler unchanged, for the host code of `.cu` files (`-Xcompiler`) and
+    /// for C and C++: `host_flag("-fopenmp")`.
+    #[must_use]
+    pub fn host_flag(mut self, flag: impl Into<String>) -> Self {
+        self.host_flags.push(flag.into());
+        self
+    }
+
+    /// With `true`, device code in one source can use functions and variables of another
+    /// (relocatable device code, `-rdc=true`). nvcc then also links the device code, and the crate
+    /// links `cudadevrt`. If a capability is added, all sources are compiled again for all capabilities.
+    #[must_use]
+    pub fn rdc(mut self, rdc: bool) -> Self {
+        self.rdc = rdc;
+        self
+    }
+
+    /// With `true`, compiles for debuggers: host code with `-g`, device code with `-G`, which turns off its
+    /// optimization. With `false`, nothing gets debug information. By default, Cargo's profile (`debug = …`)
+    /// decides whether host code gets debug information, and device code gets none.
+    #[must_use]
+    pub fn debug(mut self, debug: bool) -> Self {
+        self.options.debug = Some(debug);
+        self
+    }
+
+    /// Sets the optimization of host code, `0` to `3`, instead of the level of Cargo's profile.
+    #[must_use]
+    pub fn opt_level(mut self, level: u32) -> Self {
+        self.opt_level = Some(level);
+        self
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether device code is linked.
+    pub(crate) fn has_device_link(&self) -> bool {
+        self.rdc
+    }
+
     /// The files to compile.
     ///
     /// # Errors
@@ -26,58 +165,60 @@ impl Library {
     /// The steps, in the order in which they have to run.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if the toolkit has no nvcc, [`Error::HostCompiler`] if there is no compiler for
+    /// [`cuda_find::Error::NotFound`] if the toolkit has no nvcc, [`Error::HostCompiler`] if there is no compiler for
     /// a host source.
     pub(crate) fn steps(
         &self,
         sources: &Sources,
-        toolkit: &Toolkit,
-        plan: &Plan,
-        places: Places<'_>,
-        settings: Settings<'_>,
+        settings: &Settings<'_>,
     ) -> Result<Vec<Step>, Error> {
-        let nvcc = NvccCall::new(toolkit, &self.name, settings)?;
-        let is_supported = |flag: &str| nvcc.supports(flag, places, settings);
+        let nvcc = NvccCall::new(&self.name, settings)?;
+        let is_supported = |flag: &str| nvcc.supports(flag, settings);
         let mut options = self.host_options(settings);
-        if self.has_device_link() {
+        if self.rdc {
             options.push("-rdc=true".to_owned());
         }
-        let common = (self.options).common(&settings.nvcc.options, options, is_supported)?;
+        let given = &settings.nvcc.options;
+        let options = (self.options).arguments(Path::new(""), given, options, is_supported)?;
         let mut steps = Vec::new();
         let mut objects = Vec::new();
         for (source, language) in &sources.files {
             if *language == Language::Object {
-                objects.push(places.package.join(source));
+                objects.push(settings.package.join(source));
                 continue;
             }
-            let object = places.out.join(self.object_name(source));
+            let object = settings.out.join(self.object_name(source));
             objects.push(object.clone());
-            if *language != Language::Cuda {
-                continue;
+            if *language == Language::Cuda {
+                let code = (Image::of_plan(settings.plan), Form::Object);
+                steps.push(nvcc.step(source, options.clone(), code, object, settings));
             }
-            let call = NvccCall::new(toolkit, &self.name, settings)?;
-            let code = (Image::of_plan(plan), Form::Object);
-            steps.push(call.step(source, &common, code, object, places, settings));
         }
         #[cfg(feature = "host-sources")]
-        steps.extend(self.host_steps(sources, toolkit, places, settings)?);
+        steps.extend(self.host_steps(sources, settings)?);
         let first = sources.files.first().map(|(source, _)| source.clone());
         let first = first.unwrap_or_default();
-        if self.has_device_link() {
-            let call = NvccCall::new(toolkit, &self.name, settings)?;
-            let paths = (first.clone(), places.out);
-            let link = self.device_link(call, toolkit, plan, objects.clone(), paths, settings);
-            objects.push(link.output.clone());
-            steps.push(link);
+        if self.rdc {
+            let mut options = settings.plan.nvcc_gencode();
+            options.extend(["-dlink", "--compiler-options=-fPIC"].map(str::to_owned));
+            let archive = link::device_runtime(settings.toolkit);
+            if let Some(directory) = archive.and_then(|archive| archive.parent()) {
+                options.push(format!("-L{}", directory.display()));
+            }
+            let linked = settings.out.join(format!("{}.device-link.o", self.name));
+            let paths = (first.clone(), linked.clone());
+            steps.push(nvcc.join_objects(options, objects.clone(), paths, settings));
+            objects.push(linked);
         }
         // nvcc calls the host's archiver.
-        let archive = places.out.join(format!("lib{}.a", self.name));
-        steps.push(nvcc.join_objects(vec!["-lib".to_owned()], objects, (first, archive), settings));
+        let archive = settings.out.join(format!("lib{}.a", self.name));
+        let options = vec!["-lib".to_owned()];
+        steps.push(nvcc.join_objects(options, objects, (first, archive), settings));
         Ok(steps)
     }
 
     /// nvcc's options for host code.
-    fn host_options(&self, settings: Settings<'_>) -> Vec<String> {
+    fn host_options(&self, settings: &Settings<'_>) -> Vec<String> {
         let mut options = Vec::new();
         if self.options.debug.unwrap_or(settings.profile.debug) {
             options.push("-g".to_owned());
@@ -97,28 +238,8 @@ impl Library {
     }
 
     pub(super) fn opt_level_of(&self, profile: &Profile) -> Option<String> {
-        let own = self.opt_level.map(|level| level.to_string());
-        own.or_else(|| profile.opt_level.clone())
-    }
-
-    /// Links the device code of all objects.
-    fn device_link(
-        &self,
-        call: NvccCall,
-        toolkit: &Toolkit,
-        plan: &Plan,
-        objects: Vec<PathBuf>,
-        (source, out): (PathBuf, &Path),
-        settings: Settings<'_>,
-    ) -> Step {
-        let mut options = plan.nvcc_gencode();
-        options.extend(["-dlink", "--compiler-options=-fPIC"].map(str::to_owned));
-        let archive = link::device_runtime(toolkit);
-        if let Some(directory) = archive.and_then(|archive| archive.parent()) {
-            options.push(format!("-L{}", directory.display()));
-        }
-        let output = out.join(format!("{}.device-link.o", self.name));
-        call.join_objects(options, objects, (source, output), settings)
+        let level = self.opt_level.map(|level| level.to_string());
+        level.or_else(|| profile.opt_level.clone())
     }
 
     /// `gpu-a-b.1f0c5d3e.o`: readable, and different for `a/b.cu`, `a-b.cu` and `a/b.cpp`.
@@ -126,10 +247,8 @@ impl Library {
         let mut digest = Fnv::default();
         digest.field(self.name.as_bytes());
         digest.field(source.as_os_str().as_encoded_bytes());
-        let text = source
-            .with_extension("")
-            .to_string_lossy()
-            .replace(['/', '\\'], "-");
+        let text = source.with_extension("");
+        let text = text.to_string_lossy().replace(['/', '\\'], "-");
         let name = text.trim_start_matches(['.', '-']);
         format!("{}-{name}.{}.o", self.name, &digest.hex()[..8])
     }

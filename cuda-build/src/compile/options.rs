@@ -1,7 +1,7 @@
 //! The options that modules and libraries have, and what they become on a command line.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::command::quoted;
 use crate::env::Env;
@@ -28,14 +28,6 @@ pub(crate) struct Flag {
     pub(crate) only_if_supported: bool,
 }
 
-/// The options of one command line. Flags that the compiler does not support are left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Common {
-    pub(crate) includes: Vec<PathBuf>,
-    pub(crate) defines: Vec<(String, Option<String>)>,
-    pub(crate) options: Vec<String>,
-}
-
 impl Options {
     /// The standard that C++ is compiled with.
     pub(super) fn std(&self) -> &str {
@@ -50,15 +42,26 @@ impl Options {
         given.any(|option| names.iter().any(|name| option.starts_with(name)))
     }
 
-    /// The options for nvcc or NVRTC: those of device code, then `more`, then the flags. `variables`
-    /// are the options that the compiler takes from variables.
-    pub(super) fn common(
+    /// The options for nvcc or NVRTC, in a form that both accept: directories, macros, those of device code, then
+    /// `more`, then the flags that the compiler supports. `variables` are the options that the compiler takes from
+    /// variables.
+    ///
+    /// A relative directory stays relative, so that no output contains the package's path. If the compiler does not
+    /// run in the package, `prefix` is the path to the package.
+    pub(super) fn arguments(
         &self,
+        prefix: &Path,
         variables: &[String],
         more: Vec<String>,
         mut is_supported: impl FnMut(&str) -> Result<bool, Error>,
-    ) -> Result<Common, Error> {
-        let mut options = Vec::new();
+    ) -> Result<Vec<String>, Error> {
+        let includes = self.includes.iter().map(|directory| prefix.join(directory));
+        let includes = includes.map(|directory| format!("-I{}", directory.display()));
+        let mut options: Vec<String> = includes.collect();
+        for (name, value) in &self.defines {
+            let value = value.as_ref().map(|value| format!("={value}"));
+            options.push(format!("-D{name}{}", value.unwrap_or_default()));
+        }
         if self.std.is_some() || !self.has_flag(&["-std", "--std"], variables) {
             options.push(format!("-std={}", self.std()));
         }
@@ -74,11 +77,7 @@ impl Options {
                 options.push(flag.text.clone());
             }
         }
-        Ok(Common {
-            includes: self.includes.clone(),
-            defines: self.defines.clone(),
-            options,
-        })
+        Ok(options)
     }
 }
 
@@ -224,8 +223,10 @@ mod tests {
                 ..Options::default()
             };
             let variables: Vec<String> = variables.iter().map(|text| (*text).into()).collect();
-            let common = options.common(&variables, Vec::new(), |_| Ok(true));
-            common.unwrap().options
+            let supported = |_: &str| Ok(true);
+            options
+                .arguments(Path::new(""), &variables, Vec::new(), supported)
+                .unwrap()
         };
         assert_eq!(options(&["-G"], &["-O2"]), ["-std=c++17", "-G"]);
         assert_eq!(options(&["--std=c++20"], &[]), ["--std=c++20"]);

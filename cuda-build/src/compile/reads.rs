@@ -27,14 +27,14 @@ impl Reader {
         // A file in a searched directory hides the toolkit's header of the same name. NVRTC, unlike nvcc, does not
         // report which of the toolkit's headers it read, so every file that could hide a header is recorded.
         if step.uses_nvrtc() {
-            for own in &search.directories {
-                let outside = |toolkit: &&PathBuf| !own.starts_with(toolkit);
+            for directory in &search.directories {
+                let outside = |toolkit: &&PathBuf| !directory.starts_with(toolkit);
                 for toolkit in search.toolkit.iter().filter(outside) {
-                    includes::hidden_by(files, own, toolkit, &mut hidden);
+                    includes::hidden_by(files, directory, toolkit, &mut hidden);
                 }
             }
         }
-        let sources = step.inputs.iter().chain(hidden.files.iter()).cloned();
+        let sources = step.inputs.iter().chain(&hidden.files).cloned();
         // A header of the user replaces the shim (cuda-build's own header for NVRTC) of the same name, so the names
         // of all shims are looked up.
         let names = shims::names().filter(|_| step.uses_nvrtc());
@@ -49,54 +49,43 @@ impl Reader {
         &mut self,
         files: &mut Files,
         step: &Step,
-        scan: Scan,
+        before: Scan,
         depfile: Option<&Path>,
     ) -> Result<Reads, Error> {
-        let mut reads = Reads {
-            sources: step.inputs.iter().cloned().collect(),
-            ..Reads::default()
-        };
+        let mut reads = Reads::default();
+        reads.files.extend(step.inputs.iter().cloned());
         let ReadFiles::Headers {
             search,
             headers,
-            depfile: named,
+            depfile: usual_depfile,
             not_understood,
-            directory,
         } = &step.reading
         else {
             return Ok(reads);
         };
-        let mut unknown = scan.unknown_query.clone();
-        let mut scans = vec![scan];
-        if let Some(depfile) = depfile.or(named.as_deref()) {
-            for path in depfile_inputs(files, depfile, directory)? {
-                let own = is_own(&path, step, directory, search);
-                if own {
-                    &mut reads.own
-                } else {
-                    &mut reads.system
-                }
-                .insert(path);
-            }
+        let mut unknown = before.unknown_query.clone();
+        let mut scans = vec![before];
+        if let Some(depfile) = depfile.or(usual_depfile.as_deref()) {
+            let listed = depfile_inputs(files, depfile, &search.working)?;
             // A depfile does not record by which name a file was included, so all possible names
             // are looked up.
-            let read = reads.own.iter().chain(reads.system.iter());
-            let names: Vec<String> = read.flat_map(|path| include_names(path)).collect();
-            let mut sources = reads.sources.clone();
-            sources.extend(reads.own.iter().cloned());
+            let names: Vec<String> = listed.iter().flat_map(|path| include_names(path)).collect();
+            let of_user = |path: &&PathBuf| is_of_user(path, step, search);
+            let sources = step.inputs.iter().chain(listed.iter().filter(of_user));
             let names = names.iter().map(String::as_str);
-            scans.push(self.scanner.scan(files, sources, headers, names, search));
-            unknown = scans[1].unknown_query.clone().or(unknown);
+            let scan = (self.scanner).scan(files, sources.cloned(), headers, names, search);
+            unknown = scan.unknown_query.clone().or(unknown);
+            scans.push(scan);
+            reads.files.extend(listed);
         } else {
             unknown = scans[0].unknown_include.clone().or(unknown);
         }
         for scan in scans {
-            reads.own.extend(scan.files);
-            reads.system.extend(scan.toolkit_files);
+            reads.files.extend(scan.files);
+            reads.files.extend(scan.toolkit_files);
             reads.absent.extend(scan.absent);
             reads.searched.extend(scan.searched);
         }
-        reads.own.remove_all(&reads.sources);
         let of_option = |option: &String| {
             format!("the option `{option}` may make the compiler read other files")
         };
@@ -112,36 +101,30 @@ fn depfile_inputs(
     directory: &Path,
 ) -> Result<Vec<PathBuf>, Error> {
     files.forget(depfile);
-    let bytes = files.bytes(depfile).ok_or_else(|| Error::Io {
-        action: "read",
-        path: depfile.to_owned(),
-        source: std::io::ErrorKind::NotFound.into(),
-    })?;
-    let listed = depfile::inputs(&bytes);
+    let absent = || Error::io("read", depfile)(std::io::ErrorKind::NotFound.into());
+    let bytes = files.bytes(depfile).ok_or_else(absent)?;
+    let listed = depfile::inputs(&bytes).into_iter();
     Ok(listed
-        .iter()
         .map(|path| files.normal(&directory.join(path)))
         .collect())
 }
 
 /// Whether a file in a depfile is the user's. The includes of such files are scanned.
-fn is_own(path: &Path, step: &Step, package: &Path, search: &SearchPath) -> bool {
+fn is_of_user(path: &Path, step: &Step, search: &SearchPath) -> bool {
     let below = |directories: &[PathBuf]| directories.iter().any(|dir| path.starts_with(dir));
-    let beside_source = step.inputs.iter().filter_map(|input| input.parent());
+    let mut beside_sources = step.inputs.iter().filter_map(|input| input.parent());
     !below(&search.toolkit)
-        && (path.starts_with(package)
+        && (path.starts_with(&search.working)
             || below(&search.directories)
-            || beside_source
-                .into_iter()
-                .any(|directory| path.starts_with(directory)))
+            || beside_sources.any(|directory| path.starts_with(directory)))
 }
 
 /// All names that may include a file: `b.h`, `a/b.h`, `x/a/b.h` for `/x/a/b.h`.
 fn include_names(path: &Path) -> Vec<String> {
-    let parts: Vec<_> = path
+    let parts = path
         .components()
-        .filter_map(|part| part.as_os_str().to_str())
-        .collect();
+        .filter_map(|part| part.as_os_str().to_str());
+    let parts: Vec<&str> = parts.collect();
     let starts = (1..parts.len()).filter(|start| parts[*start] != "..");
     starts.map(|start| parts[start..].join("/")).collect()
 }

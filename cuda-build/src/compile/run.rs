@@ -6,75 +6,80 @@ use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use super::compiled::{Compiled, MadeOutput};
-use super::execute::execute;
-use super::images::{CompilerRun, ListUse, Made, NvrtcInput, Work};
-use super::joining::Joining;
+use super::Diagnostics;
+use super::job::{CompilerRun, Job, ListUse, Made, NvrtcInput, Tools};
 use super::kept::{Kept, KeptOutputs};
-use super::launcher::Launching;
 use super::reads::Reader;
 use super::run_directory::RunDirectory;
+use super::step::{Compiler, Image, ReadFiles, Step};
 use super::workers::Workers;
-use super::{Action, Compiler, DeviceCode, Diagnostics, Form, Image, ReadFiles, Step};
-use crate::command::Invocation;
 use crate::error::Error;
-use crate::freshness::{Evidence, Files, Freshness, Reads, RunStart, Stale};
+use crate::freshness::{Files, Freshness, RunStart, Stale};
 use crate::includes::Scan;
-use crate::list::sort_by_key;
+use crate::list::{sort_by_key, sorted_set};
 use crate::nvrtc::{Nvrtc, shims};
 use crate::output;
 
 /// How long to wait for a running step before requesting another token from the jobserver.
 const WAIT: Duration = Duration::from_millis(5);
 
+/// The result of running steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compiled {
+    /// Outputs that were made, in the order of the steps.
+    pub made: Vec<MadeOutput>,
+    /// Outputs that were up to date.
+    pub fresh: Vec<PathBuf>,
+    /// Every file that was read and every directory that was searched, sorted.
+    pub inputs: Vec<PathBuf>,
+    /// Outputs that are made again whenever the build script runs, and the reason.
+    pub never_fresh: Vec<(PathBuf, String)>,
+    /// Warnings and other messages of the compilers, each with its source line and caret.
+    pub warnings: Vec<String>,
+}
+
+/// An output that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeOutput {
+    /// The file.
+    pub output: PathBuf,
+    /// The tool: `NVRTC 13.4.92`.
+    pub tool: String,
+    /// Why it was made.
+    pub reason: String,
+    /// The architectures of each call of the compiler: `sm_80 sm_90`. Empty if nothing had to be
+    /// compiled.
+    pub compiled: Vec<String>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
 /// Runs steps. Steps run in parallel if Cargo allows it; a step starts after the steps whose outputs it needs.
-pub struct Runner {
+pub(crate) struct Runner {
     out: PathBuf,
     /// Created when the first program is started.
     directory: Option<Arc<RunDirectory>>,
     freshness: Freshness,
     reader: Reader,
-    kept: KeptOutputs,
-    nvrtc: Option<(PathBuf, Arc<Nvrtc>)>,
-    diagnostics: Diagnostics,
-    launching: Option<Arc<Launching>>,
+    pub(crate) kept: KeptOutputs,
+    nvrtc: Option<Arc<Nvrtc>>,
+    /// How messages of compilers are shown.
+    pub(crate) diagnostics: Diagnostics,
     compiled: Compiled,
 }
 
-/// A step that is running.
-struct Running {
-    index: usize,
-    /// How many processes it may run at once.
-    threads: usize,
+/// A job, and what is recorded when it has ended.
+struct Running<'a> {
+    job: Job<'a>,
     stale: Stale,
+    scan: Scan,
     start: RunStart,
     at: Instant,
-    scan: Scan,
-    kept: Vec<Evidence>,
-}
-
-/// What a worker does for a step.
-enum Job<'s> {
-    Program(&'s Step, &'s Invocation, Arc<RunDirectory>),
-    DeviceCode(Work<'s>),
-}
-
-impl Job<'_> {
-    fn run(self) -> Result<Made, Error> {
-        match self {
-            Job::DeviceCode(work) => work.make(),
-            Job::Program(step, invocation, run) => Ok(Made {
-                printed: execute(step, invocation, &step.output, &run)?,
-                ..Made::default()
-            }),
-        }
-    }
 }
 
 impl Runner {
     /// A runner for steps whose outputs are in `out`.
-    #[must_use]
-    pub fn new(out: &Path) -> Self {
+    pub(crate) fn new(out: &Path) -> Self {
         Self {
             out: out.to_owned(),
             directory: None,
@@ -83,27 +88,8 @@ impl Runner {
             kept: KeptOutputs::below(out),
             nvrtc: None,
             diagnostics: Diagnostics::default(),
-            launching: None,
             compiled: Compiled::default(),
         }
-    }
-
-    /// Sets how messages of compilers are shown.
-    pub(crate) fn diagnostics(mut self, diagnostics: Diagnostics) -> Self {
-        self.diagnostics = diagnostics;
-        self
-    }
-
-    /// Keeps outputs in this directory instead, together with other builds.
-    pub(crate) fn images(mut self, directory: PathBuf) -> Self {
-        self.kept = KeptOutputs::shared(directory);
-        self
-    }
-
-    /// Sets the launcher in front of nvcc.
-    pub(crate) fn launching(mut self, launching: Option<Arc<Launching>>) -> Self {
-        self.launching = launching;
-        self
     }
 
     /// The files that this run has looked at.
@@ -115,18 +101,18 @@ impl Runner {
     ///
     /// # Errors
     /// [`Error::Usage`] if a source file does not exist, [`Error::Compile`] with the compiler's own messages,
-    /// [`Error::Io`]. No partial output is left.
-    pub fn run(
+    /// [`cuda_find::Error::Io`]. No partial output is left.
+    pub(crate) fn run(
         mut self,
         steps: &[Step],
         workers: &Workers,
-        joining: &Joining,
+        tools: &Tools,
     ) -> Result<Compiled, Error> {
         let mut made = Vec::new();
         if RunDirectory::has_unfinished(&mut self.freshness.files, &self.out) {
             self.run_directory()?;
         }
-        let result = self.run_steps(steps, workers, joining, &mut made);
+        let result = self.run_steps(steps, workers, tools, &mut made);
         let directory = self.directory.as_ref();
         let result = result.and(directory.map_or(Ok(()), |directory| directory.finish()));
         sort_by_key(&mut made, |(index, _)| *index);
@@ -141,7 +127,10 @@ impl Runner {
         result.and(saved)?;
         let made = self.compiled.made.iter().map(|made| &made.output);
         let outputs: Vec<PathBuf> = self.compiled.fresh.iter().chain(made).cloned().collect();
-        self.compiled.inputs = self.freshness.recorded(&outputs);
+        let recorded = self.freshness.recorded(&outputs);
+        // Steps that are never up to date have no record.
+        let inputs = std::mem::take(&mut self.compiled.inputs).into_iter();
+        self.compiled.inputs = sorted_set(inputs.chain(recorded));
         Ok(self.compiled)
     }
 
@@ -149,19 +138,20 @@ impl Runner {
         &mut self,
         steps: &[Step],
         workers: &Workers,
-        joining: &Joining,
+        tools: &Tools,
         made: &mut Vec<(usize, MadeOutput)>,
     ) -> Result<(), Error> {
         let mut waiting: Vec<usize> = (0..steps.len()).collect();
         let mut ready: Vec<(usize, Stale)> = Vec::new();
         let main = thread::current();
         thread::scope(|scope| {
-            let mut running: Vec<(Running, ScopedJoinHandle<'_, _>)> = Vec::new();
+            // The index of the step, how many processes it may run, and its thread.
+            let mut running: Vec<(usize, usize, ScopedJoinHandle<'_, _>)> = Vec::new();
             let mut result = Ok(());
-            while result.is_ok() || !running.is_empty() {
+            loop {
                 let unfinished: Vec<&Path> = (waiting.iter())
                     .chain(ready.iter().map(|(index, _)| index))
-                    .chain(running.iter().map(|(step, _)| &step.index))
+                    .chain(running.iter().map(|(index, ..)| index))
                     .map(|index| steps[*index].output.as_path())
                     .collect();
                 let has_inputs = |index: &usize| {
@@ -170,8 +160,12 @@ impl Runner {
                 };
                 let (now, later): (Vec<_>, Vec<_>) = waiting.iter().partition(|i| has_inputs(i));
                 waiting = later;
-                let progress = !now.is_empty();
+                let is_stuck = now.is_empty();
                 for index in now {
+                    // After a failure, an input may be missing because its step has failed.
+                    if result.is_err() {
+                        break;
+                    }
                     match self.check(&steps[index]) {
                         Ok(Some(stale)) => ready.push((index, stale)),
                         Ok(None) => self.compiled.fresh.push(steps[index].output.clone()),
@@ -180,49 +174,44 @@ impl Runner {
                 }
                 while result.is_ok()
                     && let Some((index, _)) = ready.first()
-                    && let processes = running.iter().map(|(step, _)| step.threads).sum()
+                    && let processes = running.iter().map(|(_, threads, _)| threads).sum()
                     && let most = steps[*index].most_processes()
                     && let Some(token) = workers.take(processes, ready.len(), most)
                 {
                     let (index, stale) = ready.remove(0);
-                    match self.start(index, &steps[index], stale, joining, token.threads) {
-                        Ok((step, job)) => {
-                            let main = main.clone();
+                    match self.start(&steps[index], stale, tools, token.threads) {
+                        Ok(step) => {
+                            let (main, threads) = (main.clone(), token.threads);
                             let worker = scope.spawn(move || {
-                                let ran = job.run();
+                                let made = step.job.make();
                                 drop(token);
                                 main.unpark();
-                                ran
+                                (step, made)
                             });
-                            running.push((step, worker));
+                            running.push((index, threads, worker));
                         }
                         Err(error) => result = Err(error),
                     }
                 }
-                if running.is_empty() {
-                    if ready.is_empty() && !progress {
-                        break;
+                let ended = running.iter().position(|(.., worker)| worker.is_finished());
+                if let Some(place) = ended {
+                    let (index, _, worker) = running.swap_remove(place);
+                    let (step, ended) = worker
+                        .join()
+                        .unwrap_or_else(|cause| panic::resume_unwind(cause));
+                    match ended.and_then(|ended| self.finish(&step, ended)) {
+                        Ok(output) => made.push((index, output)),
+                        Err(error) if result.is_ok() => {
+                            result = Err(self.diagnostics.in_error(error));
+                        }
+                        Err(_) => {}
                     }
-                    continue;
-                }
-                let Some(place) = running.iter().position(|(_, worker)| worker.is_finished())
-                else {
+                } else if !running.is_empty() {
                     thread::park_timeout(WAIT);
-                    continue;
-                };
-                let (step, worker) = running.swap_remove(place);
-                let ran = worker
-                    .join()
-                    .unwrap_or_else(|cause| panic::resume_unwind(cause));
-                match ran.and_then(|ran| self.finish(&steps[step.index], &step, ran)) {
-                    Ok(output) => made.push((step.index, output)),
-                    Err(error) if result.is_ok() => {
-                        result = Err(self.diagnostics.in_error(error));
-                    }
-                    Err(_) => {}
+                } else if result.is_err() || ready.is_empty() && is_stuck {
+                    break result;
                 }
             }
-            result
         })
     }
 
@@ -252,60 +241,46 @@ impl Runner {
 
     fn start<'s>(
         &mut self,
-        index: usize,
         step: &'s Step,
         stale: Stale,
-        joining: &'s Joining,
+        tools: &'s Tools,
         threads: usize,
-    ) -> Result<(Running, Job<'s>), Error> {
+    ) -> Result<Running<'s>, Error> {
         let scan = self.reader.before(&mut self.freshness.files, step);
         let known = (step.inputs.iter())
             .chain(&scan.files)
             .chain(&scan.toolkit_files);
         let start = self.freshness.start(known.map(PathBuf::as_path));
         let at = Instant::now();
-        let mut evidence = Vec::new();
-        let run = self.run_directory()?;
-        let job = match &step.action {
-            Action::Program(invocation) => Job::Program(step, invocation, run),
-            Action::DeviceCode(code) => {
-                let kept = self.kept.load(&mut self.freshness, step)?;
-                evidence.extend(kept.iter().map(|kept| kept.evidence.clone()));
-                let files = &mut self.freshness.files;
-                let launching = self.launching.as_ref();
-                let launching = launching.filter(|_| code.form == Form::Object);
-                Job::DeviceCode(Work {
-                    step,
-                    code,
-                    launch: launching.and_then(|l| Launching::of_source(l, files, step, &scan)),
-                    list_use: self.list_use(step, code, &scan, &kept),
-                    kept,
-                    joining,
-                    threads,
-                    run,
-                    nvrtc: self.nvrtc_input(step, code, &scan)?,
-                })
-            }
-        };
-        let running = Running {
-            index,
+        let mut kept = Vec::new();
+        if !step.images.is_empty() {
+            kept = self.kept.load(&mut self.freshness, step)?;
+        }
+        let job = Job {
+            step,
+            tools,
+            list_use: self.list_use(step, &scan, &kept),
+            kept,
             threads,
+            nvrtc: self.nvrtc_input(step, &scan)?,
+            run: self.run_directory()?,
+        };
+        Ok(Running {
+            job,
             stale,
+            scan,
             start,
             at,
-            scan,
-            kept: evidence,
-        };
-        Ok((running, job))
+        })
     }
 
     /// Whether the files that were read mention the list of architectures. They are searched only if
     /// something was kept of another list.
-    fn list_use(&mut self, step: &Step, code: &DeviceCode, scan: &Scan, kept: &[Kept]) -> ListUse {
+    fn list_use(&mut self, step: &Step, scan: &Scan, kept: &[Kept]) -> ListUse {
         let ReadFiles::Headers { search, .. } = &step.reading else {
             return ListUse::None;
         };
-        if matches!(code.compiler, Compiler::Nvrtc(_)) {
+        if step.uses_nvrtc() {
             return ListUse::None;
         }
         // An option can give the list another name, and a macro can put the name together. Another
@@ -316,32 +291,50 @@ impl Runner {
             return ListUse::User;
         }
         let mut list_use = ListUse::None;
-        let other_list = |kept: &&Kept| kept.images != code.images;
-        for kept in kept.iter().filter(other_list) {
-            for path in kept.evidence.files() {
-                if self.freshness.files.contains(path, &parts) {
-                    if !search
-                        .toolkit
-                        .iter()
-                        .any(|toolkit| path.starts_with(toolkit))
-                    {
-                        return ListUse::User;
-                    }
-                    list_use = ListUse::Toolkit;
+        let other_list = kept.iter().filter(|kept| kept.images != step.images);
+        for path in other_list.flat_map(|kept| kept.evidence.files()) {
+            if self.freshness.files.contains(path, &parts) {
+                if !search
+                    .toolkit
+                    .iter()
+                    .any(|toolkit| path.starts_with(toolkit))
+                {
+                    return ListUse::User;
                 }
+                list_use = ListUse::Toolkit;
             }
         }
         list_use
     }
 
+    fn nvrtc_input(&mut self, step: &Step, scan: &Scan) -> Result<Option<NvrtcInput>, Error> {
+        let Compiler::Nvrtc { library, .. } = &step.compiler else {
+            return Ok(None);
+        };
+        let source = self.files().bytes(&step.inputs[0]);
+        let source = source.ok_or_else(|| {
+            Error::io("read", &step.inputs[0])(std::io::ErrorKind::InvalidInput.into())
+        })?;
+        let nvrtc = match &self.nvrtc {
+            Some(nvrtc) => Arc::clone(nvrtc),
+            None => Arc::new(Nvrtc::load(library)?),
+        };
+        self.nvrtc = Some(Arc::clone(&nvrtc));
+        Ok(Some(NvrtcInput {
+            nvrtc,
+            source,
+            headers: shims::for_scan(scan),
+        }))
+    }
+
     /// Records and keeps what a worker made.
-    fn finish(&mut self, step: &Step, running: &Running, made: Made) -> Result<MadeOutput, Error> {
+    fn finish(&mut self, running: &Running<'_>, made: Made) -> Result<MadeOutput, Error> {
+        let (step, kept) = (running.job.step, &running.job.kept);
         self.files().forget(&step.output);
         let mut evidence = Vec::new();
         let mut unknown = None;
         let mut runs: Vec<Option<&CompilerRun>> = made.compiled.iter().map(Some).collect();
-        if made.compiled.is_empty() && made.used.is_empty() {
-            // A program such as the archiver ran, which is no call of a compiler for images.
+        if step.images.is_empty() {
             runs.push(None);
         }
         for run in runs {
@@ -356,42 +349,35 @@ impl Runner {
             match self.freshness.observe(&running.start, &reads) {
                 Ok(observed) => {
                     if let Some(run) = run.filter(|run| run.keep) {
-                        self.kept.write(step, run, &observed)?;
+                        self.kept.write(step, &run.images, &run.output, &observed)?;
                     }
                     evidence.push(observed);
                 }
-                Err(reason) => unknown = Some(reason),
+                Err(reason) => {
+                    // Nothing is recorded, but Cargo has to run the script again after an edit.
+                    let looked_at = reads.files.into_iter().chain(reads.absent);
+                    self.compiled.inputs.extend(looked_at.chain(reads.searched));
+                    unknown = Some(reason);
+                }
             }
-            let Reads {
-                sources,
-                own,
-                system,
-                searched,
-                ..
-            } = reads;
-            let read = sources.into_iter().chain(own).chain(system);
-            self.compiled.inputs.extend(read.chain(searched));
         }
-        evidence.extend(made.used.iter().map(|&index| running.kept[index].clone()));
+        evidence.extend(made.used.iter().map(|&index| kept[index].evidence.clone()));
         let evidence = unknown.map_or(Ok(evidence.as_slice()), Err);
-        let recorded = self
-            .freshness
-            .record(&step.output, step.output_key(), evidence)?;
-        if let Some(reason) = recorded {
-            self.compiled
-                .never_fresh
-                .push((step.output.clone(), reason));
+        let key = step.output_key();
+        if let Some(reason) = self.freshness.record(&step.output, key, evidence)? {
+            let never_fresh = (step.output.clone(), reason);
+            self.compiled.never_fresh.push(never_fresh);
         }
         self.diagnostics
             .add(&made.printed, &mut self.compiled.warnings);
-        let mut reason = running.stale.to_string();
-        // What was kept has the same command, except for the list.
-        if running.stale == Stale::Command && !made.used.is_empty() {
-            reason = "the list of capabilities changed".to_owned();
-        }
-        if let Some(because) = made.whole_because {
-            reason = format!("compiled as a whole, because {because}");
-        }
+        let reason = match made.whole_because {
+            Some(because) => format!("compiled as a whole, because {because}"),
+            // What was kept has the same command, except for the list.
+            None if running.stale == Stale::Command && !made.used.is_empty() => {
+                "the list of capabilities changed".to_owned()
+            }
+            None => running.stale.to_string(),
+        };
         let compiled = made.compiled.iter();
         Ok(MadeOutput {
             output: step.output.clone(),
@@ -400,33 +386,6 @@ impl Runner {
             compiled: compiled.map(|run| Image::names(&run.images)).collect(),
             elapsed: running.at.elapsed(),
         })
-    }
-
-    fn nvrtc_input(
-        &mut self,
-        step: &Step,
-        code: &DeviceCode,
-        scan: &Scan,
-    ) -> Result<Option<NvrtcInput>, Error> {
-        let Compiler::Nvrtc(job) = &code.compiler else {
-            return Ok(None);
-        };
-        let source = self.files().bytes(&step.inputs[0]);
-        let source = source.ok_or_else(|| Error::Io {
-            action: "read",
-            path: step.inputs[0].clone(),
-            source: std::io::ErrorKind::InvalidInput.into(),
-        })?;
-        let nvrtc = match &self.nvrtc {
-            Some((path, nvrtc)) if *path == job.library => Arc::clone(nvrtc),
-            _ => Arc::new(Nvrtc::load(&job.library)?),
-        };
-        self.nvrtc = Some((job.library.clone(), Arc::clone(&nvrtc)));
-        Ok(Some(NvrtcInput {
-            nvrtc,
-            source,
-            headers: shims::for_scan(scan),
-        }))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The directory into which the programs of one run of a build script write.
+//! Runs programs, which write into a directory of their run.
 //!
 //! Programs can outlive a killed build: nvcc outlives the build script, and the build script outlives Cargo. So no
 //! program writes to an output itself. It writes into the directory of its run, and the run renames the file when the
@@ -10,7 +10,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::module::depfile_of;
+use super::step::{Step, depfile_of};
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::freshness::Files;
@@ -47,13 +47,13 @@ impl RunDirectory {
     /// Creates the directory in `out`, and removes those of earlier runs.
     pub(super) fn create(files: &mut Files, out: &Path) -> Result<Self, Error> {
         let (latest, unfinished) = latest(files, out);
-        let own = format!("{NAME}{}", latest + u32::from(unfinished));
-        let path = out.join(&own);
+        let name_of_run = format!("{NAME}{}", latest + u32::from(unfinished));
+        let path = out.join(&name_of_run);
         output::create_directory(&path)?;
         output::write(&path.join(MARK), b"")?;
         for name in files.names(out).iter() {
             let text = name.to_string_lossy();
-            if text.starts_with(NAME) && text != own {
+            if text.starts_with(NAME) && text != name_of_run {
                 // First renamed, because programs can add files while a directory is removed.
                 let ended = out.join(format!("{text}.ended"));
                 output::rename(&out.join(name), &ended)?;
@@ -69,36 +69,61 @@ impl RunDirectory {
         self.path.join(file.file_name().unwrap_or_default())
     }
 
-    /// The same command, which writes `output` and its depfile into this directory.
-    pub(super) fn redirected(&self, invocation: &Invocation, output: &Path) -> Invocation {
-        let mut invocation = invocation.clone();
-        let files = [output.to_owned(), depfile_of(output)];
-        for argument in &mut invocation.arguments {
-            if let Some(file) = files.iter().find(|file| argument == file.as_os_str()) {
-                *argument = self.place_of(file).into();
-            }
-        }
-        invocation
-    }
-
-    /// A text with the names of files in this directory, as if they were beside the outputs.
-    pub(super) fn shown(&self, text: &str) -> String {
-        text.replace(&*self.path.to_string_lossy(), &self.out.to_string_lossy())
-    }
-
-    /// Removes an output before it is made again. This fails if a later run has taken the directory away, because the
-    /// output may be that of the later run.
-    pub(super) fn remove(&self, output: &Path) -> Result<(), Error> {
+    /// Runs a program that makes the file `output` for a step, and returns what the program printed. The file and its
+    /// depfile get their names after the program has succeeded.
+    ///
+    /// # Errors
+    /// [`Error::Compile`] with the program's own messages; [`Error::Usage`] for a path that nvcc cannot handle;
+    /// [`cuda_find::Error::Io`] if a later run has taken the directory away. The file `output` does not exist then.
+    pub(super) fn execute(
+        &self,
+        step: &Step,
+        invocation: &Invocation,
+        output: &Path,
+    ) -> Result<String, Error> {
+        check_paths(step, invocation, output)?;
+        let (made, depfile) = (self.place_of(output), depfile_of(output));
         if output::is_file(output) {
-            output::rename(output, &self.place_of(output))?;
+            output::rename(output, &made)?;
         }
         // An archiver adds to an existing archive, and a failing compiler may have left a partial file.
-        output::remove(&self.place_of(output))
+        output::remove(&made)?;
+        output::remove(&self.place_of(&depfile))?;
+        let mut redirected = invocation.clone();
+        for argument in &mut redirected.arguments {
+            if argument == output.as_os_str() || argument == depfile.as_os_str() {
+                *argument = self.place_of(argument.as_ref()).into();
+            }
+        }
+        let finished = redirected.run()?;
+        let printed =
+            (finished.output()).replace(&*self.path.to_string_lossy(), &self.out.to_string_lossy());
+        if !finished.success {
+            return Err(Error::Compile {
+                tool: step.tool.clone(),
+                source_file: step.source.clone(),
+                command: invocation.to_string(),
+                output: printed,
+            });
+        }
+        if !output::is_file(&made) {
+            let name = output.display();
+            return Err(cuda_find::Error::Program {
+                command: invocation.to_string(),
+                reason: format!("{printed}it reported success, but did not write {name}"),
+            }
+            .into());
+        }
+        if output::is_file(&self.place_of(&depfile)) {
+            self.publish(&depfile)?;
+        }
+        self.publish(output)?;
+        Ok(printed)
     }
 
     /// Gives a file of this directory its name beside the outputs.
-    pub(super) fn publish(&self, file: &Path) -> Result<(), Error> {
-        output::rename(&self.place_of(file), file)
+    fn publish(&self, file: &Path) -> Result<(), Error> {
+        Ok(output::rename(&self.place_of(file), file)?)
     }
 
     /// Writes an output.
@@ -110,8 +135,37 @@ impl RunDirectory {
     /// Ends the run.
     ///
     /// # Errors
-    /// [`Error::Io`] if a later run has taken the directory away.
+    /// [`cuda_find::Error::Io`] if a later run has taken the directory away.
     pub(super) fn finish(&self) -> Result<(), Error> {
-        output::remove_existing(&self.path.join(MARK))
+        Ok(output::remove_existing(&self.path.join(MARK))?)
     }
+}
+
+/// Refuses paths that nvcc misreads. nvcc 13.5 puts paths between double quotes into shell commands: for a source in
+/// the directory `$(touch x)`, it runs `touch x`.
+fn check_paths(step: &Step, invocation: &Invocation, output: &Path) -> Result<(), Error> {
+    let package = invocation.directory.as_deref();
+    let mut paths = package.into_iter().chain([step.source.as_path(), output]);
+    let has_shell_syntax = |path: &&Path| path.to_string_lossy().contains(['$', '\\', '`', '"']);
+    if let Some(path) = paths.find(has_shell_syntax) {
+        return Err(Error::Usage {
+            reason: format!(
+                "the path {} has a character that a shell interprets in the commands of nvcc",
+                path.display()
+            ),
+            hint: "remove `$`, backslashes, backquotes and double quotes from the names of the directories and the file"
+                .to_owned(),
+        });
+    }
+    if output.to_string_lossy().contains(',') {
+        return Err(Error::Usage {
+            reason: format!(
+                "nvcc cannot write to a path with a comma: {}",
+                output.display()
+            ),
+            hint: "rename the directory, or set `CARGO_TARGET_DIR` to a directory without a comma"
+                .to_owned(),
+        });
+    }
+    Ok(())
 }

@@ -55,8 +55,10 @@ impl Sources {
                         found: Set::default(),
                         searched: &mut sources.searched,
                     };
-                    let parts: Vec<&str> = parts(pattern).collect();
-                    walk.directory(Path::new(""), &parts);
+                    // The first part of an absolute pattern is `/`.
+                    let parts = Path::new(pattern).components();
+                    let parts = parts.filter_map(|part| part.as_os_str().to_str());
+                    walk.find(Path::new(""), &parts.collect::<Vec<_>>());
                     let found = walk.found;
                     if found.is_empty() {
                         return Err(Error::Usage {
@@ -135,12 +137,6 @@ fn language(path: &Path) -> Result<Language, Error> {
     Ok(language)
 }
 
-/// The parts of a pattern. The first of an absolute pattern is `/`.
-fn parts(pattern: &str) -> impl Iterator<Item = &str> {
-    let parts = Path::new(pattern).components();
-    parts.filter_map(|part| part.as_os_str().to_str())
-}
-
 /// A search for the files that match a pattern.
 struct Walk<'a> {
     root: &'a Root,
@@ -150,51 +146,43 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Searches `directory` for the rest of a pattern.
-    fn directory(&mut self, directory: &Path, pattern: &[&str]) {
+    /// Searches `place` for the rest of a pattern.
+    fn find(&mut self, place: &Path, pattern: &[&str]) {
+        let full = self.package.join(place);
         let [part, rest @ ..] = pattern else {
+            if self.root.is_file(&full) {
+                self.found.insert(place.to_owned());
+            }
             return;
         };
         if !part.contains('*') {
-            self.entry(directory.join(part), rest);
+            self.find(&place.join(part), rest);
             return;
         }
-        let full = match directory.as_os_str().is_empty() {
-            true => self.package.to_owned(),
-            false => self.package.join(directory),
-        };
         let names = self.root.names(&full);
         self.searched.insert(full);
         if *part == "**" {
-            self.directory(directory, rest);
+            self.find(place, rest);
         }
         for name in names.iter().filter_map(|name| name.to_str()) {
-            let path = directory.join(name);
             // As in shells, a name that starts with a period has to be written out.
             if name.starts_with('.') && !part.starts_with('.') {
                 continue;
             }
+            let path = place.join(name);
             if *part == "**" {
-                if self.is_own_directory(&path) {
-                    self.directory(&path, pattern);
+                if self.can_be_entered(&path) {
+                    self.find(&path, pattern);
                 }
-            } else if matches(part, name) && (rest.is_empty() || self.is_own_directory(&path)) {
-                self.entry(path, rest);
+            } else if matches(part, name) && (rest.is_empty() || self.can_be_entered(&path)) {
+                self.find(&path, rest);
             }
-        }
-    }
-
-    fn entry(&mut self, path: PathBuf, rest: &[&str]) {
-        if !rest.is_empty() {
-            self.directory(&path, rest);
-        } else if self.root.is_file(&self.package.join(&path)) {
-            self.found.insert(path);
         }
     }
 
     /// Whether `**` enters a directory: not through a link, which may lead upwards, and not into
     /// Cargo's target directory.
-    fn is_own_directory(&self, path: &Path) -> bool {
+    fn can_be_entered(&self, path: &Path) -> bool {
         let path = self.package.join(path);
         self.root.is_dir(&path)
             && !self.root.is_link(&path)

@@ -1,41 +1,134 @@
-//! One step of a build, as a value.
+//! One step of a build, as a value: a command that makes one output.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::Common;
+use super::identity::Variables;
+use super::launcher::Launcher;
+use super::options::Profile;
 use crate::capability::{Capability, Plan};
 use crate::command::Invocation;
+use crate::env::Env;
 use crate::freshness::Freshness;
+use crate::host_compiler::HostCompiler;
 use crate::includes::SearchPath;
 use crate::includes::options::FileOptions;
+use crate::root::Root;
+use crate::toolkit::Toolkit;
+use crate::view::View;
+
+/// nvcc's options for an object. Without `-objtemp` it contains a temporary file's name, which has a process ID.
+pub(super) const OBJECT: [&str; 3] = ["-c", "-objtemp", "--compiler-options=-fPIC"];
+
+/// What every step of a build depends on.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings<'a> {
+    pub(crate) toolkit: &'a Toolkit,
+    pub(crate) plan: &'a Plan,
+    /// The package: relative paths start here.
+    pub(crate) package: &'a Path,
+    /// `OUT_DIR`.
+    pub(crate) out: &'a Path,
+    /// The directory that NVRTC runs in: the package, under Cargo.
+    pub(crate) working: &'a Path,
+    /// [`identity::of_toolkit`](super::identity::of_toolkit).
+    pub(crate) toolkit_identity: &'a str,
+    /// The variables that nvcc reads.
+    pub(crate) nvcc: &'a Variables,
+    /// The variables that NVRTC reads.
+    pub(crate) nvrtc: &'a Variables,
+    /// The host compiler and its identity; `None` if nvcc compiles nothing.
+    pub(crate) host: Option<(&'a HostCompiler, &'a str)>,
+    /// The view whose nvcc is called; `None` to call nvcc where it is installed.
+    pub(crate) view: Option<&'a View>,
+    /// How Cargo's profile compiles host code.
+    pub(crate) profile: &'a Profile,
+    pub(crate) env: &'a Env,
+    pub(crate) root: &'a Root,
+    #[cfg_attr(
+        not(feature = "host-sources"),
+        expect(dead_code, reason = "for host sources")
+    )]
+    pub(crate) launcher: Option<&'a Launcher>,
+}
+
+/// The part of the key that all compile steps share. It has the package's path, because the path is
+/// in the output: in debug information and in nvcc's names for static variables.
+pub(super) fn step_key(
+    tool: &str,
+    source: &Path,
+    settings: &Settings<'_>,
+    variables: &[String],
+) -> Vec<String> {
+    let texts = [env!("CARGO_PKG_VERSION"), tool, settings.toolkit_identity];
+    let paths = [source, settings.package, settings.working];
+    let mut key: Vec<String> = texts.map(str::to_owned).to_vec();
+    key.extend(paths.map(|path| format!("{path:?}")));
+    key.extend(variables.iter().cloned());
+    key
+}
 
 /// One command of a build, which makes one output.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
     /// The tool with its version: `nvcc 13.4.92`, `NVRTC 12.9`.
-    pub tool: String,
+    pub(super) tool: String,
     /// The file that is compiled, as the build script names it; for an archive, its first source.
-    pub source: PathBuf,
-    /// What the step does.
-    pub action: Action,
+    pub(super) source: PathBuf,
+    pub(super) compiler: Compiler,
+    /// The images that the output contains; empty unless nvcc or NVRTC compiles.
+    pub(super) images: Vec<Image>,
+    pub(super) form: Form,
     /// The files that the step reads, as far as they are known before it runs.
-    pub inputs: Vec<PathBuf>,
-    /// The file that the step makes.
-    pub output: PathBuf,
-    /// Everything that the output depends on, except files: the toolkit's identity, the source's name,
+    pub(super) inputs: Vec<PathBuf>,
+    pub(super) output: PathBuf,
+    /// Everything that the output depends on, except files and `images`: the toolkit's identity, the source's name,
     /// variables, every argument.
-    pub key: Vec<String>,
+    pub(super) key: Vec<String>,
     /// How to find the other files that the step reads.
-    pub(crate) reading: ReadFiles,
+    pub(super) reading: ReadFiles,
+}
+
+/// What makes an output.
+#[derive(Clone, Debug)]
+pub(super) enum Compiler {
+    /// A program that does not compile device code: a host compiler, an archiver, nvcc as a linker.
+    Program(Invocation),
+    Nvcc {
+        /// nvcc with the options that every source has.
+        plain: Invocation,
+        /// The options of this source.
+        options: Vec<String>,
+        /// The program that compiles the host code.
+        host: PathBuf,
+    },
+    /// NVRTC, in this process.
+    Nvrtc {
+        /// `libnvrtc.so.<major>`.
+        library: PathBuf,
+        /// The source's path. NVRTC searches its directory for headers and prints it in messages.
+        name: String,
+        /// NVRTC's options, except the architecture.
+        options: Vec<String>,
+    },
+}
+
+/// The kind of file that contains the images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// An object with host code.
+    Object,
+    Fatbin,
+    /// One image alone.
+    Single,
 }
 
 impl Step {
     /// What the output depends on besides files.
     pub(super) fn output_key(&self) -> u64 {
         let mut key = self.key.clone();
-        if let Action::DeviceCode(code) = &self.action {
-            key.push(Image::names(&code.images));
+        if !self.images.is_empty() {
+            key.push(Image::names(&self.images));
         }
         Freshness::key(&key)
     }
@@ -47,15 +140,15 @@ impl Step {
 
     /// How many processes can work on the step at once: nvcc compiles several architectures in parallel.
     pub(super) fn most_processes(&self) -> usize {
-        match &self.action {
-            Action::DeviceCode(code) if !self.uses_nvrtc() => code.images.len(),
+        match self.compiler {
+            Compiler::Nvcc { .. } => self.images.len(),
             _ => 1,
         }
     }
 
     /// Whether an option or a variable makes nvcc compile for architectures of its own.
     pub(super) fn chooses_images(&self) -> bool {
-        let names = [
+        const NAMES: [&str; 6] = [
             "-arch",
             "-gpu-architecture",
             "-code",
@@ -64,105 +157,27 @@ impl Step {
             "-generate-code",
         ];
         let mut words = self.key.iter().flat_map(|line| {
-            let value = line
-                .split_once('=')
-                .filter(|(name, _)| name.starts_with("NVCC_"));
+            let variable = line.split_once('=');
+            let value = variable.filter(|(name, _)| name.starts_with("NVCC_"));
             value
                 .map_or(line.as_str(), |(_, value)| value)
                 .split([' ', '"'])
         });
         words.any(|word| {
             let name = word.split('=').next().unwrap_or_default();
-            names.contains(&name) || name.starts_with("--") && names.contains(&&name[1..])
+            NAMES.contains(&name) || name.starts_with("--") && NAMES.contains(&&name[1..])
         })
     }
 
     /// Whether NVRTC compiles the source.
     pub(super) fn uses_nvrtc(&self) -> bool {
-        matches!(&self.action, Action::DeviceCode(code) if matches!(code.compiler, Compiler::Nvrtc(_)))
+        matches!(self.compiler, Compiler::Nvrtc { .. })
     }
-}
-
-/// How to find the files that a step reads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ReadFiles {
-    /// The step reads only its inputs.
-    Inputs,
-    /// The step runs a compiler, which also reads headers.
-    Headers {
-        search: SearchPath,
-        /// Headers that are included before the source's first line.
-        headers: Vec<String>,
-        /// The directory that the compiler runs in: paths in depfiles start there.
-        directory: PathBuf,
-        /// The file in which the compiler lists what it read, if it is always the same.
-        depfile: Option<PathBuf>,
-        /// Unknown options, which may make the compiler read other files.
-        not_understood: Vec<String>,
-    },
-}
-
-/// What a step does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Run a program.
-    Program(Invocation),
-    /// Compile device code for several architectures, one image for each.
-    DeviceCode(DeviceCode),
-}
-
-/// A source that is compiled for several architectures.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceCode {
-    /// What the output contains.
-    pub images: Vec<Image>,
-    /// The form of the output.
-    pub form: Form,
-    /// What compiles it.
-    pub compiler: Compiler,
-}
-
-/// The kind of file that contains the images.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// An object with host code.
-    Object,
-    /// A fat binary.
-    Fatbin,
-    /// One image alone.
-    Single,
-}
-
-/// The compiler of device code.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Compiler {
-    /// nvcc.
-    Nvcc {
-        /// nvcc with the options that every source has.
-        plain: Invocation,
-        /// The options of this source.
-        options: Vec<String>,
-        /// The program that compiles the host code.
-        host: PathBuf,
-    },
-    /// NVRTC, in this process.
-    Nvrtc(NvrtcJob),
-}
-
-/// A source for NVRTC to compile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NvrtcJob {
-    /// `libnvrtc.so.<major>`.
-    pub library: PathBuf,
-    /// The source's path. NVRTC searches its directory for headers and prints it in messages.
-    pub name: String,
-    /// NVRTC's options, except the architecture.
-    pub options: Vec<String>,
 }
 
 /// Device code for one architecture. Prints as nvcc calls it: `sm_90a`, `compute_120`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Image {
+pub(crate) enum Image {
     /// SASS for a real architecture.
     Real(Capability),
     /// PTX for a virtual architecture.
@@ -177,18 +192,10 @@ impl Image {
             .collect()
     }
 
-    /// The capability that it is for.
-    #[must_use]
-    pub fn capability(self) -> Capability {
+    pub(super) fn capability(self) -> Capability {
         match self {
             Self::Real(capability) | Self::Ptx(capability) => capability,
         }
-    }
-
-    /// NVRTC's option for this architecture.
-    #[must_use]
-    pub fn nvrtc_option(self) -> String {
-        format!("--gpu-architecture={self}")
     }
 
     /// nvcc's option for this architecture.
@@ -199,11 +206,10 @@ impl Image {
     /// Reads what `Display` writes.
     pub(super) fn parse(name: &str) -> Option<Self> {
         let capability = name.parse().ok()?;
-        if name.starts_with("sm_") {
-            Some(Self::Real(capability))
-        } else {
-            Some(Self::Ptx(capability))
-        }
+        Some(match name.starts_with("sm_") {
+            true => Self::Real(capability),
+            false => Self::Ptx(capability),
+        })
     }
 
     /// nvcc's order in a container: by architecture in the order of the command line, PTX first.
@@ -221,7 +227,7 @@ impl Image {
     }
 
     /// The names of images, separated by spaces.
-    pub(crate) fn names(images: &[Self]) -> String {
+    pub(super) fn names(images: &[Self]) -> String {
         let names: Vec<String> = images.iter().map(Self::to_string).collect();
         names.join(" ")
     }
@@ -236,49 +242,52 @@ impl fmt::Display for Image {
     }
 }
 
-/// Options for include directories and macros, in a form that nvcc and NVRTC both accept. A relative
-/// directory stays relative, so that no output contains the package's path. If the compiler does
-/// not run in the package, `prefix` is the path to the package.
-pub(super) fn common_options(common: &Common, prefix: &Path) -> Vec<String> {
-    let mut options = Vec::new();
-    for include in &common.includes {
-        options.push(format!("-I{}", prefix.join(include).display()));
-    }
-    for (name, value) in &common.defines {
-        options.push(match value {
-            Some(value) => format!("-D{name}={value}"),
-            None => format!("-D{name}"),
-        });
-    }
-    options.extend(common.options.iter().cloned());
-    options
+/// How to find the files that a step reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ReadFiles {
+    /// The step reads only its inputs.
+    Inputs,
+    /// The step runs a compiler, which also reads headers.
+    Headers {
+        search: SearchPath,
+        /// Headers that are included before the source's first line.
+        headers: Vec<String>,
+        /// The file in which the compiler lists what it read, if it is always the same.
+        depfile: Option<PathBuf>,
+        /// Unknown options, which may make the compiler read other files.
+        not_understood: Vec<String>,
+    },
 }
 
-/// What a compiler with these options reads, if it runs in `directory`.
+/// What a compiler with these options reads, if it runs in `directory`. `more` are directories that variables name.
 pub(super) fn reading(
     options: FileOptions,
     directory: &Path,
+    more: &[PathBuf],
     toolkit: Vec<PathBuf>,
     depfile: Option<PathBuf>,
 ) -> ReadFiles {
-    let FileOptions {
-        directories,
-        headers,
-        not_understood,
-    } = options;
-    let directories = directories
-        .iter()
-        .map(|include| directory.join(include))
-        .collect();
+    let directories = options.directories.iter().chain(more);
     ReadFiles::Headers {
         search: SearchPath {
             working: directory.to_owned(),
-            directories,
+            directories: directories.map(|include| directory.join(include)).collect(),
             toolkit,
         },
-        headers,
-        directory: directory.to_owned(),
+        headers: options.headers,
         depfile,
-        not_understood,
+        not_understood: options.not_understood,
     }
+}
+
+/// The file in which a compiler lists what it read for an output.
+pub(super) fn depfile_of(output: &Path) -> PathBuf {
+    with_ending(output, ".d")
+}
+
+/// A path with more characters at its end.
+pub(super) fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
 }

@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::module::{Places, Settings};
-use crate::cached_answer::CachedAnswer;
+use super::step::Settings;
+use crate::cache::CachedAnswer;
 use crate::command::Invocation;
 use crate::error::Error;
 use crate::nvrtc::{Nvrtc, Program};
@@ -14,16 +14,16 @@ use crate::output;
 pub(super) fn by_nvcc(
     nvcc: &Invocation,
     flag: &str,
-    places: Places<'_>,
-    settings: Settings<'_>,
+    settings: &Settings<'_>,
 ) -> Result<bool, Error> {
     let host = settings.host.map_or("", |(_, identity)| identity);
-    let identity = format!("{} {host}", settings.toolkit);
-    kept(&nvcc.program, flag, &identity, settings, |flag| {
-        let output = places.out.join("cuda-build.flag.o");
-        let mut call = nvcc.clone().args(flag);
-        call = call.args(["-x", "cu", "-c", "/dev/null", "-o"]);
-        call = call.args([&output]);
+    let identity = format!("{} {host}", settings.toolkit_identity);
+    is_supported(&nvcc.program, flag, &identity, settings, |flag| {
+        let output = settings.out.join("cuda-build.flag.o");
+        let options = flag
+            .into_iter()
+            .chain(["-x", "cu", "-c", "/dev/null", "-o"]);
+        let call = nvcc.clone().args(options).args([&output]);
         let finished = call.query(settings.env)?;
         output::remove(&output)?;
         Ok(match finished.success {
@@ -34,8 +34,8 @@ pub(super) fn by_nvcc(
 }
 
 /// Whether the NVRTC in `library` accepts `flag`.
-pub(super) fn by_nvrtc(library: &Path, flag: &str, settings: Settings<'_>) -> Result<bool, Error> {
-    kept(library, flag, settings.toolkit, settings, |flag| {
+pub(super) fn by_nvrtc(library: &Path, flag: &str, settings: &Settings<'_>) -> Result<bool, Error> {
+    is_supported(library, flag, settings.toolkit_identity, settings, |flag| {
         let program = Program {
             name: "flag.cu",
             options: flag.into_iter().map(str::to_owned).collect(),
@@ -47,11 +47,11 @@ pub(super) fn by_nvrtc(library: &Path, flag: &str, settings: Settings<'_>) -> Re
 }
 
 /// The answer of an earlier build, or else the result of `test`, which compiles an empty file with a flag or without.
-fn kept(
+fn is_supported(
     compiler: &Path,
     flag: &str,
     identity: &str,
-    settings: Settings<'_>,
+    settings: &Settings<'_>,
     test: impl Fn(Option<&str>) -> Result<Result<(), String>, Error>,
 ) -> Result<bool, Error> {
     const YES: &str = "supported";
@@ -65,10 +65,11 @@ fn kept(
     let supported = test(Some(flag))?.is_ok();
     // If nothing can be compiled, for example because a disk is full, the flag is not the reason.
     if !supported && let Err(output) = test(None)? {
-        return Err(Error::Program {
+        return Err(cuda_find::Error::Program {
             command: compiler.display().to_string(),
             reason: format!("it cannot compile an empty file:\n{}", output.trim_end()),
-        });
+        }
+        .into());
     }
     cached.write(identity, if supported { YES } else { "not supported" });
     Ok(supported)

@@ -19,7 +19,7 @@ use crate::env::Env;
 /// A build script may always run one process. For each further one it takes a token from Cargo's
 /// jobserver; without a jobserver, `NUM_JOBS` is the limit.
 #[derive(Debug)]
-pub struct Workers {
+pub(crate) struct Workers {
     jobserver: Option<Arc<Jobserver>>,
     limit: usize,
     /// Whether the one process that needs no token is running.
@@ -45,24 +45,13 @@ pub(super) struct Token {
 
 impl Workers {
     /// What Cargo allows this build script.
-    #[must_use]
-    pub fn of_cargo(env: &Env) -> Self {
+    pub(crate) fn of_cargo(env: &Env) -> Self {
         let text = |name| env.peek(name).and_then(|value| value.to_str());
         let flags = text("CARGO_MAKEFLAGS").unwrap_or_default();
         let jobs = text("NUM_JOBS").and_then(|jobs| jobs.parse().ok());
         Self {
             jobserver: Jobserver::open(flags).map(Arc::new),
             limit: jobs.unwrap_or(1),
-            runs_own: Arc::default(),
-        }
-    }
-
-    /// One step after the other.
-    #[must_use]
-    pub fn one() -> Self {
-        Self {
-            jobserver: None,
-            limit: 1,
             runs_own: Arc::default(),
         }
     }
@@ -203,7 +192,7 @@ mod tests {
         assert_eq!(threads(4, 1, 5), Some(4));
         assert_eq!(threads(0, 1, 1), Some(1), "a step with one image");
         assert_eq!(threads(8, 1, 5), None);
-        let one = Workers::one().take(0, 5, 5);
+        let one = Workers::of_cargo(&Env::default()).take(0, 5, 5);
         assert_eq!(one.map(|token| token.threads), Some(1));
     }
 

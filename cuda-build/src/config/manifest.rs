@@ -6,8 +6,8 @@ use semver::VersionReq;
 
 use super::Wanted;
 use crate::error::Error;
+use crate::list::nearest;
 use crate::root::Root;
-use crate::suggestion::nearest;
 use crate::toml::{self, Value};
 
 /// A parsed manifest.
@@ -247,41 +247,4 @@ impl Table {
             format!("expected {expected}, found a value of type {found}"),
         )
     }
-}
-
-/// The manifest of the workspace that the package in `directory` belongs to: the manifest that
-/// `package.workspace` names, otherwise the nearest manifest at or above `directory` with a
-/// `[workspace]` table.
-///
-/// `None` if there is no such manifest, or if its `[workspace]` table excludes the package. As in Cargo,
-/// a vendored package (with `.cargo-checksum.json`) or a registry package (with `.cargo-ok`) belongs to
-/// no workspace.
-pub(super) fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option<PathBuf>, Error> {
-    let is_published = |name| root.is_file(&directory.join(name));
-    if [".cargo-checksum.json", ".cargo-ok"]
-        .into_iter()
-        .any(is_published)
-    {
-        return Ok(None);
-    }
-    let own = directory.join("Cargo.toml");
-    let package = Document::read(root, &own)?;
-    if let Some(named) = package.table(&["package"]).text("workspace")? {
-        return Ok(Some(directory.join(named).join("Cargo.toml")));
-    }
-    for ancestor in directory.ancestors() {
-        let path = ancestor.join("Cargo.toml");
-        if !root.is_file(&path) {
-            continue;
-        }
-        let document = Document::read(root, &path)?;
-        if document.root.get("workspace").is_none() {
-            continue;
-        }
-        let excluded = document.table(&["workspace"]).texts("exclude")?;
-        let mut excluded = excluded.iter().flatten();
-        let is_excluded = excluded.any(|e| directory.starts_with(ancestor.join(e)));
-        return Ok((!is_excluded).then_some(path));
-    }
-    Ok(None)
 }

@@ -25,32 +25,16 @@ mod manifest;
 
 use std::path::{Path, PathBuf};
 
+pub use crate::link::Cudart;
+
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
 use crate::root::Root;
-use crate::version::{RequestedRelease, Version};
+use crate::select::RequestedRelease;
+use crate::sources::workspace_manifest;
+use crate::version::Version;
 use manifest::{Document, Table};
-
-/// How the CUDA runtime is linked.
-#[derive(Clone, Copy, Debug, PartialEq, Default)]
-pub enum Cudart {
-    /// `libcudart_static.a`, nvcc's own default.
-    #[default]
-    Static,
-    /// `libcudart.so.<major>`.
-    Shared,
-}
-
-impl Cudart {
-    /// The value that a manifest uses for this variant.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Static => "static",
-            Self::Shared => "shared",
-        }
-    }
-}
 
 /// A component that a crate declares.
 #[derive(Clone, Debug)]
@@ -152,7 +136,7 @@ impl Config {
     /// variables that override both.
     ///
     /// # Errors
-    /// [`Error::Io`] if a manifest cannot be read; [`Error::Manifest`] if a key is unknown, or if a key or
+    /// [`cuda_find::Error::Io`] if a manifest cannot be read; [`Error::Manifest`] if a key is unknown, or if a key or
     /// a variable has an invalid value.
     pub fn read(root: &Root, env: &Env, directory: &Path) -> Result<Self, Error> {
         let manifest = directory.join("Cargo.toml");
@@ -161,7 +145,7 @@ impl Config {
             manifest,
             ..Self::default()
         };
-        if let Some(path) = manifest::workspace_manifest(root, directory)? {
+        if let Some(path) = workspace_manifest(root, directory)? {
             let workspace = Document::read(root, &path)?;
             config.apply(&workspace.table(&["workspace", "metadata", "cuda"]))?;
             config.workspace = Some(path);
@@ -179,7 +163,7 @@ impl Config {
 
     /// The configuration for one CUDA major. A list in the table `major.<n>` replaces the general list.
     pub fn for_major(&self, major: u32) -> ForMajor<'_> {
-        // The last table that has a key decides it: the package's before the workspace's.
+        // The package's table wins over the workspace's, which was read before.
         let of_major = || (self.per_major.iter().rev()).filter(|p| p.major == major);
         let components = of_major().find_map(|p| p.components.as_ref());
         let capabilities = of_major().find_map(|p| p.capabilities.as_ref());
@@ -191,6 +175,12 @@ impl Config {
                 .map(Vec::as_slice),
             dependencies: dependencies.unwrap_or(&self.dependencies),
         }
+    }
+
+    /// The CUDA majors for which the table `major.<n>` replaces the list of components.
+    pub fn majors_with_components(&self) -> impl Iterator<Item = u32> {
+        let of_majors = self.per_major.iter().filter(|p| p.components.is_some());
+        of_majors.map(|p| p.major)
     }
 
     /// The components that are optional for at least one CUDA major.
@@ -255,19 +245,6 @@ impl Config {
             }
         }
         Ok(())
-    }
-}
-
-/// The root directory of the workspace that `directory` is in. As in Cargo, the nearest package at or above
-/// `directory` determines the workspace; a package without a workspace is its own root. `None` if there
-/// is no such package, or if a manifest cannot be read.
-pub fn workspace_root(root: &Root, directory: &Path) -> Option<PathBuf> {
-    let package = directory
-        .ancestors()
-        .find(|d| root.is_file(&d.join("Cargo.toml")))?;
-    match manifest::workspace_manifest(root, package).ok()? {
-        Some(workspace) => workspace.parent().map(Path::to_owned),
-        None => Some(package.to_owned()),
     }
 }
 

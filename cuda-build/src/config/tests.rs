@@ -1,6 +1,7 @@
 use std::fs;
 
 use super::*;
+use crate::sources::workspace_root;
 
 #[expect(
     clippy::disallowed_methods,
@@ -62,31 +63,6 @@ fn every_key_is_read() {
 }
 
 #[test]
-fn package_beats_workspace_and_variables_beat_both() {
-    let directory = tempfile::tempdir().unwrap();
-    write(
-        directory.path(),
-        "[workspace]\nmembers = ['a']\n[workspace.metadata.cuda]\ncudart = 'shared'\ncapabilities = ['8.0']\n",
-    );
-    let package = directory.path().join("a");
-    write(
-        &package,
-        "[package]\nname = 'a'\n[package.metadata.cuda]\ncapabilities = ['9.0']\n",
-    );
-    let read = |env: Env| Config::read(&Root::system(), &env, &package).unwrap();
-    let config = read(Env::default());
-    assert_eq!(config.cudart, Cudart::Shared);
-    assert_eq!(config.for_major(13).capabilities.unwrap(), ["9.0"]);
-    let env = Env::from_pairs([
-        ("CUDA_BUILD_CAPABILITIES", "7.5+PTX"),
-        ("CUDA_BUILD_CUDART", "static"),
-    ]);
-    let config = read(env);
-    assert_eq!(config.cudart, Cudart::Static);
-    assert_eq!(config.for_major(13).capabilities.unwrap(), ["7.5+PTX"]);
-}
-
-#[test]
 fn version_requirements_have_a_lowest_version() {
     let lowest = |version: &str| {
         let wanted = Wanted {
@@ -114,39 +90,6 @@ fn version_requirements_have_a_lowest_version() {
     for requirement in ["*", "<10", "<=9.4"] {
         assert_eq!(lowest(requirement), None, "{requirement}");
     }
-}
-
-/// The package replaces one key of a major, and keeps the other of the workspace.
-#[test]
-fn overrides_of_a_major_are_merged_key_by_key() {
-    let directory = tempfile::tempdir().unwrap();
-    write(
-        directory.path(),
-        "[workspace]\nmembers = ['a']\n[workspace.metadata.cuda.major.12]\ncapabilities = ['8.0']\n\
-         components = ['cublas']\n",
-    );
-    let package = directory.path().join("a");
-    write(
-        &package,
-        "[package]\nname = 'a'\n[package.metadata.cuda.major.12]\ncomponents = ['cufft']\n",
-    );
-    let config = Config::read(&Root::system(), &Env::default(), &package).unwrap();
-    let major = config.for_major(12);
-    assert_eq!(major.capabilities.unwrap(), ["8.0"]);
-    assert_eq!(major.components[0].component, Component::Cufft);
-}
-
-#[test]
-fn an_excluded_package_does_not_inherit() {
-    let directory = tempfile::tempdir().unwrap();
-    write(
-        directory.path(),
-        "[workspace]\nexclude = ['templates']\n[workspace.metadata.cuda]\ncudart = 'shared'\n",
-    );
-    let package = directory.path().join("templates/a");
-    write(&package, "[package]\nname = 'a'\n");
-    let config = Config::read(&Root::system(), &Env::default(), &package).unwrap();
-    assert_eq!(config.cudart, Cudart::Static);
 }
 
 #[test]
@@ -177,50 +120,38 @@ fn bad_values_name_file_and_key() {
 }
 
 #[test]
-fn the_workspace_is_found_from_below() {
+fn package_beats_workspace_and_variables_beat_both() {
     let directory = tempfile::tempdir().unwrap();
+    let tables = "[workspace]\nmembers = ['a']\nexclude = ['b']\n[workspace.metadata.cuda]\n\
+                  cudart = 'shared'\ncapabilities = ['8.0']\n[workspace.metadata.cuda.major.12]\n\
+                  capabilities = ['7.0']\ncomponents = ['cublas']\n";
+    write(directory.path(), tables);
+    let (package, excluded) = (directory.path().join("a"), directory.path().join("b"));
+    let tables = "[package]\nname = 'a'\n[package.metadata.cuda]\ncapabilities = ['9.0']\n\
+                  [package.metadata.cuda.major.12]\ncomponents = ['cufft']\n[lib]\ncrate-type = ['cdylib']\n";
+    write(&package, tables);
+    write(&excluded, "[package]\nname = 'b'\n");
+    let read = |env: Env| Config::read(&Root::system(), &env, &package).unwrap();
+    let config = read(Env::default());
+    assert_eq!((config.cudart, config.cdylib), (Cudart::Shared, true));
+    assert_eq!(config.for_major(13).capabilities.unwrap(), ["9.0"]);
+    // A major's table is merged key by key.
+    let twelve = config.for_major(12);
+    assert_eq!(twelve.capabilities.unwrap(), ["7.0"]);
+    assert_eq!(twelve.components[0].component, Component::Cufft);
+    let env = Env::from_pairs([
+        ("CUDA_BUILD_CAPABILITIES", "7.5+PTX"),
+        ("CUDA_BUILD_CUDART", "static"),
+    ]);
+    let config = read(env);
+    assert_eq!(config.cudart, Cudart::Static);
+    for major in [12, 13] {
+        assert_eq!(config.for_major(major).capabilities.unwrap(), ["7.5+PTX"]);
+    }
     let root = Root::system();
-    assert_eq!(workspace_root(&root, directory.path()), None);
-    write(
-        directory.path(),
-        "[workspace]\nmembers = ['a']\nexclude = ['b']\n",
-    );
-    let (member, excluded) = (directory.path().join("a"), directory.path().join("b"));
-    for package in [&member, &excluded] {
-        write(package, "[package]\nname = 'p'\n");
-    }
-    assert_eq!(
-        workspace_root(&root, &member.join("src")).as_deref(),
-        Some(directory.path())
-    );
-    assert_eq!(
-        workspace_root(&root, &excluded).as_deref(),
-        Some(excluded.as_path())
-    );
-}
-
-#[test]
-fn a_python_module_is_a_cdylib() {
-    for (text, expected) in [
-        (
-            "[package]\nname = \"x\"\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]",
-            true,
-        ),
-        (
-            "[package]\nname = \"x\"\n[lib]\ncrate_type = [\"cdylib\"]",
-            true,
-        ),
-        (
-            "[package]\nname = \"x\"\n[lib]\ncrate-type = [\"rlib\"]",
-            false,
-        ),
-        ("[package]\nname = \"x\"\n[lib]\ncrate-type = 3", false),
-        ("[package]\nname = \"x\"", false),
-    ] {
-        assert_eq!(
-            read(text, &Env::default()).unwrap().cdylib,
-            expected,
-            "{text}"
-        );
-    }
+    let config = Config::read(&root, &Env::default(), &excluded).unwrap();
+    assert_eq!((config.cudart, config.cdylib), (Cudart::Static, false));
+    let workspace = workspace_root(&root, &package.join("src"));
+    assert_eq!(workspace.as_deref(), Some(directory.path()));
+    assert_eq!(workspace_root(&root, &excluded), Some(excluded));
 }

@@ -1,6 +1,6 @@
 //! One entry of a container: an image and its header.
 
-use super::{ENTRY_HEADER, invalid, offset_at, outline, size_at, u32_at, u64_at};
+use super::{ENTRY_HEADER, invalid, offset_at, outline, size_at};
 use crate::capability::Capability;
 use crate::error::Error;
 
@@ -36,8 +36,8 @@ pub enum Compression {
 /// this crate does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    header: Vec<u8>,
-    payload: Vec<u8>,
+    pub(super) header: Vec<u8>,
+    pub(super) payload: Vec<u8>,
 }
 
 impl Entry {
@@ -68,21 +68,6 @@ impl Entry {
         Ok((Self { header, payload }, end))
     }
 
-    /// Makes an entry. `header` must already contain the correct lengths.
-    pub(super) fn from_parts(header: Vec<u8>, payload: Vec<u8>) -> Self {
-        Self { header, payload }
-    }
-
-    pub(super) fn write_to(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.header);
-        out.extend_from_slice(&self.payload);
-    }
-
-    /// Length of header and payload in the file, in bytes.
-    pub(super) fn written_len(&self) -> usize {
-        self.header.len() + self.payload.len()
-    }
-
     /// The kind of the payload.
     pub fn kind(&self) -> Kind {
         outline::kind(&self.header)
@@ -90,17 +75,12 @@ impl Entry {
 
     /// The capability that the image is for, with its suffix. (`cuobjdump` 13.4 omits the suffix `f`.)
     pub fn capability(&self) -> Capability {
-        let number = u32_at(&self.header, 28).unwrap_or(0);
-        outline::capability(number, self.flags())
-    }
-
-    fn flags(&self) -> u64 {
-        u64_at(&self.header, 40).unwrap_or(0)
+        outline::capability(&self.header)
     }
 
     /// The compression of the payload.
     pub fn compression(&self) -> Compression {
-        outline::compression(self.flags())
+        outline::compression(&self.header)
     }
 
     /// The image: a cubin, or PTX without the NULs at its end. `None` if it is compressed.

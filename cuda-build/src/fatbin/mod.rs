@@ -89,9 +89,10 @@ fn offset_at(bytes: &[u8], offset: usize) -> Option<usize> {
 
 /// The error for bytes that are not a fat binary, or not an image.
 fn invalid(reason: impl Into<String>) -> crate::Error {
-    crate::Error::Format {
+    cuda_find::Error::Format {
         what: "fat binary",
         reason: reason.into(),
         hint: "delete the file that contains it, or all files of builds with `cargo clean`, and build again",
     }
+    .into()
 }

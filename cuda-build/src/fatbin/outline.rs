@@ -31,7 +31,7 @@ pub struct Outline {
 /// at an offset, and `None` if the file ends before that.
 ///
 /// # Errors
-/// [`Error::Format`] if there is no complete container at `at`.
+/// [`cuda_find::Error::Format`] if there is no complete container at `at`.
 pub fn outline(
     at: u64,
     mut read: impl FnMut(u64, usize) -> Option<Vec<u8>>,
@@ -71,26 +71,17 @@ pub fn outline(
                 "the container at byte {at} has more than {MAX_ENTRIES} entries"
             )));
         }
-        entries.push(of_header(&header, payload_len));
+        let version = |offset| u16_at(&header, offset).unwrap_or(0);
+        entries.push(Outline {
+            kind: kind(&header),
+            capability: capability(&header),
+            compression: compression(&header),
+            version: (version(26), version(24)),
+            len: payload_len,
+        });
         offset = next;
     }
     Ok((entries, end - at))
-}
-
-/// Reads the fixed part of an entry's header, which has [`ENTRY_HEADER`] bytes.
-fn of_header(header: &[u8], len: u64) -> Outline {
-    let number = u32_at(header, 28).unwrap_or(0);
-    let flags = u64_at(header, 40).unwrap_or(0);
-    Outline {
-        kind: kind(header),
-        capability: capability(number, flags),
-        compression: compression(flags),
-        version: (
-            u16_at(header, 26).unwrap_or(0),
-            u16_at(header, 24).unwrap_or(0),
-        ),
-        len,
-    }
 }
 
 pub(super) fn kind(header: &[u8]) -> Kind {
@@ -102,7 +93,12 @@ pub(super) fn kind(header: &[u8]) -> Kind {
     }
 }
 
-pub(super) fn capability(number: u32, flags: u64) -> Capability {
+fn flags(header: &[u8]) -> u64 {
+    u64_at(header, 40).unwrap_or(0)
+}
+
+pub(super) fn capability(header: &[u8]) -> Capability {
+    let (number, flags) = (u32_at(header, 28).unwrap_or(0), flags(header));
     let suffix = if flags & flag::ARCHITECTURE_SPECIFIC != 0 {
         Some(Suffix::ArchSpecific)
     } else if flags & flag::FAMILY_SPECIFIC != 0 {
@@ -113,7 +109,8 @@ pub(super) fn capability(number: u32, flags: u64) -> Capability {
     Capability::new(number / 10, number % 10).with_suffix(suffix)
 }
 
-pub(super) fn compression(flags: u64) -> Compression {
+pub(super) fn compression(header: &[u8]) -> Compression {
+    let flags = flags(header);
     if flags & flag::ZSTD != 0 {
         Compression::Zstd
     } else if flags & flag::LZ4 != 0 {

@@ -15,33 +15,34 @@ use crate::hash;
 
 /// In nanoseconds: how far the time that the kernel records for a change can lie before the change. The kernel
 /// takes the time from a clock that ticks every 1 to 10 ms.
-const CLOCK_TICK: i64 = 20_000_000;
+const CLOCK_TICK: u64 = 20_000_000;
 
 /// Nanoseconds since 1970.
-pub(super) fn now() -> i64 {
-    let elapsed = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX)
+pub(super) fn now() -> u64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(elapsed.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Metadata that differs after every change of a file. Links are followed. Times are in nanoseconds
-/// since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// since 1970. All numbers are zero if a later change could leave them the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(super) inode: u64,
     pub(super) length: u64,
     /// Time of the last change of the content (`mtime`), which programs can set.
-    pub(super) modified: i64,
+    pub(super) modified: u64,
     /// Time of the last change of anything (`ctime`), which no program can set.
-    pub(super) changed: i64,
+    pub(super) changed: u64,
 }
 
 impl Stat {
     #[cfg(unix)]
     fn of(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
-        let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000) + rest;
+        let nanoseconds = |seconds: i64, rest: i64| {
+            let all = seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+            u64::try_from(all).unwrap_or(0)
+        };
         Self {
             inode: metadata.ino(),
             length: metadata.len(),
@@ -55,15 +56,14 @@ impl Stat {
     #[cfg(not(unix))]
     fn of(metadata: &Metadata) -> Self {
         Self {
-            inode: 0,
             length: metadata.len(),
-            modified: 0,
-            changed: i64::MAX,
+            changed: u64::MAX,
+            ..Self::default()
         }
     }
 
     /// Whether every change of the file after `time` leads to a different `Stat`.
-    fn is_settled_at(self, time: i64) -> bool {
+    fn is_settled_at(self, time: u64) -> bool {
         self.changed < time.saturating_sub(CLOCK_TICK)
     }
 }
@@ -75,35 +75,24 @@ pub(crate) enum State {
     Absent,
     /// A directory or something else that cannot be included.
     NotAFile,
-    /// A file with this content. `stat` is set only if every later change leads to a different one.
-    File { digest: u64, stat: Option<Stat> },
-}
-
-/// When one file may have changed relative to the start of a tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Changed {
-    Before,
-    /// Within one tick of the clock before the start: the content has to be compared.
-    Around,
-    After,
+    /// A directory that was searched. It is recorded only so that it can be declared to Cargo.
+    Searched,
+    /// A file with this content.
+    File { digest: u64, stat: Stat },
 }
 
 /// What is known about one path.
+#[derive(Default)]
 struct Seen {
     /// `None` if the path does not exist.
     stat: Option<Stat>,
     is_file: bool,
-    content: Option<Content>,
+    /// The digest, and the `Stat` to record with it.
+    content: Option<(u64, Stat)>,
     /// The answers of functions that were called for the path.
     is_link: Option<bool>,
     names: Option<Rc<Vec<OsString>>>,
     contains: Option<bool>,
-}
-
-#[derive(Clone, Copy)]
-struct Content {
-    digest: u64,
-    settled: bool,
 }
 
 /// The files that one run of a build script has looked at.
@@ -115,27 +104,22 @@ pub(crate) struct Files {
 
 impl Files {
     fn look(&mut self, path: &Path) -> &mut Seen {
-        self.seen
-            .entry(path.as_os_str().to_owned())
-            .or_insert_with(|| {
-                let metadata = fs::metadata(path).ok();
-                Seen {
-                    stat: metadata.as_ref().map(Stat::of),
-                    is_file: metadata.is_some_and(|metadata| metadata.is_file()),
-                    content: None,
-                    is_link: None,
-                    names: None,
-                    contains: None,
-                }
-            })
+        let key = path.as_os_str().to_owned();
+        self.seen.entry(key).or_insert_with(|| {
+            let metadata = fs::metadata(path).ok();
+            Seen {
+                stat: metadata.as_ref().map(Stat::of),
+                is_file: metadata.is_some_and(|metadata| metadata.is_file()),
+                ..Seen::default()
+            }
+        })
     }
 
     /// Length and time of the last change of the content, for files that are not edited, such as a
     /// toolkit's. `None` if the path does not exist.
-    pub(crate) fn length_and_time(&mut self, path: &Path) -> Option<(u64, i64)> {
-        self.look(path)
-            .stat
-            .map(|stat| (stat.length, stat.modified))
+    pub(crate) fn length_and_time(&mut self, path: &Path) -> Option<(u64, u64)> {
+        let stat = self.look(path).stat?;
+        Some((stat.length, stat.modified))
     }
 
     /// Forgets a path that a tool may have changed.
@@ -145,12 +129,9 @@ impl Files {
 
     /// Looks again at a path; the digest is kept if the file is still the same.
     pub(super) fn refresh(&mut self, path: &Path) {
-        let Some(old) = self.seen.remove(path.as_os_str()) else {
-            return;
-        };
-        let new = self.look(path);
-        if new.stat == old.stat && old.content.is_some_and(|content| content.settled) {
-            new.content = old.content;
+        if let Some(old) = self.seen.remove(path.as_os_str()) {
+            let new = self.look(path);
+            new.content = old.content.filter(|(_, stat)| new.stat == Some(*stat));
         }
     }
 
@@ -202,86 +183,80 @@ impl Files {
             return None;
         }
         let bytes = fs::read(path).ok()?;
-        let same = fs::metadata(path).ok().map(|metadata| Stat::of(&metadata)) == seen.stat;
-        let settled = same && seen.stat.is_some_and(|stat| stat.is_settled_at(before));
-        seen.content = Some(Content {
-            digest: hash::of_content(&bytes),
-            settled,
-        });
+        let after = fs::metadata(path).ok().map(|metadata| Stat::of(&metadata));
+        let stat = after.filter(|stat| seen.stat == Some(*stat) && stat.is_settled_at(before));
+        seen.content = Some((hash::of_content(&bytes), stat.unwrap_or_default()));
         Some(bytes)
     }
 
     /// Whether a file contains one of these texts, which have to be the same in every call.
     pub(crate) fn contains(&mut self, path: &Path, texts: &[&str]) -> bool {
-        if let Some(known) = self.look(path).contains {
-            return known;
+        if let Some(contains) = self.look(path).contains {
+            return contains;
         }
         let bytes = self.bytes(path).unwrap_or_default();
         let content = String::from_utf8_lossy(&bytes);
-        let found = texts.iter().any(|text| content.contains(text));
-        self.look(path).contains = Some(found);
-        found
+        let contains = texts.iter().any(|text| content.contains(text));
+        self.look(path).contains = Some(contains);
+        contains
     }
 
     /// The digest of a file's content; `None` if there is none or it cannot be read.
     pub(crate) fn digest(&mut self, path: &Path) -> Option<u64> {
+        Some(self.content(path)?.0)
+    }
+
+    fn content(&mut self, path: &Path) -> Option<(u64, Stat)> {
         if self.look(path).content.is_none() {
             self.bytes(path)?;
         }
-        self.look(path).content.map(|content| content.digest)
+        self.look(path).content
     }
 
     /// The state to record for a path; `None` if it is a file that cannot be read.
     pub(super) fn state(&mut self, path: &Path) -> Option<State> {
         let seen = self.look(path);
-        let Some(stat) = seen.stat else {
+        if seen.stat.is_none() {
             return Some(State::Absent);
-        };
-        if !seen.is_file {
+        } else if !seen.is_file {
             return Some(State::NotAFile);
         }
-        let digest = self.digest(path)?;
-        let settled = self
-            .look(path)
-            .content
-            .is_some_and(|content| content.settled);
-        Some(State::File {
-            digest,
-            stat: settled.then_some(stat),
-        })
+        let (digest, stat) = self.content(path)?;
+        Some(State::File { digest, stat })
     }
 
-    /// Whether a path still has the recorded state. The content is read only if the `Stat` differs.
-    pub(super) fn is_still(&mut self, path: &Path, recorded: State) -> bool {
+    /// If a path still has the recorded state: the state to record from now on, which has the times of now. The
+    /// content is read only if the `Stat` differs.
+    pub(super) fn unchanged(&mut self, path: &Path, recorded: State) -> Option<State> {
         let seen = self.look(path);
-        match recorded {
+        let same = match recorded {
             State::Absent => seen.stat.is_none(),
             State::NotAFile => seen.stat.is_some() && !seen.is_file,
-            State::File { digest, stat } => {
-                seen.is_file
-                    && (stat.is_some() && stat == seen.stat || self.digest(path) == Some(digest))
+            State::Searched => true,
+            State::File { stat, .. } if seen.is_file && seen.stat == Some(stat) => true,
+            State::File { digest, .. } => {
+                let (now, stat) = self.content(path)?;
+                return (now == digest).then_some(State::File { digest, stat });
             }
-        }
-    }
-
-    /// The state, with new times, that replaces `recorded` for an unchanged path; `None` if the times
-    /// are the same.
-    pub(super) fn renewed(&mut self, path: &Path, recorded: State) -> Option<State> {
-        let State::File { stat, .. } = recorded else {
-            return None;
         };
-        if stat.is_some() && stat == self.look(path).stat {
-            return None;
-        }
-        self.state(path).filter(|now| *now != recorded)
+        same.then_some(recorded)
     }
 
-    /// When a path last changed, relative to `start`.
-    pub(super) fn changed(&mut self, path: &Path, start: i64) -> Changed {
+    /// Whether a path may have changed since `start`. `digest` is the digest at that time: it decides if the last
+    /// change was within one tick of the clock before.
+    pub(super) fn changed_since(
+        &mut self,
+        start: u64,
+        path: &Path,
+        digest: impl FnOnce() -> Option<u64>,
+    ) -> bool {
         match self.look(path).stat {
-            Some(stat) if stat.changed > start => Changed::After,
-            Some(stat) if !stat.is_settled_at(start) => Changed::Around,
-            _ => Changed::Before,
+            Some(stat) if stat.changed > start => true,
+            Some(stat) if !stat.is_settled_at(start) => {
+                let before = digest();
+                before.is_none() || self.digest(path) != before
+            }
+            _ => false,
         }
     }
 }
@@ -295,23 +270,21 @@ mod tests {
     fn content_counts_if_the_stat_differs() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.cuh");
+        let unchanged = |state| Files::default().unchanged(&path, state).is_some();
         fs::write(&path, "1").unwrap();
         let recorded = Files::default().state(&path).unwrap();
         fs::write(&path, "1").unwrap();
-        assert!(Files::default().is_still(&path, recorded));
+        assert!(unchanged(recorded));
         // Same length, and the time of the content as before.
         let modified = fs::metadata(&path).unwrap().modified().unwrap();
         fs::write(&path, "2").unwrap();
-        fs::File::options()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .set_modified(modified)
-            .unwrap();
-        assert!(!Files::default().is_still(&path, recorded));
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(modified).unwrap();
+        assert!(!unchanged(recorded));
         fs::remove_file(&path).unwrap();
-        assert!(!Files::default().is_still(&path, recorded));
-        assert!(Files::default().is_still(&path, State::Absent));
+        assert!(!unchanged(recorded) && unchanged(State::Absent));
+        fs::create_dir(&path).unwrap();
+        assert!(!unchanged(State::Absent) && unchanged(State::NotAFile));
     }
 
     #[test]
@@ -332,12 +305,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.cuh");
         fs::write(&path, "1").unwrap();
-        let Some(State::File { stat: None, .. }) = Files::default().state(&path) else {
-            panic!("a change within the same tick of the clock would go unnoticed");
+        let is_settled = || match Files::default().state(&path) {
+            Some(State::File { stat, .. }) => stat != Stat::default(),
+            other => panic!("{other:?}"),
         };
+        // A change within the same tick of the clock would go unnoticed.
+        assert!(!is_settled());
         std::thread::sleep(std::time::Duration::from_millis(40));
-        let Some(State::File { stat: Some(_), .. }) = Files::default().state(&path) else {
-            panic!("the content would be read in every build");
-        };
+        assert!(is_settled());
     }
 }

@@ -11,7 +11,7 @@
 //! content. Contents are read again only if size, inode or a time of a file changed.
 
 mod file;
-mod record;
+mod records;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -20,9 +20,10 @@ use crate::error::Error;
 use crate::hash::Fnv;
 use crate::list::{Set, sorted_set};
 
-use file::Changed;
 pub(crate) use file::Files;
-use record::{Input, Output, Records};
+use file::State;
+pub(crate) use records::path_from_bytes;
+use records::{Input, Output, Records};
 
 /// The interval at which records are written while steps run. If a build is killed, the next build repeats
 /// only the steps since the last write.
@@ -31,13 +32,8 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 /// What a tool looked at while it made an output.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
-    /// The inputs of the step, without the headers that they include. Headers have their own sets, because
-    /// several steps read the same headers.
-    pub(crate) sources: Set<PathBuf>,
-    /// Headers of the user.
-    pub(crate) own: Set<PathBuf>,
-    /// Headers of the toolkit and of the system.
-    pub(crate) system: Set<PathBuf>,
+    /// The files that the tool read.
+    pub(crate) files: Set<PathBuf>,
     /// Paths that the tool looked for and that do not exist. If a file appeared at such a path, the tool
     /// would read it instead of another file.
     pub(crate) absent: Set<PathBuf>,
@@ -49,28 +45,19 @@ pub(crate) struct Reads {
 
 /// Every path that a run of a tool looked at, with the state of each path at that time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Evidence {
-    lists: Vec<Vec<Input>>,
-}
+pub(crate) struct Evidence(Vec<Input>);
 
 impl Evidence {
     /// The text that [`Evidence::parse`] reads. `made` describes what the run made, and `digest` is the digest of
     /// what it made.
     pub(crate) fn to_bytes(&self, key: u64, made: &str, digest: u64) -> Vec<u8> {
         let mut records = Records::default();
-        let mut lists = Vec::new();
-        for list in &self.lists {
-            let ids = list.iter().map(|input| records.input(input.clone()));
-            let ids = ids.collect();
-            lists.push(records.list(ids));
-        }
-        let state = record::State::File { digest, stat: None };
-        let used = true;
+        let stat = file::Stat::default();
         let output = Output {
             key,
-            state,
-            lists,
-            used,
+            state: State::File { digest, stat },
+            inputs: records.number(&self.0),
+            used: true,
         };
         records.outputs.insert(made.into(), output);
         records.to_bytes()
@@ -80,31 +67,20 @@ impl Evidence {
     /// has another key.
     pub(crate) fn parse(text: &[u8], key: u64) -> Option<(Self, String, u64)> {
         let records = Records::parse(text)?;
-        let (made, output) = records.outputs.iter().next()?;
-        let record::State::File { digest, stat: None } = output.state else {
-            return None;
-        };
-        if output.key != key {
-            return None;
+        let (made, output) = records.outputs.into_iter().next()?;
+        match output.state {
+            State::File { digest, .. } if output.key == key => {
+                let made = made.into_string().ok()?;
+                Some((Self(records.inputs), made, digest))
+            }
+            _ => None,
         }
-        let mut evidence = Self::default();
-        for list in &output.lists {
-            let ids = records.lists.get(*list as usize)?;
-            let inputs = ids
-                .iter()
-                .map(|id| records.inputs.get(*id as usize).cloned());
-            evidence.lists.push(inputs.collect::<Option<_>>()?);
-        }
-        Some((evidence, made.to_str()?.to_owned(), digest))
     }
 
     /// The files that were read.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
-        let inputs = self.lists.iter().flatten();
-        inputs.filter_map(|input| match input {
-            Input::Looked(path, record::State::File { .. }) => Some(path.as_path()),
-            _ => None,
-        })
+        let files = (self.0.iter()).filter(|input| matches!(input.state, State::File { .. }));
+        files.map(|input| input.path.as_path())
     }
 }
 
@@ -134,8 +110,8 @@ impl std::fmt::Display for Stale {
 
 /// The state before a tool runs: the time, and the digests of files that the tool is known to read.
 pub(crate) struct RunStart {
-    at: i64,
-    known: Vec<(PathBuf, u64)>,
+    at: u64,
+    digests: Vec<(PathBuf, u64)>,
 }
 
 /// The records of one `OUT_DIR`.
@@ -145,8 +121,6 @@ pub(crate) struct Freshness {
     records: Records,
     /// For each recorded input: whether it is unchanged, if it was checked.
     unchanged: Vec<Option<bool>>,
-    /// For each recorded list: its first changed input, if it was checked.
-    changed_inputs: Vec<Option<Option<u32>>>,
     unsaved: bool,
     saved: Instant,
 }
@@ -163,7 +137,6 @@ impl Freshness {
             path,
             files,
             unchanged: vec![None; records.inputs.len()],
-            changed_inputs: vec![None; records.lists.len()],
             records,
             unsaved: false,
             saved: Instant::now(),
@@ -183,86 +156,53 @@ impl Freshness {
             return Some(Stale::NoRecord);
         };
         recorded.used = true;
-        let recorded = recorded.clone();
         if recorded.key != key {
             return Some(Stale::Command);
         }
-        for list in &recorded.lists {
-            if let Some(id) = self.changed_input(*list) {
-                let input = self.records.inputs.get(id as usize);
-                let path = input.map_or(PathBuf::new(), |input| input.path().to_owned());
-                return Some(Stale::Input(path));
-            }
+        let (state, inputs) = (recorded.state, recorded.inputs.clone());
+        if let Some(changed) = inputs.into_iter().find(|id| !self.is_unchanged(*id)) {
+            return Some(Stale::Input(self.records.inputs[changed].path.clone()));
         }
-        if !self.is_output_unchanged(output, &recorded) {
+        let Some(now) = self.files.unchanged(output, state) else {
             return Some(Stale::Output);
+        };
+        if now != state
+            && let Some(output) = self.records.outputs.get_mut(output.as_os_str())
+        {
+            output.state = now;
+            self.unsaved = true;
         }
         None
     }
 
-    fn is_output_unchanged(&mut self, output: &Path, recorded: &Output) -> bool {
-        if !self.files.is_still(output, recorded.state) {
-            return false;
+    /// Whether an input has its recorded state. If a time of the file differs, the new time is recorded, so that the
+    /// next run does not read the content again.
+    fn is_unchanged(&mut self, id: usize) -> bool {
+        if let Some(Some(unchanged)) = self.unchanged.get(id) {
+            return *unchanged;
         }
-        if let Some(now) = self.files.renewed(output, recorded.state) {
+        let input = &mut self.records.inputs[id];
+        let now = self.files.unchanged(&input.path, input.state);
+        if let Some(now) = now.filter(|now| *now != input.state) {
+            input.state = now;
             self.unsaved = true;
-            if let Some(output) = self.records.outputs.get_mut(output.as_os_str()) {
-                output.state = now;
-            }
         }
-        true
-    }
-
-    /// The first changed input of a list.
-    fn changed_input(&mut self, list: u32) -> Option<u32> {
-        if let Some(Some(known)) = self.changed_inputs.get(list as usize) {
-            return *known;
+        if let Some(unchanged) = self.unchanged.get_mut(id) {
+            *unchanged = Some(now.is_some());
         }
-        let changed = match self.records.lists.get(list as usize).cloned() {
-            Some(ids) => ids.into_iter().find(|id| !self.is_input_unchanged(*id)),
-            None => Some(u32::MAX),
-        };
-        if let Some(known) = self.changed_inputs.get_mut(list as usize) {
-            *known = Some(changed);
-        }
-        changed
-    }
-
-    fn is_input_unchanged(&mut self, id: u32) -> bool {
-        if let Some(Some(known)) = self.unchanged.get(id as usize) {
-            return *known;
-        }
-        let unchanged = match self.records.inputs.get(id as usize) {
-            None => false,
-            Some(Input::Searched(_)) => true,
-            Some(Input::Looked(path, recorded)) => {
-                let (path, recorded) = (path.clone(), *recorded);
-                let unchanged = self.files.is_still(&path, recorded);
-                // If the content is the same but a time differs, the new time is recorded, so that the next run does
-                // not read the content again.
-                if unchanged && let Some(now) = self.files.renewed(&path, recorded) {
-                    self.records.inputs[id as usize] = Input::Looked(path, now);
-                    self.unsaved = true;
-                }
-                unchanged
-            }
-        };
-        if let Some(known) = self.unchanged.get_mut(id as usize) {
-            *known = Some(unchanged);
-        }
-        unchanged
+        now.is_some()
     }
 
     /// Must be called before a tool runs, with the files that the tool is known to read.
-    pub(crate) fn start<'p>(&mut self, known: impl IntoIterator<Item = &'p Path>) -> RunStart {
-        let known = known.into_iter().filter_map(|path| {
+    pub(crate) fn start<'p>(&mut self, files: impl IntoIterator<Item = &'p Path>) -> RunStart {
+        let digests = files.into_iter().filter_map(|path| {
             self.files.refresh(path);
             Some((path.to_owned(), self.files.digest(path)?))
         });
-        let known = known.collect();
+        let digests = digests.collect();
         RunStart {
             at: file::now(),
-            known,
+            digests,
         }
     }
 
@@ -270,47 +210,46 @@ impl Freshness {
     ///
     /// # Errors
     /// The reason why the state cannot be recorded. In this case the step runs whenever the build script runs.
-    pub(crate) fn observe(
-        &mut self,
-        started: &RunStart,
-        reads: &Reads,
-    ) -> Result<Evidence, String> {
+    pub(crate) fn observe(&mut self, start: &RunStart, reads: &Reads) -> Result<Evidence, String> {
         if let Some(reason) = &reads.incomplete {
             return Err(reason.clone());
         }
-        let mut evidence = Evidence::default();
-        for paths in [&reads.sources, &reads.own, &reads.system, &reads.absent] {
-            let expect_absent = std::ptr::eq(paths, &reads.absent);
-            let mut list = Vec::with_capacity(paths.len());
+        let mut inputs = Vec::new();
+        for (paths, was_read) in [(&reads.files, true), (&reads.absent, false)] {
             for path in paths {
+                let failed = |reason| Err(format!("{} {reason}", path.display()));
                 self.files.refresh(path);
                 let Some(state) = self.files.state(path) else {
-                    return Err(format!("{} cannot be read", path.display()));
+                    return failed("cannot be read");
                 };
-                let is_absent = state == record::State::Absent;
-                let same = match self.files.changed(path, started.at) {
-                    Changed::Before => true,
-                    Changed::Around => {
-                        let mut known = started.known.iter();
-                        let known = known.find(|(known, _)| known == path);
-                        known.is_some_and(|(_, digest)| self.files.digest(path) == Some(*digest))
-                    }
-                    Changed::After => false,
+                if state == State::Absent && was_read {
+                    return failed("was read, but no longer exists");
+                }
+                let digest = || {
+                    let mut digests = start.digests.iter();
+                    Some(digests.find(|(file, _)| file == path)?.1)
                 };
-                if is_absent && !expect_absent {
-                    return Err(format!("{} was read, but no longer exists", path.display()));
+                // The time of a directory or a device has no meaning.
+                if state != State::NotAFile && self.files.changed_since(start.at, path, digest) {
+                    return failed("changed while it was compiled");
                 }
-                if !same && state != record::State::NotAFile {
-                    return Err(format!("{} changed while it was compiled", path.display()));
-                }
-                list.push(Input::Looked(path.clone(), state));
+                let path = path.clone();
+                inputs.push(Input { path, state });
             }
-            evidence.lists.push(list);
         }
-        let searched = reads.searched.iter();
-        let searched = searched.map(|path| Input::Searched(path.clone()));
-        evidence.lists.push(searched.collect());
-        Ok(evidence)
+        let state = State::Searched;
+        let searched = (reads.searched.iter()).filter(|path| !reads.absent.contains(*path));
+        inputs.extend(searched.map(|path| Input {
+            path: path.clone(),
+            state,
+        }));
+        match inputs
+            .iter()
+            .find(|input| records::is_unwritable(&input.path))
+        {
+            Some(input) => Err(format!("{:?} has a line break", input.path)),
+            None => Ok(Evidence(inputs)),
+        }
     }
 
     /// Records that a tool made `output`. `evidence` has the paths that all runs for `output` looked at, or the
@@ -318,7 +257,7 @@ impl Freshness {
     /// afterwards, and the reason is returned.
     ///
     /// # Errors
-    /// [`Error::Io`] if the records cannot be written.
+    /// [`cuda_find::Error::Io`] if the records cannot be written.
     pub(crate) fn record(
         &mut self,
         output: &Path,
@@ -330,22 +269,13 @@ impl Freshness {
         self.unsaved = true;
         let reason = match (evidence, self.files.state(output)) {
             (Err(reason), _) => Some(reason),
-            (Ok(evidence), Some(state @ record::State::File { .. })) => {
-                let mut lists = Vec::new();
-                for list in evidence.iter().flat_map(|evidence| &evidence.lists) {
-                    let ids = list.iter().map(|input| self.records.input(input.clone()));
-                    let ids = ids.collect();
-                    let number = self.records.list(ids);
-                    if !lists.contains(&number) {
-                        lists.push(number);
-                    }
-                }
-                let used = true;
+            (Ok(evidence), Some(state @ State::File { .. })) if !records::is_unwritable(output) => {
+                let inputs = evidence.iter().flat_map(|run| &run.0);
                 let recorded = Output {
                     key,
                     state,
-                    lists,
-                    used,
+                    inputs: self.records.number(inputs),
+                    used: true,
                 };
                 self.records.outputs.insert(output.into(), recorded);
                 None
@@ -360,38 +290,26 @@ impl Freshness {
 
     /// Whether every path in `evidence` still has its recorded state.
     pub(crate) fn holds(&mut self, evidence: &Evidence) -> bool {
-        evidence.lists.iter().flatten().all(|input| match input {
-            Input::Looked(path, state) => self.files.is_still(path, *state),
-            Input::Searched(_) => true,
-        })
+        let mut inputs = evidence.0.iter();
+        inputs.all(|input| self.files.unchanged(&input.path, input.state).is_some())
     }
 
-    /// The files that were read and the directories that were searched to make `outputs`, from the records.
+    /// The paths that were read, searched, or looked for in vain to make `outputs`, from the records.
     pub(crate) fn recorded(&self, outputs: &[PathBuf]) -> Vec<PathBuf> {
-        let outputs = outputs
+        let records = outputs
             .iter()
-            .filter_map(|output| self.records.outputs.get(output.as_os_str()));
-        let lists = sorted_set(outputs.flat_map(|output| output.lists.iter().copied()));
-        let lists = lists
-            .iter()
-            .filter_map(|list| self.records.lists.get(*list as usize));
-        let ids = sorted_set(lists.flatten().copied());
-        let inputs = ids
-            .iter()
-            .filter_map(|id| self.records.inputs.get(*id as usize));
-        let paths = inputs.filter_map(|input| match input {
-            Input::Searched(path) | Input::Looked(path, record::State::File { .. }) => {
-                Some(path.clone())
-            }
-            Input::Looked(..) => None,
-        });
-        sorted_set(paths)
+            .filter_map(|path| self.records.outputs.get(path.as_os_str()));
+        let ids = sorted_set(records.flat_map(|output| output.inputs.iter().copied()));
+        sorted_set(
+            ids.into_iter()
+                .map(|id| self.records.inputs[id].path.clone()),
+        )
     }
 
     /// Writes the records if they changed.
     ///
     /// # Errors
-    /// [`Error::Io`] if the records cannot be written.
+    /// [`cuda_find::Error::Io`] if the records cannot be written.
     pub(crate) fn save(&mut self) -> Result<(), Error> {
         if self.unsaved {
             crate::output::write(&self.path, &self.records.to_bytes())?;
@@ -404,7 +322,7 @@ impl Freshness {
     /// Removes the records of outputs that were neither checked nor made in this run, and writes the rest.
     ///
     /// # Errors
-    /// [`Error::Io`] if the records cannot be written.
+    /// [`cuda_find::Error::Io`] if the records cannot be written.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         let before = self.records.outputs.len();
         self.records.outputs.retain(|_, output| output.used);
@@ -415,4 +333,138 @@ impl Freshness {
 
 #[cfg(unix)]
 #[cfg(test)]
-mod tests;
+#[allow(clippy::disallowed_methods, reason = "prepares real files")]
+mod tests {
+    use std::fs;
+    use std::thread::sleep;
+
+    use super::*;
+
+    /// Two headers, and an output made from them.
+    struct Made {
+        directory: tempfile::TempDir,
+    }
+
+    impl Made {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let made = Self { directory };
+            made.write("a.cuh", "1");
+            made.write("b \\.cuh", "1");
+            made
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.directory.path().join(name)
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::write(self.path(name), text).unwrap();
+        }
+
+        fn reads(&self) -> Reads {
+            Reads {
+                files: [self.path("a.cuh"), self.path("b \\.cuh")].into(),
+                absent: [self.path("c.cuh")].into(),
+                ..Reads::default()
+            }
+        }
+
+        /// Makes the output; `meanwhile` happens while the tool runs.
+        fn make(&self, reads: &Reads, meanwhile: impl Fn()) -> Option<String> {
+            let mut freshness = Freshness::load(self.directory.path());
+            let started = freshness.start([self.path("a.cuh").as_path(), &self.path("b \\.cuh")]);
+            meanwhile();
+            self.write("out", "made");
+            freshness.check(&self.path("out"), 1);
+            let evidence = freshness.observe(&started, reads).map(|one| [one]);
+            let evidence = evidence.as_ref().map(<[_; 1]>::as_slice);
+            let reason = freshness
+                .record(&self.path("out"), 1, evidence.map_err(Clone::clone))
+                .unwrap();
+            freshness.finish().unwrap();
+            reason
+        }
+
+        fn is_fresh(&self) -> bool {
+            let mut freshness = Freshness::load(self.directory.path());
+            let stale = freshness.check(&self.path("out"), 1);
+            freshness.finish().unwrap();
+            stale.is_none()
+        }
+    }
+
+    #[test]
+    fn fresh_until_an_input_the_key_or_the_output_changes() {
+        let made = Made::new();
+        assert!(!made.is_fresh());
+        assert_eq!(made.make(&made.reads(), || ()), None);
+        assert!(made.is_fresh() && made.is_fresh());
+        let mut freshness = Freshness::load(made.directory.path());
+        assert_eq!(freshness.check(&made.path("out"), 2), Some(Stale::Command));
+        made.write("a.cuh", "2");
+        assert!(!made.is_fresh());
+        made.write("a.cuh", "1");
+        assert!(made.is_fresh());
+        made.write("c.cuh", "a new file hides another");
+        assert!(!made.is_fresh());
+        fs::remove_file(made.path("c.cuh")).unwrap();
+        made.write("out", "");
+        assert!(!made.is_fresh());
+    }
+
+    #[test]
+    fn what_changes_while_the_tool_runs_is_not_recorded() {
+        let made = Made::new();
+        let edit = || {
+            sleep(Duration::from_millis(40));
+            made.write("a.cuh", "2");
+        };
+        let reason = made.make(&made.reads(), edit).unwrap();
+        assert!(reason.contains("changed while"), "{reason}");
+        assert!(!made.is_fresh());
+        assert_eq!(made.make(&made.reads(), || ()), None);
+        assert!(made.is_fresh());
+    }
+
+    #[test]
+    fn an_incomplete_list_is_never_fresh() {
+        let made = Made::new();
+        made.write("line\nbreak", "");
+        let mut incomplete = [made.reads(), made.reads(), made.reads()];
+        incomplete[0].incomplete = Some("a macro".to_owned());
+        incomplete[1].files.insert(made.path("read and not there"));
+        incomplete[2].files.insert(made.path("line\nbreak"));
+        for reads in incomplete {
+            assert!(made.make(&reads, || ()).is_some() && !made.is_fresh());
+        }
+    }
+
+    #[test]
+    fn records_that_are_damaged_count_for_nothing() {
+        let made = Made::new();
+        made.make(&made.reads(), || ());
+        let path = made.path("cuda-build.stamps");
+        let whole = fs::read(&path).unwrap();
+        for length in 0..whole.len() {
+            fs::write(&path, &whole[..length]).unwrap();
+            let mut freshness = Freshness::load(made.directory.path());
+            let stale = freshness.check(&made.path("out"), 1);
+            assert_eq!(stale, Some(Stale::NoRecord), "{length}");
+        }
+        fs::write(&path, &whole).unwrap();
+        assert!(made.is_fresh());
+    }
+
+    #[test]
+    fn contents_are_read_again_only_if_the_stat_differs() {
+        let made = Made::new();
+        made.make(&made.reads(), || ());
+        sleep(Duration::from_millis(40));
+        assert!(made.is_fresh());
+        // Recorded again with the times of now, so that nothing but the records is read from here on.
+        let mut freshness = Freshness::load(made.directory.path());
+        assert!(freshness.check(&made.path("out"), 1).is_none());
+        assert!(!freshness.unsaved);
+    }
+}

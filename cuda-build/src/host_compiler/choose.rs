@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::HostCompiler;
 use super::judge::{Judge, Judged};
-use crate::compile::identity::names_for_target;
+use crate::cc_variables::names_for_target;
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
@@ -22,7 +22,7 @@ const FLAGS: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
 /// # Errors
 /// [`Error::HostCompiler`] if the user named a compiler that the toolkit does not accept or that does not compile for
 /// `target`, or if no accepted compiler is installed. If `NVCC_PREPEND_FLAGS` or `NVCC_APPEND_FLAGS` contains
-/// `-allow-unsupported-compiler`, every compiler is accepted. [`Error::Program`] if nvcc or the
+/// `-allow-unsupported-compiler`, every compiler is accepted. [`cuda_find::Error::Program`] if nvcc or the
 /// compiler hangs.
 pub fn choose(
     env: &Env,
@@ -34,11 +34,6 @@ pub fn choose(
         .tool(Component::Nvcc, "nvcc")
         .unwrap_or(Path::new("nvcc"));
     let answer = nvcc::query(root, env, nvcc)?;
-    let directories = if answer.programs.is_empty() {
-        env.search_path()
-    } else {
-        answer.programs.clone()
-    };
     let crt = toolkit.get(Component::Crt);
     let include = crt.and_then(|crt| {
         let mut include = crt.include.iter();
@@ -52,53 +47,61 @@ pub fn choose(
         include: include.map(PathBuf::as_path),
         unchecked: flag(
             env,
-            &[
-                "-allow-unsupported-compiler",
-                "--allow-unsupported-compiler",
-            ],
+            "-allow-unsupported-compiler",
+            "--allow-unsupported-compiler",
         )
         .is_some(),
     };
-    // nvcc's own choice already reflects `FLAGS`. A `-ccbin` in these flags overrides `NVCC_CCBIN`.
+    // nvcc's own choice already reflects `FLAGS`. It compiles for this machine.
     let default = nvcc::host_compiler(root, env, nvcc, &answer);
-    if let Some((variable, value)) = flag(env, &["-ccbin", "--compiler-bindir"]) {
-        let file = default.or_else(|| locate(root, Path::new(&value), &directories));
-        let judged = judge.named(variable, Path::new(&value), file)?;
-        return Ok(judge.chosen(judged, None));
-    }
-    if let Some(program) = env.path("NVCC_CCBIN") {
-        let file = locate(root, &program, &directories);
-        let judged = judge.named("NVCC_CCBIN", &program, file)?;
+    let search_path = env.search_path();
+    let searched_by_nvcc = match answer.programs.is_empty() {
+        true => &search_path,
+        false => &answer.programs,
+    };
+    // A `-ccbin` in `FLAGS` overrides `NVCC_CCBIN`.
+    let in_flags = flag(env, "-ccbin", "--compiler-bindir");
+    let named = if let Some((variable, value)) = &in_flags {
+        let program = PathBuf::from(value);
+        let file = default
+            .clone()
+            .or_else(|| locate(root, &program, searched_by_nvcc));
+        Some(((*variable).to_owned(), program, file))
+    } else if let Some(program) = env.path("NVCC_CCBIN") {
+        let file = locate(root, &program, searched_by_nvcc);
+        Some(("NVCC_CCBIN".to_owned(), program, file))
+    } else if let Some((variable, program)) = named_for_target(env, target) {
+        let file = locate(root, &program, &search_path);
+        Some((variable, program, file))
+    } else {
+        None
+    };
+    if let Some((variable, program, file)) = named {
+        let judged = file.map(|file| judge.judge(&file)).transpose()?.flatten();
+        let Some(judged) = judged else {
+            return Err(judge.absent(Some((&variable, &program))));
+        };
+        if !judge.accepts(&judged) {
+            return Err(judge.refused(&judged, Some(&variable), &judge.installed()));
+        }
         // An old nvcc does not read `NVCC_CCBIN` and needs the option.
-        let path = judged.compiler.path.clone();
-        let option = (default.as_ref() != Some(&path)).then_some(path);
-        return Ok(judge.chosen(judged, option));
+        let needs_option = in_flags.is_none() && default.as_ref() != Some(&judged.compiler.path);
+        return Ok(judge.chosen(judged, needs_option));
     }
-    if let Some((variable, program)) = named_for_target(env, target) {
-        let file = locate(root, &program, &env.search_path());
-        let judged = judge.named(&variable, &program, file)?;
-        let option = Some(judged.compiler.path.clone());
-        return Ok(judge.chosen(judged, option));
-    }
-    // nvcc's own choice compiles for this machine.
     let default = match target.is_native() {
         true => default,
-        false => locate(root, &usual_name(target), &env.search_path()),
+        false => locate(root, &usual_name(target), &search_path),
     };
     let default = default
         .map(|path| judge.judge(&path))
         .transpose()?
         .flatten();
     if let Some(judged) = default.as_ref().filter(|judged| judge.accepts(judged)) {
-        let option = (!target.is_native()).then(|| judged.compiler.path.clone());
-        return Ok(judge.chosen(judged.clone(), option));
+        return Ok(judge.chosen(judged.clone(), !target.is_native()));
     }
     let installed = judge.installed();
     match (preferred(&installed), default) {
-        (Some(judged), _) => {
-            let option = Some(judged.compiler.path.clone());
-            Ok(judge.chosen(judged.clone(), option))
-        }
+        (Some(judged), _) => Ok(judge.chosen(judged.clone(), true)),
         (None, Some(judged)) => Err(judge.refused(&judged, None, &installed)),
         (None, None) => Err(judge.absent(None)),
     }
@@ -126,27 +129,24 @@ fn named_for_target(env: &Env, target: &Target) -> Option<(String, PathBuf)> {
     Some((name, program))
 }
 
-/// The variable that contains one of these options of nvcc, and the option's value.
-fn flag(env: &Env, names: &[&str]) -> Option<(&'static str, String)> {
+/// The variable that contains an option of nvcc, in either spelling, and the option's value: `-ccbin g++`,
+/// `--compiler-bindir=g++`. The value is empty for an option without a value.
+fn flag(env: &Env, short: &str, long: &str) -> Option<(&'static str, String)> {
     FLAGS.into_iter().find_map(|variable| {
-        let value = env.text(variable)?;
-        option_value(&value, names).map(|value| (variable, value))
-    })
-}
-
-/// The value of an option in a list of flags, in either of nvcc's spellings: `-ccbin g++`,
-/// `--compiler-bindir=g++`. Empty for an option without a value.
-fn option_value(flags: &str, names: &[&str]) -> Option<String> {
-    let mut words = flags.split_whitespace();
-    while let Some(word) = words.next() {
-        let joined = word.split_once('=');
-        let name = joined.map_or(word, |(name, _)| name);
-        if names.contains(&name) {
-            let value = joined.map(|(_, value)| value).or_else(|| words.next());
-            return Some(value.unwrap_or_default().to_owned());
+        let flags = env.text(variable)?;
+        let mut words = flags.split_whitespace();
+        while let Some(word) = words.next() {
+            let (name, value) = match word.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (word, None),
+            };
+            if name == short || name == long {
+                let value = value.or_else(|| words.next()).unwrap_or_default();
+                return Some((variable, value.to_owned()));
+            }
         }
-    }
-    None
+        None
+    })
 }
 
 impl Judge<'_> {
@@ -154,26 +154,10 @@ impl Judge<'_> {
         judged.is_for(self.target) && (self.unchecked || judged.refusal.is_none())
     }
 
-    /// The compiler that a variable names.
-    fn named(
-        &self,
-        variable: &str,
-        program: &Path,
-        file: Option<PathBuf>,
-    ) -> Result<Judged, Error> {
-        let judged = file.map(|file| self.judge(&file)).transpose()?.flatten();
-        let judged = judged.ok_or_else(|| self.absent(Some((variable, program))))?;
-        if self.accepts(&judged) {
-            Ok(judged)
-        } else {
-            Err(self.refused(&judged, Some(variable), &self.installed()))
-        }
-    }
-
-    fn chosen(&self, judged: Judged, option: Option<PathBuf>) -> HostCompiler {
+    fn chosen(&self, judged: Judged, needs_option: bool) -> HostCompiler {
         HostCompiler {
+            option: needs_option.then(|| judged.compiler.path.clone()),
             compiler: judged.compiler,
-            option,
             is_cross: !self.target.is_native(),
         }
     }
@@ -188,12 +172,10 @@ impl Judge<'_> {
             for name in root.names(&directory) {
                 let path = directory.join(&name);
                 let real = root.resolve(&path);
-                if name
+                let is_compiler = name
                     .to_str()
-                    .is_some_and(|name| self.is_compiler_name(name))
-                    && root.is_file(&path)
-                    && !seen.contains(&real)
-                {
+                    .is_some_and(|name| self.is_compiler_name(name));
+                if is_compiler && root.is_file(&path) && !seen.contains(&real) {
                     seen.push(real);
                     compilers.extend(self.judge(&path).ok().flatten());
                 }
@@ -206,14 +188,20 @@ impl Judge<'_> {
     /// A C++ compiler for the target by its file name: `g++`, `g++-12`, `clang++-18`, and in a cross build
     /// `aarch64-linux-gnu-g++-12`.
     fn is_compiler_name(&self, name: &str) -> bool {
-        match self.target.is_native() {
-            true => is_compiler_name(name),
+        let name = match self.target.is_native() {
+            true => Some(name),
             false => {
-                let prefix = name.strip_prefix(self.target.multiarch());
-                let name = prefix.and_then(|rest| rest.strip_prefix('-'));
-                name.is_some_and(is_compiler_name)
+                (name.strip_prefix(self.target.multiarch())).and_then(|rest| rest.strip_prefix('-'))
             }
-        }
+        };
+        let families = ["g++", "clang++"];
+        let version = families
+            .iter()
+            .find_map(|family| name?.strip_prefix(family));
+        version.is_some_and(|version| {
+            let number = version.strip_prefix('-').map(str::parse::<u32>);
+            version.is_empty() || number.is_some_and(|number| number.is_ok())
+        })
     }
 
     /// The newest compilers that the toolkit supports, for a message.
@@ -233,86 +221,74 @@ impl Judge<'_> {
     /// How to install a compiler that the toolkit accepts. `named_by` is the variable with which the user named the
     /// refused or missing compiler.
     fn install_hint(&self, named_by: Option<&str>) -> String {
-        let example = match self.facts() {
-            Some(facts) => format!("g++-{}", facts.gcc_max),
-            None => "an older g++".to_owned(),
+        let example = match (self.target.is_native(), self.facts()) {
+            (false, _) => {
+                let name = usual_name(self.target);
+                let package = self.target.multiarch();
+                format!("{} (Debian: `apt install g++-{package}`)", name.display())
+            }
+            (true, Some(facts)) => format!("g++-{}", facts.gcc_max),
+            (true, None) => "an older g++".to_owned(),
         };
-        let setting = setting(named_by.unwrap_or("NVCC_CCBIN"), "<its path>");
-        if !self.target.is_native() {
-            let (name, package) = (usual_name(self.target), self.target.multiarch());
-            return format!(
-                "install {} (Debian: `apt install g++-{package}`), and if it is not on `PATH`, {setting}",
-                name.display()
-            );
-        }
-        format!("install {example}, and if it is not on `PATH`, {setting}")
+        let variable = named_by.unwrap_or("NVCC_CCBIN");
+        format!("install {example}, and if it is not on `PATH`, name it in `{variable}`")
     }
 
     /// The error for a compiler that the toolkit does not accept.
     fn refused(&self, judged: &Judged, named_by: Option<&str>, installed: &[Judged]) -> Error {
         let compiler = &judged.compiler;
         let named = named_by.map(|variable| format!(", which `{variable}` names,"));
-        let hint = match (preferred(installed), named_by) {
+        let subject = format!("host compiler {compiler}{}", named.unwrap_or_default());
+        let others = installed
+            .iter()
+            .filter(|other| other.compiler.path != compiler.path);
+        let mut hints = vec![match (preferred(installed), named_by) {
             (Some(other), Some(variable)) => format!(
-                "{}; or {}: the newest installed compiler that CUDA {} accepts is then used",
-                setting(variable, &other.compiler.path.display().to_string()),
-                match FLAGS.contains(&variable) {
-                    true => format!("remove `-ccbin` from `{variable}`"),
-                    false => format!("unset `{variable}`"),
-                },
+                "name {} in `{variable}`, or no compiler: the newest installed one that CUDA {} accepts is then used",
+                other.compiler.path.display(),
                 self.toolkit
             ),
             _ => self.install_hint(named_by),
-        };
-        if let Some(architecture) = judged.architecture.filter(|_| !judged.is_for(self.target)) {
-            return Error::HostCompiler {
-                reason: format!(
-                    "host compiler {compiler}{} compiles for {architecture}, but the build is for {}",
-                    named.unwrap_or_default(),
+        }];
+        let architecture = judged.architecture.filter(|_| !judged.is_for(self.target));
+        let reason = match architecture {
+            Some(architecture) => {
+                format!(
+                    "{subject} compiles for {architecture}, but the build is for {}",
                     self.target
-                ),
-                tried: installed.iter().map(|j| j.compiler.to_string()).collect(),
-                hints: vec![hint],
-            };
-        }
+                )
+            }
+            None => {
+                let allowed = "NVCC_APPEND_FLAGS=-allow-unsupported-compiler";
+                hints.push(format!(
+                    "to use it without NVIDIA's support, set `{allowed}`"
+                ));
+                let refusal = judged.refusal.as_deref().unwrap_or_default();
+                let (toolkit, bounds) = (self.toolkit, self.bounds());
+                format!("{subject} is not accepted by CUDA {toolkit}: {refusal} ({bounds})")
+            }
+        };
         Error::HostCompiler {
-            reason: format!(
-                "host compiler {compiler}{} is not accepted by CUDA {}: {} ({})",
-                named.unwrap_or_default(),
-                self.toolkit,
-                judged.refusal.as_deref().unwrap_or_default(),
-                self.bounds()
-            ),
-            tried: installed
-                .iter()
-                .filter(|other| other.compiler.path != compiler.path)
-                .map(|other| other.compiler.to_string())
-                .collect(),
-            hints: vec![
-                hint,
-                "to use it without NVIDIA's support, set `NVCC_APPEND_FLAGS=-allow-unsupported-compiler`"
-                    .to_owned(),
-            ],
+            reason,
+            tried: others.map(|other| other.compiler.to_string()).collect(),
+            hints,
         }
     }
 
     /// The error if there is no compiler at all.
     fn absent(&self, named: Option<(&str, &Path)>) -> Error {
+        let bounds = self.bounds();
         let reason = match named {
             Some((variable, path)) => format!(
                 "`{variable}` names {}, which is not a C++ compiler that can be run",
                 path.display()
             ),
             None if !self.target.is_native() => format!(
-                "nvcc needs a C++ compiler for {}, and there is no `{}` on `PATH` ({})",
+                "nvcc needs a C++ compiler for {}, and there is no `{}` on `PATH` ({bounds})",
                 self.target,
-                usual_name(self.target).display(),
-                self.bounds()
+                usual_name(self.target).display()
             ),
-            None => format!(
-                "nvcc needs a host compiler, and there is none on `PATH` ({})",
-                self.bounds()
-            ),
+            None => format!("nvcc needs a host compiler, and there is none on `PATH` ({bounds})"),
         };
         Error::HostCompiler {
             reason,
@@ -322,29 +298,11 @@ impl Judge<'_> {
     }
 }
 
-/// How to name a compiler in a variable.
-fn setting(variable: &str, program: &str) -> String {
-    match FLAGS.contains(&variable) {
-        true => format!("write `-ccbin {program}` in `{variable}`"),
-        false => format!("set `{variable}={program}`"),
-    }
-}
-
 /// The best compiler that the toolkit accepts: gcc before clang, because NVIDIA tests its headers
 /// with gcc's standard library, then the newest.
 fn preferred(installed: &[Judged]) -> Option<&Judged> {
     let accepted = installed.iter().filter(|judged| judged.refusal.is_none());
     accepted.min_by_key(|Judged { compiler, .. }| (compiler.family, Reverse(compiler.major)))
-}
-
-/// A C++ compiler by its file name: `g++`, `g++-12`, `clang++-18`.
-fn is_compiler_name(name: &str) -> bool {
-    let families = ["g++", "clang++"].into_iter();
-    let mut rest = families.filter_map(|family| name.strip_prefix(family));
-    rest.next().is_some_and(|rest| {
-        let version = rest.strip_prefix('-').map(str::parse::<u32>);
-        rest.is_empty() || version.is_some_and(|version| version.is_ok())
-    })
 }
 
 #[cfg(test)]

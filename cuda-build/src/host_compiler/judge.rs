@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::{Compiler, Family};
-use crate::cached_answer::CachedAnswer;
+use crate::cache::CachedAnswer;
 use crate::command::{Finished, Invocation};
 use crate::env::Env;
 use crate::error::Error;
@@ -118,7 +118,7 @@ impl Judge<'_> {
                 .args([include])
                 .args(["-include", HEADER]);
         }
-        call.args(["/dev/null"]).query(self.env)
+        Ok(call.args(["/dev/null"]).query(self.env)?)
     }
 
     /// Reads the answer of [`Judge::query`].

@@ -14,7 +14,6 @@
 //!
 //! NVRTC does not search the working directory if the source's name has a directory.
 
-mod lex;
 pub(crate) mod options;
 
 use std::collections::HashMap;
@@ -22,9 +21,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::freshness::Files;
+use crate::lex::{self, Mention};
 use crate::list::Set;
-
-use lex::Mention;
 
 /// Where a compiler looks for headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,37 +39,36 @@ pub(crate) struct SearchPath {
 
 /// What a source includes.
 #[derive(Clone, Default)]
-pub struct Scan {
+pub(crate) struct Scan {
     /// The user's headers, without the scanned sources.
-    pub files: Set<PathBuf>,
+    pub(crate) files: Set<PathBuf>,
     /// The toolkit's headers that the user's files include.
-    pub toolkit_files: Set<PathBuf>,
+    pub(crate) toolkit_files: Set<PathBuf>,
     /// Paths that were looked up and do not exist.
-    pub absent: Set<PathBuf>,
+    pub(crate) absent: Set<PathBuf>,
     /// The user's directories that are searched.
-    pub searched: Set<PathBuf>,
+    pub(crate) searched: Set<PathBuf>,
     /// The names of the user's headers, as an `#include` spells them. A shim (this crate's own header for
     /// NVRTC) must not replace a header of the user.
-    pub own: Set<String>,
+    pub(crate) user_names: Set<String>,
     /// The names of the toolkit's headers, as an `#include` spells them.
-    pub toolkit: Set<String>,
+    pub(crate) toolkit_names: Set<String>,
     /// Why included files may be missing from this scan: a file with `#include MACRO`, a header of an option
     /// that was not found, or a directory in which a path is too long to follow.
-    pub unknown_include: Option<String>,
+    pub(crate) unknown_include: Option<String>,
     /// Why files that were only looked up may be missing from this scan: a file with `__has_include(MACRO)`.
-    pub unknown_query: Option<String>,
+    pub(crate) unknown_query: Option<String>,
 }
 
 impl Scan {
     /// Whether the user's files include a CCCL header (libcu++, CUB, Thrust), of the toolkit or of the user, or a
     /// toolkit header that includes CCCL (`cooperative_groups`).
-    #[must_use]
-    pub fn includes_cccl(&self) -> bool {
+    pub(crate) fn includes_cccl(&self) -> bool {
         const STARTS: [&str; 4] = ["cuda/", "cub/", "thrust/", "cooperative_groups"];
         let from_cccl = |name: &String| STARTS.iter().any(|start| name.starts_with(start));
         // A directory `cuda` of the user can contain any header, but every header of CCCL includes one in `cuda/std`.
         let is_libcuxx = |file: &PathBuf| file.to_string_lossy().contains("/cuda/std/");
-        self.toolkit.iter().any(from_cccl) || self.files.iter().any(is_libcuxx)
+        self.toolkit_names.iter().any(from_cccl) || self.files.iter().any(is_libcuxx)
     }
 }
 
@@ -81,32 +78,19 @@ const LONGEST_PATH: usize = 100;
 /// Scans the sources of one build. A header that several sources include is read only once.
 #[derive(Default)]
 pub(crate) struct Scanner {
-    mentions: HashMap<PathBuf, Rc<Vec<Mention>>>,
-}
-
-/// Scans one source for NVRTC.
-#[must_use]
-pub fn scan_file(source: &Path, directories: &[PathBuf], toolkit: &[PathBuf]) -> Scan {
-    let search = SearchPath {
-        working: PathBuf::new(),
-        directories: directories.to_vec(),
-        toolkit: toolkit.to_vec(),
-    };
-    let (mut files, mut scanner) = (Files::default(), Scanner::default());
-    let names = crate::nvrtc::shims::names();
-    scanner.scan(&mut files, [source.to_owned()], &[], names, &search)
+    mentions: HashMap<PathBuf, Vec<Mention>>,
 }
 
 /// A scan in progress.
-struct Running<'s> {
+struct Walk<'s> {
     files: &'s mut Files,
     search: &'s SearchPath,
     scan: Scan,
     /// Names that a source may include without spelling them: [`Scanner::scan`].
     other_names: Rc<[String]>,
-    known: Set<PathBuf>,
-    /// The files to scan, in this order.
+    /// The files to scan, in this order, and the same files as a set.
     queue: Vec<PathBuf>,
+    queued: Set<PathBuf>,
 }
 
 impl Scanner {
@@ -122,61 +106,53 @@ impl Scanner {
         other_names: impl IntoIterator<Item = &'n str>,
         search: &SearchPath,
     ) -> Scan {
-        let mut running = Running {
+        let queue: Vec<PathBuf> = sources.into_iter().collect();
+        let sources: Set<PathBuf> = queue.iter().cloned().collect();
+        let mut walk = Walk {
             files,
             search,
             scan: Scan::default(),
             other_names: other_names.into_iter().map(str::to_owned).collect(),
-            known: Set::default(),
-            queue: Vec::new(),
+            queue,
+            queued: sources.clone(),
         };
-        running
-            .scan
+        walk.scan
             .searched
             .extend(search.directories.iter().cloned());
-        running.queue.extend(sources);
-        let sources: Set<PathBuf> = running.queue.iter().cloned().collect();
-        running.known.extend(sources.iter().cloned());
         for header in headers {
-            let sources = sources.iter().filter_map(|source| source.parent());
-            for directory in sources.chain([search.working.as_path()]) {
-                running.check_path(header, directory);
+            let beside_sources = sources.iter().filter_map(|source| source.parent());
+            for directory in beside_sources.chain([search.working.as_path()]) {
+                walk.check_path(header, directory);
             }
-            running.look_up(header, None);
-            if !running.scan.own.contains(header) && !running.scan.toolkit.contains(header) {
+            walk.look_up(header, None);
+            let names = [&walk.scan.user_names, &walk.scan.toolkit_names];
+            if !names.iter().any(|names| names.contains(header)) {
                 let reason = format!("the header `{header}` of an option was not found");
-                running.scan.unknown_include = Some(reason);
+                walk.scan.unknown_include = Some(reason);
             }
         }
-        for name in Rc::clone(&running.other_names).iter() {
-            running.look_up_in_user_directories(name);
+        for name in Rc::clone(&walk.other_names).iter() {
+            walk.look_up_in_user_directories(name);
         }
         let mut next = 0;
-        while let Some(file) = running.queue.get(next).cloned() {
+        while let Some(file) = walk.queue.get(next).cloned() {
             next += 1;
-            let mentions = match self.mentions.get(&file) {
-                Some(mentions) => Rc::clone(mentions),
-                None => {
-                    let bytes = running.files.bytes(&file).unwrap_or_default();
-                    let mentions = Rc::new(lex::mentions(&String::from_utf8_lossy(&bytes)));
-                    self.mentions.insert(file.clone(), Rc::clone(&mentions));
-                    mentions
-                }
-            };
-            if let Some(beside) = file.parent() {
-                running.scan.searched.insert(beside.to_owned());
-            }
+            let mentions = self.mentions.entry(file.clone()).or_insert_with(|| {
+                let bytes = walk.files.bytes(&file).unwrap_or_default();
+                lex::mentions(&String::from_utf8_lossy(&bytes))
+            });
+            walk.scan.searched.extend(file.parent().map(Path::to_owned));
             for mention in mentions.iter() {
-                running.follow(&file, mention);
+                walk.follow(&file, mention);
             }
         }
-        running.scan.files = running.known;
-        running.scan.files.remove_all(&sources);
-        running.scan
+        walk.scan.files = walk.queued;
+        walk.scan.files.retain(|file| !sources.contains(file));
+        walk.scan
     }
 }
 
-impl Running<'_> {
+impl Walk<'_> {
     fn follow(&mut self, file: &Path, mention: &Mention) {
         match mention {
             Mention::Quoted(name) => self.look_up(name, file.parent()),
@@ -184,10 +160,9 @@ impl Running<'_> {
             Mention::ComputedInclude => {
                 // The macro may expand to `"name"`. A quoted name is searched first in the directory of the
                 // including file.
+                let beside = file.parent().unwrap_or(file);
                 for name in Rc::clone(&self.other_names).iter() {
-                    file.parent()
-                        .into_iter()
-                        .for_each(|beside| self.check_path(name, beside));
+                    self.check_path(name, beside);
                 }
                 let reason = || named_by_macro(file);
                 self.scan.unknown_include.get_or_insert_with(reason);
@@ -206,20 +181,15 @@ impl Running<'_> {
             self.check_path(name, beside);
         }
         self.look_up_in_user_directories(name);
-        let search = self.search;
-        let in_toolkit = search.toolkit.iter().map(|directory| directory.join(name));
-        for path in in_toolkit {
-            if self.files.is_file(&path) {
-                self.scan.toolkit.insert(name.to_owned());
-                self.scan.toolkit_files.insert(path);
-                return;
-            }
+        let mut in_toolkit = (self.search.toolkit.iter()).map(|directory| directory.join(name));
+        if let Some(path) = in_toolkit.find(|path| self.files.is_file(path)) {
+            self.scan.toolkit_names.insert(name.to_owned());
+            self.scan.toolkit_files.insert(path);
         }
     }
 
     fn look_up_in_user_directories(&mut self, name: &str) {
-        let search = self.search;
-        for directory in &search.directories {
+        for directory in &self.search.directories {
             self.check_path(name, directory);
         }
     }
@@ -229,49 +199,40 @@ impl Running<'_> {
         // If `link` is a symbolic link, `link/..` is kept in paths. A header that includes itself as
         // `link/../link/a.h` would then give a longer path each time, without end.
         if path.components().count() > LONGEST_PATH {
-            let reason = || {
-                format!(
-                    "the path of a header in {} is too long",
-                    directory.display()
-                )
-            };
+            let directory = directory.display();
+            let reason = || format!("the path of a header in {directory} is too long");
             self.scan.unknown_include.get_or_insert_with(reason);
             return;
         }
-        if self
-            .search
-            .toolkit
-            .iter()
-            .any(|toolkit| path.starts_with(toolkit))
-        {
-            if self.files.is_file(&path) {
-                self.scan.toolkit.insert(name.to_owned());
+        let is_file = self.files.is_file(&path);
+        let mut toolkit = self.search.toolkit.iter();
+        if toolkit.any(|toolkit| path.starts_with(toolkit)) {
+            if is_file {
+                self.scan.toolkit_names.insert(name.to_owned());
                 self.scan.toolkit_files.insert(path);
             }
-        } else if self.files.exists(&path) {
-            if self.files.is_file(&path) {
-                self.scan.own.insert(name.to_owned());
-                if self.known.insert(path.clone()) {
-                    self.queue.push(path);
-                }
+        } else if is_file {
+            self.scan.user_names.insert(name.to_owned());
+            if self.queued.insert(path.clone()) {
+                self.queue.push(path);
             }
         } else {
-            let absent = self.first_absent(directory, path);
+            let absent = self.first_absent(&path);
             self.scan.absent.insert(absent);
         }
     }
 
-    /// The shortest prefix of `path` below `directory` that does not exist. If `inc/cuda` does not exist, this
-    /// one path is recorded for all headers below it.
-    fn first_absent(&mut self, directory: &Path, path: PathBuf) -> PathBuf {
+    /// The shortest prefix of `path` that does not exist. If `inc/cuda` does not exist, this one path is recorded
+    /// for all headers below it.
+    fn first_absent(&mut self, path: &Path) -> PathBuf {
         let mut absent = path;
-        while let Some(parent) = absent.parent() {
-            if parent == directory || !parent.starts_with(directory) || self.files.exists(parent) {
-                break;
-            }
-            absent = parent.to_owned();
+        while let Some(parent) = absent.parent()
+            && parent != Path::new("")
+            && !self.files.exists(parent)
+        {
+            absent = parent;
         }
-        absent
+        absent.to_owned()
     }
 }
 
@@ -280,16 +241,20 @@ fn named_by_macro(file: &Path) -> String {
 }
 
 /// Adds to `scan` the paths below `directory` at which a file hides, or would hide, the toolkit header of the
-/// same name. Existing files are added to `files`, other paths to `absent`. If a whole subdirectory of the
-/// toolkit does not exist in `directory`, only the path of the subdirectory is added.
+/// same name. Existing files are added to `files`, other paths to `absent`. If a subdirectory of the toolkit does not
+/// exist in `directory`, only the path of the subdirectory is added.
 pub(crate) fn hidden_by(files: &mut Files, directory: &Path, toolkit: &Path, scan: &mut Scan) {
+    if !files.exists(directory) {
+        scan.absent.insert(directory.to_owned());
+        return;
+    }
     for name in files.names(toolkit).iter() {
         let (own, theirs) = (directory.join(name), toolkit.join(name));
-        if !files.exists(&own) {
-            scan.absent.insert(own);
-        } else if files.is_file(&own) {
+        if files.is_file(&own) {
             scan.files.insert(own);
-        } else if !files.is_file(&theirs) {
+        } else if files.is_file(&theirs) {
+            scan.absent.insert(own);
+        } else {
             hidden_by(files, &own, &theirs, scan);
         }
     }

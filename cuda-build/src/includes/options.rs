@@ -1,4 +1,4 @@
-//! Finds the options of nvcc and NVRTC that name files to read besides the source.
+//! The options of nvcc, NVRTC and the host compiler, and the files besides the source that they make a compiler read.
 
 use std::path::PathBuf;
 
@@ -13,174 +13,116 @@ pub(crate) struct FileOptions {
     pub(crate) not_understood: Vec<String>,
 }
 
-/// Options with a directory: joined to the option, after `=`, or in the next word.
-const DIRECTORIES: &[&str] = &[
-    "--include-path",
-    "-include-path",
-    "--system-include",
-    "-system-include",
-    "-isystem",
-    "-iquote",
-    "-idirafter",
-    "-I",
+/// What an option names.
+#[derive(Clone, Copy)]
+enum Names {
+    /// A directory that is searched for headers.
+    Directory,
+    /// A header that is included before the first line.
+    Header,
+    /// Options for the host compiler.
+    HostOptions,
+    /// Nothing that is read.
+    Nothing,
+}
+
+type Table = [(Names, &'static str)];
+
+/// Options of nvcc and NVRTC, without hyphens. An option with `=` has a value: joined by `=`, or the next word.
+const DEVICE_OPTIONS: &Table = &[
+    (
+        Names::Directory,
+        "I= include-path= isystem= system-include= iquote= idirafter=",
+    ),
+    (Names::Header, "include= pre-include="),
+    (Names::HostOptions, "Xcompiler= compiler-options="),
+    (
+        Names::Nothing,
+        "arch= code= gencode= generate-code= gpu-architecture= gpu-code= std= dialect= x= m64 m= machine= \
+         D= U= define-macro= undefine-macro= Ofast-compile= O= optimize= opt-level= dopt= maxrregcount= \
+         t= threads= split-compile= minimal= jump-table-density= frandom-seed= version-ident= objtemp no-cache \
+         ftz= fmad= prec-div= prec-sqrt= use_fast_math restrict extra-device-vectorization \
+         default-stream= cudart= rdc= relocatable-device-code= dc dw c dlto ewp extensible-whole-program \
+         G g dG device-debug debug lineinfo generate-line-info source-in-ptx source-in-ptx= \
+         Xptxas= ptxas-options= res-usage resource-usage keep-device-functions disable-optimizer-constants \
+         w disable-warnings Werror= Wreorder Wdefault-stream-launch Wno-deprecated-gpu-targets \
+         diag-suppress= diag-error= diag-warn= diag-remark= display-error-number no-display-error-number \
+         extended-lambda expt-extended-lambda expt-relaxed-constexpr builtin-initializer-list= no-exceptions \
+         device-stack-protector= device-float128 device-int128 device-as-default-execution-space \
+         static-global-template-stub= forward-unknown-opts unstable-api allow-unsupported-compiler v verbose",
+    ),
 ];
 
-/// Options with a header as their value.
-const HEADERS: &[&str] = &["--pre-include", "-pre-include", "-include"];
-
-/// Options that read no file. If a name ends in `=`, the value may also be the next word.
-const NO_FILES: &[&str] = &[
-    "arch=",
-    "code=",
-    "gencode=",
-    "generate-code=",
-    "gpu-architecture=",
-    "gpu-code=",
-    "std=",
-    "dialect=",
-    "D=",
-    "U=",
-    "define-macro=",
-    "undefine-macro=",
-    "O=",
-    "optimize=",
-    "x=",
-    "x",
-    "maxrregcount=",
-    "t=",
-    "threads=",
-    "split-compile=",
-    "Ofast-compile=",
-    "dopt=",
-    "ftz=",
-    "fmad=",
-    "prec-div=",
-    "prec-sqrt=",
-    "default-stream=",
-    "cudart=",
-    "m=",
-    "m64",
-    "machine=",
-    "rdc=",
-    "relocatable-device-code=",
-    "Wdefault-stream-launch",
-    "Werror=",
-    "diag-suppress=",
-    "diag-error=",
-    "diag-warn=",
-    "diag-remark=",
-    "display-error-number",
-    "no-display-error-number",
-    "minimal=",
-    "builtin-initializer-list=",
-    "jump-table-density=",
-    "device-stack-protector=",
-    "opt-level=",
-    "Xptxas=",
-    "ptxas-options=",
-    "frandom-seed=",
-    "device-float128",
-    "G",
-    "g",
-    "dG",
-    "device-debug",
-    "debug",
-    "lineinfo",
-    "generate-line-info",
-    "use_fast_math",
-    "extra-device-vectorization",
-    "extended-lambda",
-    "expt-extended-lambda",
-    "expt-relaxed-constexpr",
-    "restrict",
-    "w",
-    "disable-warnings",
-    "dc",
-    "dw",
-    "c",
-    "dlto",
-    "ewp",
-    "extensible-whole-program",
-    "res-usage",
-    "resource-usage",
-    "static-global-template-stub=",
-    "no-exceptions",
-    "objtemp",
-    "forward-unknown-opts",
-    "source-in-ptx",
-    "source-in-ptx=",
-    "Wreorder",
-    "Wno-deprecated-gpu-targets",
-    "no-cache",
-    "unstable-api",
-    "device-as-default-execution-space",
-    "device-int128",
-    "version-ident=",
-    "allow-unsupported-compiler",
-    "keep-device-functions",
-    "disable-optimizer-constants",
-    "v",
-    "verbose",
+/// Options of gcc and clang that name files to include.
+const HOST_OPTIONS: &Table = &[
+    (Names::Directory, "I= isystem= iquote= idirafter="),
+    (Names::Header, "include="),
 ];
 
-/// Prefixes of host compiler options that read no file.
-const HOST_PREFIXES: &[&str] = &[
-    "-f",
-    "-W",
-    "-O",
-    "-m",
-    "-D",
-    "-U",
-    "-g",
-    "-std=",
-    "-pthread",
-    "-w",
-    "-pedantic",
-];
+/// Options whose value may follow without `=`, after a single hyphen: `-Idirectory`, `-DNAME`, `-O3`.
+const JOINED: [&str; 5] = ["I", "isystem", "D", "U", "O"];
+
+/// Prefixes of other options of gcc and clang that read no file.
+const HOST_PREFIXES: &str = "-f -W -O -m -D -U -g -std= -pthread -w -pedantic";
 
 /// Exceptions to [`HOST_PREFIXES`]: prefixes of options that read files.
-const HOST_FILES: &[&str] = &[
-    "-fplugin",
-    "-fprofile",
-    "-fauto-profile",
-    "-fmodule",
-    "-Wa,",
-    "-Wp,",
-    "-Wl,",
-    "-fpass-plugin",
-    "-fsanitize-ignorelist",
-    "-fsanitize-blacklist",
-];
+const HOST_FILES: &str = "-fplugin -fprofile -fauto-profile -fmodule -Wa, -Wp, -Wl, -fpass-plugin \
+                          -fsanitize-ignorelist -fsanitize-blacklist";
 
-/// Reads options in the order in which a compiler gets them.
+/// What `option` names, and its value, which may be the next word of `rest`. `None` if the table lacks the option.
+fn find<'o>(
+    option: &str,
+    table: &Table,
+    rest: &mut impl Iterator<Item = &'o str>,
+) -> Option<(Names, String)> {
+    let long = option.strip_prefix("--");
+    let option = long.or(option.strip_prefix('-'))?;
+    for (names, list) in table {
+        for entry in list.split_whitespace() {
+            let name = entry.trim_end_matches('=');
+            let Some(value) = option.strip_prefix(name) else {
+                continue;
+            };
+            let has_value = name != entry;
+            let value = match value.strip_prefix('=') {
+                None if value.is_empty() && !has_value => String::new(),
+                None if value.is_empty() => rest.next().unwrap_or_default().to_owned(),
+                Some(value) if has_value => value.to_owned(),
+                None if JOINED.contains(&name) && long.is_none() => value.to_owned(),
+                _ => continue,
+            };
+            return Some((*names, value));
+        }
+    }
+    None
+}
+
+/// Reads options in the order in which nvcc or NVRTC gets them.
 pub(crate) fn read<'o>(options: impl IntoIterator<Item = &'o str>) -> FileOptions {
     let mut found = FileOptions::default();
     let mut options = options.into_iter();
     while let Some(option) = options.next() {
-        if let Some(value) = value_of(option, DIRECTORIES, &mut options) {
+        match find(option, DEVICE_OPTIONS, &mut options) {
+            Some((Names::Nothing, _)) => {}
             // nvcc splits lists at commas, but a directory's name may have a comma: keep both readings.
-            found.directories.push(PathBuf::from(&value));
-            if value.contains(',') {
-                found
-                    .directories
-                    .extend(value.split(',').map(PathBuf::from));
+            Some((Names::Directory, value)) => {
+                let parts = value.split(',').filter(|part| *part != value);
+                let directories = std::iter::once(&*value).chain(parts).map(PathBuf::from);
+                found.directories.extend(directories);
             }
-        } else if let Some(value) = value_of(option, HEADERS, &mut options) {
-            found.headers.extend(value.split(',').map(str::to_owned));
-        } else if let Some(value) = value_of(
-            option,
-            &["--compiler-options", "-compiler-options", "-Xcompiler"],
-            &mut options,
-        ) {
-            let words = host_words(&value);
-            let host = read_host(words.iter().flatten().map(String::as_str));
-            found.directories.extend(host.directories);
-            found.headers.extend(host.headers);
-            if words.is_none() || !host.not_understood.is_empty() {
-                found.not_understood.push(format!("{option} {value}"));
+            Some((Names::Header, value)) => {
+                found.headers.extend(value.split(',').map(str::to_owned));
             }
-        } else if !reads_no_file(option, &mut options) {
-            found.not_understood.push(option.to_owned());
+            Some((Names::HostOptions, value)) => {
+                let words = host_words(&value);
+                let host = read_host(words.iter().flatten().map(String::as_str));
+                found.directories.extend(host.directories);
+                found.headers.extend(host.headers);
+                if words.is_none() || !host.not_understood.is_empty() {
+                    found.not_understood.push(format!("{option} {value}"));
+                }
+            }
+            None => found.not_understood.push(option.to_owned()),
         }
     }
     found
@@ -191,13 +133,15 @@ pub(crate) fn read_host<'o>(options: impl IntoIterator<Item = &'o str>) -> FileO
     let mut found = FileOptions::default();
     let mut options = options.into_iter();
     while let Some(option) = options.next() {
-        let starts = |prefix: &&str| option.starts_with(*prefix);
-        if let Some(value) = value_of(option, DIRECTORIES, &mut options) {
-            found.directories.push(PathBuf::from(value));
-        } else if let Some(value) = value_of(option, HEADERS, &mut options) {
-            found.headers.push(value);
-        } else if !HOST_PREFIXES.iter().any(starts) || HOST_FILES.iter().any(starts) {
-            found.not_understood.push(option.to_owned());
+        let starts_with = |list: &str| {
+            let mut prefixes = list.split_whitespace();
+            prefixes.any(|prefix| option.starts_with(prefix))
+        };
+        match find(option, HOST_OPTIONS, &mut options) {
+            Some((Names::Directory, value)) => found.directories.push(PathBuf::from(value)),
+            Some((_, value)) => found.headers.push(value),
+            None if starts_with(HOST_PREFIXES) && !starts_with(HOST_FILES) => {}
+            None => found.not_understood.push(option.to_owned()),
         }
     }
     found
@@ -235,96 +179,19 @@ fn host_words(value: &str) -> Option<Vec<String>> {
     quote.is_none().then_some(words)
 }
 
-/// The value of `option` if its name is in `names`: joined to the name, or the next word of `rest`. A name that
-/// starts with another name has to stand before it in `names`.
-fn value_of<'o>(
-    option: &str,
-    names: &[&str],
-    rest: &mut impl Iterator<Item = &'o str>,
-) -> Option<String> {
-    let name = names.iter().find(|name| option.starts_with(**name))?;
-    let value = &option[name.len()..];
-    match value.strip_prefix('=').unwrap_or(value) {
-        "" => Some(rest.next().unwrap_or_default().to_owned()),
-        // `-Ifoo` is `-I foo`; `-include-foo` and `--include-pathfoo` are different options.
-        value if option.len() > name.len() + value.len() || *name == "-I" => Some(value.to_owned()),
-        value if *name == "-isystem" => Some(value.to_owned()),
-        _ => None,
-    }
-}
-
-fn reads_no_file<'o>(option: &str, rest: &mut impl Iterator<Item = &'o str>) -> bool {
-    let Some(name) = option.strip_prefix("--").or(option.strip_prefix('-')) else {
-        return false;
-    };
-    // `-DNAME=1`, `-UNAME`, `-O3`
-    if !option.starts_with("--") && name.len() > 1 && name.starts_with(['D', 'U', 'O']) {
-        return true;
-    }
-    let (word, joined) = match name.split_once('=') {
-        Some((word, _)) => (word, true),
-        None => (name, false),
-    };
-    for known in NO_FILES {
-        match known.strip_suffix('=') {
-            Some(known) if known == word => {
-                if !joined {
-                    rest.next();
-                }
-                return true;
-            }
-            None if *known == name => return true,
-            _ => {}
-        }
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn directories(options: &[&str]) -> Vec<PathBuf> {
-        let found = read(options.iter().copied());
-        assert!(
-            found.not_understood.is_empty(),
-            "{:?}",
-            found.not_understood
-        );
-        found.directories
-    }
-
     #[test]
-    fn every_spelling_of_a_directory() {
-        let options = [
-            "-Ia",
-            "-I",
-            "b",
-            "-I=c",
-            "--include-path=d",
-            "--include-path",
-            "e",
-            "-isystem",
-            "f",
-            "-isystem=g",
-            "--system-include=h",
-            "-DX=-Iz",
-            "-I/i,/j",
-        ];
+    fn directories_and_headers_in_every_spelling() {
+        let options = "-Ia -I b -I=c --include-path=d --include-path e -isystem f -isystem=g --system-include=h \
+                       -DX=-Iz -I/i,/j --pre-include=a.h -include b.h --pre-include c.h";
+        let found = read(options.split_whitespace());
         let expected = ["a", "b", "c", "d", "e", "f", "g", "h", "/i,/j", "/i", "/j"];
-        assert_eq!(directories(&options), expected.map(PathBuf::from));
-    }
-
-    #[test]
-    fn headers_before_the_source() {
-        let options = [
-            "--pre-include=a.h",
-            "-include",
-            "b.h",
-            "--pre-include",
-            "c.h",
-        ];
-        assert_eq!(read(options).headers, ["a.h", "b.h", "c.h"]);
+        assert_eq!(found.directories, expected.map(PathBuf::from));
+        assert_eq!(found.headers, ["a.h", "b.h", "c.h"]);
+        assert_eq!(found.not_understood, [""; 0]);
     }
 
     #[test]
@@ -346,37 +213,14 @@ mod tests {
 
     #[test]
     fn options_that_may_read_files_are_reported() {
-        let harmless = [
-            "-std=c++17",
-            "-O3",
-            "--use_fast_math",
-            "-gencode",
-            "arch=compute_80,code=sm_80",
-            "-lineinfo",
-            "-Xptxas",
-            "-v",
-            "-Xcompiler=-fPIC,-Wall",
-            "--maxrregcount=32",
-            "-rdc=true",
-            "-DNAME",
-            "-UNAME",
-            "--extended-lambda",
-            "-G",
-        ];
-        assert_eq!(read(harmless), FileOptions::default());
-        for option in [
-            "--options-file=x",
-            "@x",
-            "-optf",
-            "-Xcompiler=-imacros,x.h",
-            "-Xcompiler='-DX=1'$(x)",
-            "--use-pch=x",
-            "file.cu",
-            "-Xcompiler=@x",
-            "-Xcompiler=-fplugin=x.so",
-            "--libdevice-directory=x",
-            "-never-heard-of",
-        ] {
+        let harmless = "-std=c++17 -O3 -O 2 --use_fast_math -gencode arch=compute_80,code=sm_80 -lineinfo -Xptxas -v \
+                        -Xcompiler=-fPIC,-Wall --maxrregcount=32 -rdc=true -DNAME -UNAME --extended-lambda -G \
+                        -Ofast-compile=max -source-in-ptx";
+        assert_eq!(read(harmless.split_whitespace()), FileOptions::default());
+        let reported = "--options-file=x @x -optf -Xcompiler=-imacros,x.h -Xcompiler='-DX=1'$(x) --use-pch=x file.cu \
+                        -Xcompiler=@x -Xcompiler=-fplugin=x.so --libdevice-directory=x -never-heard-of \
+                        -include-pch=x --Idirectory -use_fast_math=x -Gx";
+        for option in reported.split_whitespace() {
             assert_eq!(read([option]).not_understood.len(), 1, "{option}");
         }
     }

@@ -93,37 +93,28 @@ impl Nvrtc {
         };
         let source = text("the source", program.source)?;
         let name = text("the source's name", program.name)?;
-        let options = texts("an option", program.options.iter().map(String::as_str))?;
-        let names = texts(
-            "a header's name",
-            program.headers.iter().map(|(name, _)| name.as_str()),
-        )?;
-        let texts = texts(
-            "a header",
-            program.headers.iter().map(|(_, text)| text.as_str()),
-        )?;
-
+        let options = program
+            .options
+            .iter()
+            .map(|option| text("an option", &**option));
+        let options: Vec<CString> = options.collect::<Result<_, _>>()?;
+        let (mut names, mut texts) = (Vec::new(), Vec::new());
+        for (header, content) in &program.headers {
+            names.push(text("a header's name", &**header)?);
+            texts.push(text("a header", &**content)?);
+        }
         COMPILATIONS.fetch_add(1, Ordering::Relaxed);
-        let handle = Handle::create(
-            self.api,
-            &source,
-            &name,
-            &pointers(&names),
-            &pointers(&texts),
-        )?;
+        let (names, texts) = (pointers(&names), pointers(&texts));
+        let handle = Handle::create(self.api, &source, &name, &names, &texts)?;
         let options = pointers(&options);
         let count = length(options.len())?;
         // SAFETY: the handle is alive, and `options` holds `count` pointers to NUL-terminated
         // strings that outlive the call.
         let status = unsafe { (self.api.compile)(handle.raw, count, options.as_ptr()) };
         // The log is read after a failure, too. If the log cannot be read, it is left empty.
-        let log = handle
-            .get(self.api.log)
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let log = log
-            .unwrap_or_default()
-            .trim_end_matches(['\0', '\n'])
-            .to_owned();
+        let log = handle.get(self.api.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let log = log.trim_end_matches(['\0', '\n']).to_owned();
         if status != 0 {
             return Err(NvrtcFailure {
                 error: error_string(self.api, status),
@@ -132,11 +123,8 @@ impl Nvrtc {
         }
         let mut image = handle.get(getter)?;
         if !wants_cubin(&program.options) {
-            let end = image
-                .iter()
-                .rposition(|&byte| byte != 0)
-                .map_or(0, |last| last + 1);
-            image.truncate(end);
+            let end = image.iter().rposition(|&byte| byte != 0);
+            image.truncate(end.map_or(0, |last| last + 1));
         }
         Ok(Output { image, log })
     }
@@ -146,13 +134,8 @@ impl Nvrtc {
 fn wants_cubin(options: &[String]) -> bool {
     const NAMES: [&str; 4] = ["-arch", "--gpu-architecture", "-gpu-architecture", "--arch"];
     options.iter().enumerate().any(|(index, option)| {
-        let (name, value) = match option.split_once('=') {
-            Some((name, value)) => (name, value),
-            None => (
-                option.as_str(),
-                options.get(index + 1).map_or("", String::as_str),
-            ),
-        };
+        let next = || options.get(index + 1).map_or("", String::as_str);
+        let (name, value) = option.split_once('=').unwrap_or_else(|| (option, next()));
         NAMES.contains(&name) && value.trim_start().starts_with("sm_")
     })
 }
@@ -236,13 +219,6 @@ fn text(what: &str, value: impl Into<Vec<u8>>) -> Result<CString, NvrtcFailure> 
             error.nul_position()
         ))
     })
-}
-
-fn texts<'a>(
-    what: &str,
-    values: impl Iterator<Item = &'a str>,
-) -> Result<Vec<CString>, NvrtcFailure> {
-    values.map(|value| text(what, value)).collect()
 }
 
 fn pointers(texts: &[CString]) -> Vec<*const c_char> {

@@ -5,16 +5,18 @@
 //! the compile time of a small kernel.
 //!
 //! The shims are passed to NVRTC as headers in memory, which NVRTC uses instead of any file of the same name. A
-//! shim is therefore left out if the user has a header of the same name (`except`).
+//! shim is therefore left out if the user has a header of the same name.
 //!
 //! Some shims define the same macros as a header of CCCL. If the source includes CCCL, these shims include
-//! that header first (`beside_cccl`). The tests compile a sample of toolkit and CCCL headers together with the
+//! that header first. The tests compile a sample of toolkit and CCCL headers together with the
 //! shims, with NVRTC 11.8, 12.9 and 13.4.
 
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::freshness::Files;
 use crate::hash::Fnv;
-use crate::includes::Scan;
+use crate::includes::{Scan, Scanner, SearchPath};
 
 /// For each shim: its name, the CCCL header that defines the same macros (if there is one), and its text.
 const SHIMS: [(&str, Option<&str>, &str); 19] = [
@@ -64,31 +66,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     SHIMS.iter().map(|(name, _, _)| *name)
 }
 
-/// The shims as [`Program::headers`](super::Program::headers), without those in `except`.
-/// Set `beside_cccl` for a source that includes CCCL
-/// ([`Scan::includes_cccl`](crate::includes::Scan::includes_cccl)); CCCL must then be among the include directories.
-///
-/// ```
-/// use cuda_build::internal::nvrtc::shims;
-/// let headers = shims::headers(&["math.h".to_owned()], false);
-/// assert!(headers.iter().any(|(name, _)| name == "stdint.h"));
-/// assert!(!headers.iter().any(|(name, _)| name == "math.h"));
-/// ```
-#[must_use]
-pub fn headers(except: &[String], beside_cccl: bool) -> Vec<(String, String)> {
-    let kept = SHIMS
-        .iter()
-        .filter(|(name, _, _)| !except.iter().any(|own| own == name));
-    kept.map(|(name, counterpart, text)| {
-        let lead = match counterpart {
-            Some(header) if beside_cccl => format!("#include <{header}>\n"),
-            _ => String::new(),
-        };
-        ((*name).to_owned(), lead + text)
-    })
-    .collect()
-}
-
 /// A digest of all shims. It is part of the key of every step that uses them.
 pub(crate) fn identity() -> String {
     static IDENTITY: OnceLock<String> = OnceLock::new();
@@ -104,10 +81,31 @@ pub(crate) fn identity() -> String {
     IDENTITY.get_or_init(digest).clone()
 }
 
-/// The shims for a scanned source. A shim is left out if the user or the toolkit has a header of the same
-/// name. If the source includes CCCL, the shims include CCCL's headers.
-#[must_use]
-pub fn for_scan(scan: &Scan) -> Vec<(String, String)> {
-    let except = [&scan.own[..], &scan.toolkit].concat();
-    headers(&except, scan.includes_cccl())
+/// The shims for a scanned source, as [`Program::headers`](super::Program::headers). A shim is left out if the user or
+/// the toolkit has a header of the same name. If the source includes CCCL, the shims include CCCL's headers.
+pub(crate) fn for_scan(scan: &Scan) -> Vec<(String, String)> {
+    let includes_cccl = scan.includes_cccl();
+    let is_needed = |(name, ..): &&(&str, Option<&str>, &str)| {
+        !scan.user_names.contains(*name) && !scan.toolkit_names.contains(*name)
+    };
+    let headers = SHIMS
+        .iter()
+        .filter(is_needed)
+        .map(|(name, counterpart, text)| {
+            let counterpart = counterpart.filter(|_| includes_cccl);
+            let include = counterpart.map(|header| format!("#include <{header}>\n"));
+            ((*name).to_owned(), include.unwrap_or_default() + text)
+        });
+    headers.collect()
+}
+
+/// The shims for a source that is compiled with these directories of the user and of the toolkit.
+pub fn for_source(source: &Path, user: &[PathBuf], toolkit: &[PathBuf]) -> Vec<(String, String)> {
+    let search = SearchPath {
+        working: PathBuf::new(),
+        directories: user.to_vec(),
+        toolkit: toolkit.to_vec(),
+    };
+    let (files, sources) = (&mut Files::default(), [source.to_owned()]);
+    for_scan(&Scanner::default().scan(files, sources, &[], names(), &search))
 }

@@ -3,18 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use super::{Build, needs};
-#[cfg(feature = "view")]
 use crate::capability::Plan;
 #[cfg(feature = "compile")]
-use crate::compile::identity;
+use crate::cc_variables;
 use crate::component::Component;
 use crate::directive::{Directive, Directives};
 use crate::error::Error;
 use crate::link;
 use crate::output;
-use crate::select::Note;
 use crate::sources;
-use crate::toolkit::Toolkit;
+use crate::toolkit::{Note, Toolkit};
 
 impl Build {
     pub(super) fn links(&self, component: Component, toolkit: &Toolkit) -> bool {
@@ -38,22 +36,11 @@ impl Build {
         let is_drivers = |component: &Component| component.facts().is_driver();
         match self.linked(toolkit).iter().find(|c| is_drivers(c)) {
             None => Ok(None),
-            #[cfg(feature = "view")]
             Some(_) => self.view().map(|view| Some(view.stubs())),
-            #[cfg(not(feature = "view"))]
-            Some(component) => Err(Error::Usage {
-                reason: format!(
-                    "linking with the component `{}` needs the feature `view` of cuda-build",
-                    component.id()
-                ),
-                hint: "add `features = [\"view\"]` to the dependency `cuda-build` in Cargo.toml"
-                    .to_owned(),
-            }),
         }
     }
 
     /// Passes the view to the crate (`root_variable`), and to the build scripts of its dependents (`DEP_<links>_…`).
-    #[cfg(feature = "view")]
     pub(super) fn report_view(
         &self,
         toolkit: &Toolkit,
@@ -125,7 +112,7 @@ impl Build {
         link::add_nixos_driver_rpath(&self.root, self.config.cdylib, directives);
         #[cfg(feature = "compile")]
         if !self.code.libraries.is_empty()
-            && let Some((kind, name)) = identity::cxx_runtime(&self.env, &self.triple)
+            && let Some((kind, name)) = cc_variables::cxx_runtime(&self.env, &self.triple)
         {
             directives.link(kind, name);
         }
@@ -169,7 +156,7 @@ impl Build {
         let lock = sources::lock_file(&self.root, &self.env);
         if let Some(absent) = lock.filter(|file| !self.root.exists(file)) {
             let directory = self.out.join("cuda-build.lock");
-            output::link_in_old_directory(&directory, &absent)?;
+            output::link_in_old_directory(&directory, &[absent])?;
             directives.rerun_if_changed([directory]);
         }
         Ok(())
@@ -179,7 +166,7 @@ impl Build {
     pub(super) fn watch(&self, toolkit: &Toolkit, directives: &mut Directives) {
         let mut watched = self.manifests();
         for chosen in toolkit.components() {
-            watched.extend(needs::files_to_watch(&self.root, &chosen.found));
+            watched.extend(needs::files_to_watch(&self.root, chosen));
         }
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
         match sources::lock_file(&self.root, &self.env) {
@@ -196,8 +183,7 @@ impl Build {
         }
         // Dependents cannot be built without the view. A file of the view is declared, so that this script runs and
         // writes the view again if it was removed.
-        #[cfg(feature = "view")]
-        watched.extend(self.view.get().map(crate::view::View::marker));
+        watched.extend(self.view.get().map(crate::view::View::watched_file));
         directives.rerun_if_changed(watched);
         self.declare_variables(directives);
     }

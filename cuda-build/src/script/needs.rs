@@ -3,35 +3,34 @@
 use std::path::PathBuf;
 
 use crate::component::Component;
-use crate::config::{Config, Cudart};
-use crate::probe::Found;
+use crate::config::{Config, Cudart, Wanted};
+use crate::found::Found;
 use crate::root::Root;
-use crate::select::{DECLARED, Need, Part, Request, Strength};
-use crate::version::RequestedRelease;
+use crate::select::{DECLARED, Need, Part, Request, RequestedRelease, Strength};
 
-/// The request for the components that a package declares. If `major` is `None`, the newest CUDA
-/// major that is found is used.
+/// The request for the components that a package declares, which depend on the CUDA major that is found.
 #[must_use]
-pub fn request(config: &Config, major: Option<u32>) -> Request {
+pub fn request(config: &Config) -> Request {
     let mut toolkit = config.toolkit.clone();
     toolkit
         .comparators
         .extend(config.release.and_then(RequestedRelease::comparator));
+    let by_major = config.majors_with_components();
+    let by_major =
+        by_major.map(|major| (major, declared(config, config.for_major(major).components)));
     Request {
-        needs: declared(config, major),
+        needs: declared(config, config.for_major(0).components),
+        by_major: by_major.collect(),
         alternatives: Vec::new(),
-        major,
+        major: config.release.map(|release| release.major),
+        declared_majors: config.majors.clone(),
         toolkit,
         take_everything: false,
     }
 }
 
-fn declared(config: &Config, major: Option<u32>) -> Vec<Need> {
+fn declared(config: &Config, components: &[Wanted]) -> Vec<Need> {
     let mut needs = Vec::new();
-    let newest = config.majors.iter().copied().max();
-    let components = config
-        .for_major(major.or(newest).unwrap_or_default())
-        .components;
     for wanted in components {
         let component = wanted.component;
         let why = DECLARED;
@@ -63,14 +62,12 @@ pub(super) fn runtime(cudart: Cudart, why: &str) -> Need {
     Need::new(Component::Cudart, part, why)
 }
 
-#[cfg(feature = "compile")]
 pub(super) fn nvrtc(why: &str) -> Need {
     Need::new(Component::Nvrtc, Part::Shared, why)
 }
 
 /// nvcc, and what it can't compile without: cicc, its own headers and the runtime's. Without CCCL
 /// even `cuda_fp16.h` fails, but not every kernel includes that.
-#[cfg(feature = "compile")]
 pub(super) fn nvcc(why: &str) -> Vec<Need> {
     vec![
         Need::new(Component::Nvcc, Part::Tools, why),
@@ -83,7 +80,6 @@ pub(super) fn nvcc(why: &str) -> Vec<Need> {
 
 /// Headers that a kernel for NVRTC may include. They are optional, but if they are found, their
 /// versions must be compatible with the toolkit.
-#[cfg(feature = "compile")]
 pub(super) fn nvrtc_header_needs() -> [Need; 2] {
     let headers =
         |component, why| Need::new(component, Part::Headers, why).with(Strength::Optional);

@@ -6,88 +6,65 @@
 //! that has a cache entry. So every library gets an entry, whose value is the path of the library in
 //! the view, or empty if the view lacks the library.
 
-use super::View;
+use super::place::View;
 use crate::capability::Plan;
 use crate::component::Component;
-use crate::list;
 
 /// Libraries that `FindCUDAToolkit` looks for, although CUDA 11 and later do not contain them.
 const REMOVED: [&str; 4] = ["nvgraph", "nvgraph_static", "nppicom", "nppicom_static"];
 
-/// A cache entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
-    name: String,
-    kind: &'static str,
-    /// A path relative to the view, or the empty string for the view itself; `None` if the view lacks the library.
-    path: Option<String>,
-}
+/// A cache entry: its name, its type, and its value: a path relative to the view, which is empty for the view itself,
+/// or `None` if the view lacks the library.
+type CacheEntry = (String, &'static str, Option<String>);
 
 /// All entries except `CMAKE_CUDA_ARCHITECTURES`. `contains` returns whether the view has a path.
-fn entries(contains: impl Fn(&str) -> bool) -> Vec<Entry> {
-    let entry = |name: &str, kind, path: Option<&str>| Entry {
-        name: name.to_owned(),
-        kind,
-        path: path.map(str::to_owned),
-    };
-    let mut entries = vec![
-        entry("CUDAToolkit_ROOT", "PATH", Some("")),
-        entry("CUDA_TOOLKIT_ROOT_DIR", "PATH", Some("")),
-        // In this entry, the deprecated FindCUDA module records the root of its last run. If the
-        // entry differs from the root, the module deletes its entries for libraries.
-        entry("CUDA_TOOLKIT_ROOT_DIR_INTERNAL", "INTERNAL", Some("")),
-        // FindCUDA would search for the include directory by a header that not every view has.
-        entry("CUDA_TOOLKIT_INCLUDE", "PATH", Some("include")),
-    ];
+fn entries(contains: impl Fn(&str) -> bool) -> Vec<CacheEntry> {
+    let mut entries: Vec<CacheEntry> = Vec::new();
+    for name in ["CUDAToolkit_ROOT", "CUDA_TOOLKIT_ROOT_DIR"] {
+        entries.push((name.to_owned(), "PATH", Some(String::new())));
+    }
     if contains("bin/nvcc") {
-        entries.push(entry("CMAKE_CUDA_COMPILER", "FILEPATH", Some("bin/nvcc")));
+        let nvcc = Some("bin/nvcc".to_owned());
+        entries.push(("CMAKE_CUDA_COMPILER".to_owned(), "FILEPATH", nvcc));
     }
-    for (name, files) in libraries() {
-        let path = files.into_iter().find(|path| contains(path));
-        entries.push(entry(&name, "FILEPATH", path.as_deref()));
-    }
-    entries
-}
-
-/// For each library, its CMake variable and its possible files. The first file that exists is used.
-fn libraries() -> Vec<(String, Vec<String>)> {
-    let mut libraries = Vec::new();
-    let mut add = |name: &str, files: Vec<String>| {
-        *list::entry(&mut libraries, format!("CUDA_{name}_LIBRARY")) = files;
+    // A library is the first of its files that the view has. A later entry for a library replaces an earlier one.
+    let mut add = |name: String, files: &[String]| {
+        let path = files.iter().find(|path| contains(path)).cloned();
+        entries.retain(|(other, ..)| *other != name);
+        entries.push((name, "FILEPATH", path));
     };
+    let variable = |name: &str| format!("CUDA_{name}_LIBRARY");
     for facts in Component::all().map(Component::facts) {
         if facts.is_part_of_toolkit() {
             for name in facts.libraries {
-                add(name, vec![format!("lib/lib{name}.so")]);
+                add(variable(name), &[format!("lib/lib{name}.so")]);
                 let archive = format!("lib/lib{name}_static.a");
-                add(&format!("{name}_static"), vec![archive]);
+                add(variable(&format!("{name}_static")), &[archive]);
             }
             for archive in facts.archives {
-                let name = archive.strip_prefix("lib");
-                let name = name.and_then(|name| name.strip_suffix(".a"));
-                add(name.unwrap_or(archive), vec![format!("lib/{archive}")]);
+                let name = archive.trim_start_matches("lib").trim_end_matches(".a");
+                add(variable(name), &[format!("lib/{archive}")]);
             }
         }
         for (name, files) in facts.cmake {
-            add(
-                name,
-                files.iter().map(|file| format!("lib/{file}")).collect(),
-            );
+            let files: Vec<String> = files.iter().map(|file| format!("lib/{file}")).collect();
+            add(variable(name), &files);
         }
     }
     for name in REMOVED {
-        add(name, Vec::new());
+        add(variable(name), &[]);
     }
-    // The deprecated FindCUDA module uses other variables for these files.
-    add("CUDART", vec!["lib/libcudart.so".to_owned()]);
-    add("CUDA", vec!["lib/stubs/libcuda.so".to_owned()]);
-    for (name, file) in [
-        ("CUDA_CUDART", "lib/libcudart.so"),
-        ("CUDA_NVCC_EXECUTABLE", "bin/nvcc"),
-    ] {
-        *list::entry(&mut libraries, name.to_owned()) = vec![file.to_owned()];
+    add("CUDA_CUDART".to_owned(), &["lib/libcudart.so".to_owned()]);
+    entries
+}
+
+/// The value of an entry if the view is at `root`.
+fn value(root: &str, path: Option<String>) -> String {
+    match path {
+        None => String::new(),
+        Some(path) if path.is_empty() => root.to_owned(),
+        Some(path) => format!("{root}/{path}"),
     }
-    libraries
 }
 
 /// A script for `cmake -C`. It derives the view's path from its own location, so that it stays valid
@@ -98,12 +75,8 @@ pub(super) fn initial_cache(contains: impl Fn(&str) -> bool) -> String {
         "# For `cmake -C`: CUDA from this directory, and from nowhere else.\n\
          get_filename_component(_cuda_view \"${CMAKE_CURRENT_LIST_DIR}/..\" ABSOLUTE)\n",
     );
-    for Entry { name, kind, path } in entries(contains) {
-        let value = match path.as_deref() {
-            None => String::new(),
-            Some("") => "${_cuda_view}".to_owned(),
-            Some(path) => format!("${{_cuda_view}}/{path}"),
-        };
+    for (name, kind, path) in entries(contains) {
+        let value = value("${_cuda_view}", path);
         text.push_str(&format!(
             "set({name} \"{value}\" CACHE {kind} \"\" FORCE)\n"
         ));
@@ -176,14 +149,10 @@ impl View {
     /// # }
     /// ```
     pub fn cmake_defines(&self, plan: Option<&Plan>) -> Vec<(String, String)> {
-        let value = |path: Option<String>| match path.as_deref() {
-            None => String::new(),
-            Some("") => self.root().to_string_lossy().into_owned(),
-            Some(path) => self.root().join(path).to_string_lossy().into_owned(),
-        };
+        let root = self.root().to_string_lossy();
         let entries = entries(|path| self.contains(path)).into_iter();
         let mut defines: Vec<(String, String)> = entries
-            .map(|entry| (format!("{}:{}", entry.name, entry.kind), value(entry.path)))
+            .map(|(name, kind, path)| (format!("{name}:{kind}"), value(&root, path)))
             .collect();
         defines
             .extend(plan.map(|plan| ("CMAKE_CUDA_ARCHITECTURES:STRING".to_owned(), plan.cmake())));
@@ -210,47 +179,31 @@ mod tests {
 
     #[test]
     fn libraries_are_pinned_and_absent_ones_suppressed() {
-        let there = [
+        let files = [
             "lib/libcudart.so",
             "lib/libcudart_static.a",
             "lib/stubs/libcuda.so",
             "lib/libmetis_static.a",
         ];
-        let entries = entries(|path| there.contains(&path));
-        let value = |name: &str| {
-            let found: Vec<_> = entries.iter().filter(|entry| entry.name == name).collect();
-            assert_eq!(found.len(), 1, "{name}");
-            found[0].path.as_deref().unwrap_or_default()
-        };
-        assert_eq!(value("CUDA_cudart_LIBRARY"), "lib/libcudart.so");
-        assert_eq!(value("CUDA_CUDART"), "lib/libcudart.so");
-        assert_eq!(
-            value("CUDA_cudart_static_LIBRARY"),
-            "lib/libcudart_static.a"
-        );
-        assert_eq!(value("CUDA_cuda_driver_LIBRARY"), "lib/stubs/libcuda.so");
-        assert_eq!(
-            value("CUDA_cusolver_metis_static_LIBRARY"),
-            "lib/libmetis_static.a"
-        );
-        for absent in [
-            "cufft",
-            "cufft_static",
-            "nppial_static",
-            "nvml",
-            "nvToolsExt",
-            "OpenCL",
-            "nvgraph",
-            "nvperf_host_static",
-            "cuFile",
-        ] {
-            assert_eq!(value(&format!("CUDA_{absent}_LIBRARY")), "");
+        let script = initial_cache(|path| files.contains(&path));
+        let mut expected = vec![("CUDA_CUDART".to_owned(), "lib/libcudart.so")];
+        let libraries = [
+            ("cudart", "lib/libcudart.so"),
+            ("cudart_static", "lib/libcudart_static.a"),
+            ("cuda_driver", "lib/stubs/libcuda.so"),
+            ("cusolver_metis_static", "lib/libmetis_static.a"),
+        ];
+        let absent = "cufft cufft_static nppial_static nvml nvToolsExt OpenCL nvgraph nvperf_host_static cuFile";
+        let absent = absent.split(' ').map(|name| (name, ""));
+        for (name, file) in libraries.into_iter().chain(absent) {
+            expected.push((format!("CUDA_{name}_LIBRARY"), file));
         }
-        let script = initial_cache(|path| there.contains(&path));
-        assert!(script.contains("set(CUDA_cufft_LIBRARY \"\" CACHE FILEPATH \"\" FORCE)\n"));
-        assert!(script.contains(
-            "set(CUDA_CUDART \"${_cuda_view}/lib/libcudart.so\" CACHE FILEPATH \"\" FORCE)\n"
-        ));
+        for (name, file) in expected {
+            let path = Some(file.to_owned()).filter(|file| !file.is_empty());
+            let value = value("${_cuda_view}", path);
+            let line = format!("\nset({name} \"{value}\" CACHE FILEPATH \"\" FORCE)\n");
+            assert_eq!(script.matches(&line).count(), 1, "{line}{script}");
+        }
         assert!(!script.contains("nvcc"));
     }
 }

@@ -1,21 +1,25 @@
 //! Plans the view of a toolkit: which files it has, and at which paths.
+//!
+//! `/usr/include` and the `include` of a conda environment hold headers of other projects too. From
+//! these directories, a view takes only CUDA's headers, because a compiler would find the system's
+//! headers in a view before its own headers.
 
-mod compiler;
-mod headers;
-
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::ViewPlace;
 use super::cmake;
-use super::plan::{Entry, Source, ViewPlan};
-use super::stub::{DRIVERS, Driver, Stub};
-use super::text;
-use crate::component::{Component, closure};
+use super::place::ViewPlace;
+use super::plan::{ComponentPath, Contents, ViewEntry, ViewPlan};
+use super::stub::{self, DRIVERS, Driver, Stub};
+use crate::component::{Component, Facts, closure};
+use crate::env::Env;
 use crate::error::Error;
-use crate::probe::Found;
+use crate::found::Found;
+use crate::nvcc;
 use crate::root::Root;
 use crate::target::Target;
 use crate::toolkit::Toolkit;
+use crate::version::ToolkitVersion;
 
 /// Archives that nvcc links by default, and the archive that they need.
 const USUAL_ARCHIVES: [&str; 3] = ["libcudart_static.a", "libcudadevrt.a", "libculibos.a"];
@@ -23,11 +27,29 @@ const USUAL_ARCHIVES: [&str; 3] = ["libcudart_static.a", "libcudadevrt.a", "libc
 /// The CMake packages of CCCL.
 const CMAKE_PACKAGES: [&str; 5] = ["cccl", "cub", "cudax", "libcudacxx", "thrust"];
 
+/// What a view takes from the directory of nvcc: the programs that nvcc starts, NVIDIA's tools for device
+/// code, and the directory `crt`, which Debian's packages have there.
+const BESIDE_NVCC: [&str; 9] = [
+    "cudafe++",
+    "ptxas",
+    "fatbinary",
+    "nvlink",
+    "bin2c",
+    "nvprune",
+    "cuobjdump",
+    "__nvcc_device_query",
+    "crt",
+];
+
+/// Prefixes of other projects' headers. Each also starts with a prefix of CUDA's headers: `nvme` with `nv`.
+const FOREIGN_PREFIXES: [&str; 4] = ["nvme", "nvpair", "cubeb", "nvtop"];
+
 struct Planner<'a, 'r> {
     root: &'r Root,
+    env: &'a Env,
     target: &'a Target,
     /// The components of the view.
-    found: &'a [&'a Found],
+    found: Vec<&'a Found>,
     plan: ViewPlan<'r>,
 }
 
@@ -36,23 +58,24 @@ pub(super) fn plan<'r>(
     toolkit: &Toolkit,
     root: &'r Root,
     place: &ViewPlace,
+    env: &Env,
 ) -> Result<ViewPlan<'r>, Error> {
-    let wanted = place.components.as_ref().map(|components| {
-        let mut wanted = components.clone();
-        for (component, _) in closure(components, toolkit.version().major) {
-            wanted.push(component);
-        }
-        wanted
-    });
-    let mut found: Vec<&Found> = toolkit.components().iter().map(|c| &c.found).collect();
-    if let Some(wanted) = wanted {
-        found.retain(|found| wanted.contains(&found.component));
+    let mut found: Vec<&Found> = toolkit.components().iter().collect();
+    if let Some(components) = &place.components {
+        let needed = closure(components, toolkit.version().major);
+        found.retain(|found| {
+            components.contains(&found.component)
+                || needed
+                    .iter()
+                    .any(|(component, _)| *component == found.component)
+        });
     }
     let mut planner = Planner {
         root,
+        env,
         target: &place.target,
-        found: &found,
         plan: ViewPlan::new(root, place.copy),
+        found: found.clone(),
     };
     planner.headers()?;
     planner.libraries(place.archives)?;
@@ -62,12 +85,10 @@ pub(super) fn plan<'r>(
     planner.layout();
     planner.pkg_config(toolkit);
     let mut plan = planner.plan;
-    let version = text::version_json(toolkit.version(), &found);
     let cache = cmake::initial_cache(|path| plan.has(path));
-    plan.put("version.json", Entry::Text(version));
-    plan.put("cmake/initial-cache.cmake", Entry::Text(cache));
-    let toolchain = cmake::TOOLCHAIN.to_owned();
-    plan.put("cmake/toolchain.cmake", Entry::Text(toolchain));
+    plan.set_text("version.json", version_json(toolkit.version(), &found));
+    plan.set_text("cmake/initial-cache.cmake", cache);
+    plan.set_text("cmake/toolchain.cmake", cmake::TOOLCHAIN.to_owned());
     Ok(plan)
 }
 
@@ -78,19 +99,59 @@ impl<'a> Planner<'a, '_> {
     }
 
     /// Adds a file or directory of a component.
-    fn add(&mut self, component: Component, path: String, source: &Path) -> Result<(), Error> {
-        let source = Source {
+    fn add(&mut self, component: Component, path: &str, source: &Path) -> Result<(), Error> {
+        let source = ComponentPath {
             component,
             path: source.to_owned(),
         };
         self.plan.add(path, source)
     }
 
+    /// Adds a file or directory of a component to a directory of the view, under its own name.
+    fn add_to(&mut self, component: Component, directory: &str, file: &Path) -> Result<(), Error> {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        self.add(component, &format!("{directory}/{name}"), file)
+    }
+
+    fn headers(&mut self) -> Result<(), Error> {
+        let mut contents = Contents::default();
+        let mut listed: Vec<&Path> = Vec::new();
+        for found in self.found.clone() {
+            for directory in &found.include {
+                let component = found.component;
+                let path = directory.clone();
+                let source = ComponentPath { component, path };
+                if self.has_separate_headers(found, directory) {
+                    self.plan.add("compute-sanitizer/include", source)?;
+                } else if directory.ends_with("cccl") {
+                    contents.add("cccl".into(), source);
+                } else if is_shared(self.root, directory) {
+                    let is_of_component = |name: &OsStr| is_header_of(component, name);
+                    contents.add_all_of(self.root, &source, &is_of_component);
+                } else if !listed.contains(&&**directory) {
+                    // Several components may share a directory: list it only once.
+                    listed.push(directory);
+                    contents.add_all_of(self.root, &source, &|_| true);
+                }
+            }
+        }
+        self.plan.add_contents(Path::new("include"), contents)
+    }
+
+    /// Whether `directory` has headers of the sanitizer only. NVIDIA's installers put these headers below
+    /// `compute-sanitizer`, because some have the same names as CUPTI's headers but different contents.
+    /// The wheels of CUDA 13 have the headers of both in one directory.
+    fn has_separate_headers(&self, found: &Found, directory: &PathBuf) -> bool {
+        let is_sanitizer = |found: &Found| found.component == Component::Sanitizer;
+        let mut others = self.found.iter().filter(|found| !is_sanitizer(found));
+        is_sanitizer(found) && !others.any(|other| other.include.contains(directory))
+    }
+
     fn libraries(&mut self, all_archives: bool) -> Result<(), Error> {
-        for found in self.found {
+        for found in self.found.clone() {
             let component = found.component;
             for library in &found.libraries {
-                self.add(component, in_lib(library), library)?;
+                self.add_to(component, "lib", library)?;
             }
             let directory = found.libraries.first().and_then(|path| path.parent());
             for name in component.facts().libraries {
@@ -102,13 +163,13 @@ impl<'a> Planner<'a, '_> {
                 let mut files = found.libraries.iter().filter_map(|path| path.file_name());
                 let versioned = files.find_map(|file| file.to_str().filter(is_versioned));
                 if let Some(file) = versioned {
-                    self.plan.link(format!("lib/{name}"), file);
+                    self.plan.set_link(format!("lib/{name}"), file);
                     continue;
                 }
                 // Some libraries, such as CUPTI's helpers, have no version in their file name.
                 let file = directory.map(|directory| directory.join(&name));
                 if let Some(file) = file.filter(|file| self.root.is_file(file)) {
-                    self.add(component, format!("lib/{name}"), &file)?;
+                    self.add_to(component, "lib", &file)?;
                 }
             }
             let mut archives = found.archives.clone();
@@ -121,65 +182,138 @@ impl<'a> Planner<'a, '_> {
             for archive in archives {
                 let is_usual = USUAL_ARCHIVES.iter().any(|usual| archive.ends_with(usual));
                 if all_archives || is_usual {
-                    self.add(component, in_lib(&archive), &archive)?;
+                    self.add_to(component, "lib", &archive)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Adds the stubs of the driver's libraries that the toolkit contains, and generates the others.
-    fn stubs(&mut self) -> Result<(), Error> {
-        let mut beside_libraries: Vec<PathBuf> = Vec::new();
-        for found in self.found {
-            for file in found.libraries.iter().chain(&found.archives) {
-                beside_libraries.extend(file.parent().map(Path::to_owned));
+    fn compiler(&mut self) -> Result<(), Error> {
+        for found in self.found.clone() {
+            for tool in &found.tools {
+                if !tool.ends_with("cicc") && Some(tool) != found.tool("nvcc") {
+                    self.add_to(found.component, "bin", tool)?;
+                }
             }
         }
-        beside_libraries.dedup();
-        for driver in &DRIVERS {
-            let mut places = beside_libraries.clone();
-            for include in self.get(driver.component).iter().flat_map(|f| &f.include) {
-                places.push(include.join("../lib"));
-                places.push(include.join("../lib64"));
+        let found = self.get(Component::Nvcc);
+        match found.and_then(|found| found.tool("nvcc")) {
+            Some(nvcc) => self.nvcc(&real_nvcc(self.root, nvcc)),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds nvcc, which is `bin/nvcc` even if the user named a compiler such as `nvcc-13`, the files beside it, a
+    /// configuration file that fits the view, and NVVM.
+    fn nvcc(&mut self, nvcc: &Path) -> Result<(), Error> {
+        self.add(Component::Nvcc, "bin/nvcc", nvcc)?;
+        let real = self.root.resolve(nvcc);
+        let directories = [nvcc, &real].map(|nvcc| nvcc.parent().unwrap_or(nvcc));
+        for name in BESIDE_NVCC {
+            let mut files = directories.iter().map(|directory| directory.join(name));
+            let file = files.find(|file| self.root.exists(file));
+            if let Some(file) = file.filter(|_| !self.plan.has(&format!("bin/{name}"))) {
+                self.add_to(Component::Nvcc, "bin", &file)?;
             }
-            let stub = format!("stubs/lib{}.so", driver.name);
-            let mut shipped = places.iter().map(|place| place.join(&stub));
-            if let Some(file) = shipped.find(|file| self.root.is_file(file)) {
-                self.add(driver.component, driver.path(), &file)?;
-            } else if let Some(stub) = self.generated_stub(driver) {
-                self.plan.put(driver.path(), stub);
-            }
+        }
+        let mut paths = self.plan.entries.keys();
+        let has_cccl_directory = paths.any(|path| path.starts_with("include/cccl"));
+        let profile = nvcc_profile(has_cccl_directory);
+        self.plan.set_text("bin/nvcc.profile", profile);
+        self.nvvm(directories)
+    }
+
+    /// Adds `cicc`, `libdevice` and `libnvvm`. Most toolkits have them below `nvvm`; Debian has `cicc`
+    /// beside nvcc.
+    fn nvvm(&mut self, nvcc_directories: [&Path; 2]) -> Result<(), Error> {
+        let found = self.get(Component::Nvvm);
+        let mut files = Vec::new();
+        files.extend(found.and_then(|found| found.tool("cicc")).cloned());
+        for directory in nvcc_directories {
+            files.push(directory.join("cicc"));
+            files.push(directory.join("../nvvm/bin/cicc"));
+        }
+        let Some(cicc) = files.iter().find(|path| self.root.is_file(path)) else {
+            return Ok(());
+        };
+        self.add_to(Component::Nvvm, "nvvm/bin", cicc)?;
+        let programs = [cicc.clone(), self.root.resolve(cicc)];
+        let roots = programs
+            .iter()
+            .filter_map(|program| program.ancestors().nth(2));
+        let mut libdevices = roots.map(|root| root.join("libdevice"));
+        if let Some(libdevice) = libdevices.find(|path| self.root.is_dir(path)) {
+            self.add_to(Component::Nvvm, "nvvm", &libdevice)?;
+        }
+        if let Some(library) = found.and_then(|found| found.libraries.first()) {
+            // NVIDIA's installers put `libnvvm` here. The view also has it in `lib`.
+            self.add_to(Component::Nvvm, "nvvm/lib64", library)?;
+            let name = library.file_name().unwrap_or_default();
+            self.plan.set_link("nvvm/lib64/libnvvm.so", name);
+        }
+        if self.plan.has("include/nvvm.h") {
+            self.plan
+                .set_link("nvvm/include/nvvm.h", "../../include/nvvm.h");
         }
         Ok(())
     }
 
-    /// A stub generated from the driver's headers; `None` if the required header is missing.
-    fn generated_stub(&self, driver: &'static Driver) -> Option<Entry> {
-        let directories = self.found.iter().flat_map(|found| &found.include);
-        let header = |name: &&str| {
-            let mut files = directories.clone().map(|directory| directory.join(name));
-            files.find(|path| self.root.is_file(path))
-        };
-        let mut headers = vec![header(&driver.headers[0])?];
-        headers.extend(driver.headers[1..].iter().filter_map(header));
-        let mut identity = String::new();
-        for path in &headers {
-            identity.push_str(&format!(
-                "{} {}\n",
-                path.display(),
-                self.root.identity(path)
-            ));
+    /// Adds the stubs of the driver's libraries: those that the toolkit contains, otherwise ones that the C compiler
+    /// makes from the driver's headers.
+    fn stubs(&mut self) -> Result<(), Error> {
+        let files = self
+            .found
+            .iter()
+            .flat_map(|f| f.libraries.iter().chain(&f.archives));
+        let mut beside_libraries: Vec<&Path> = files.filter_map(|file| file.parent()).collect();
+        beside_libraries.dedup();
+        for driver in &DRIVERS {
+            let include = self.get(driver.component).map(|found| &found.include);
+            let places = beside_libraries.iter().map(|place| place.to_path_buf());
+            let places = places.chain(
+                include
+                    .into_iter()
+                    .flatten()
+                    .flat_map(|include| [include.join("../lib"), include.join("../lib64")]),
+            );
+            let name = format!("stubs/lib{}.so", driver.name);
+            let mut shipped = places.map(|place| place.join(&name));
+            if let Some(file) = shipped.find(|file| self.root.is_file(file)) {
+                self.add(driver.component, &driver.path(), &file)?;
+                continue;
+            }
+            let include = self.found.iter().flat_map(|found| &found.include);
+            let headers = driver.headers.iter().filter_map(|name| {
+                let mut files = include.clone().map(|directory| directory.join(name));
+                files.find(|path| self.root.is_file(path))
+            });
+            let headers: Vec<PathBuf> = headers.collect();
+            // Without the required header, the toolkit has nothing to make a stub from.
+            if !headers
+                .first()
+                .is_some_and(|path| path.ends_with(driver.headers[0]))
+            {
+                continue;
+            }
+            match stub::compiler(self.root, self.env, self.target) {
+                Ok(compiler) => {
+                    let stub = Stub {
+                        driver,
+                        headers,
+                        compiler,
+                    };
+                    let path = PathBuf::from(driver.path());
+                    self.plan.entries.insert(path, ViewEntry::Stub(stub));
+                }
+                Err(names) => self.plan.notes.push(format!(
+                    "the view has no `{}`, because no C compiler is on `PATH` (`{names}`); programs that need the \
+                     driver's library cannot be linked with it",
+                    driver.path()
+                )),
+            }
         }
-        let platform = self.target.directory();
-        Some(Entry::Stub {
-            stub: Stub {
-                driver,
-                headers,
-                platform,
-            },
-            identity,
-        })
+        Ok(())
     }
 
     /// Adds CCCL's CMake packages, which look for headers in `../../../include` relative to their own
@@ -194,11 +328,9 @@ impl<'a> Planner<'a, '_> {
         };
         for name in CMAKE_PACKAGES {
             let places = ["cccl/lib/cmake", "lib/cmake", "lib64/cmake"];
-            let mut packages = places
-                .into_iter()
-                .map(|place| prefix.join(place).join(name));
+            let mut packages = places.iter().map(|place| prefix.join(place).join(name));
             if let Some(package) = packages.find(|path| self.root.is_dir(path)) {
-                self.add(Component::Cccl, format!("lib/cmake/{name}"), &package)?;
+                self.add_to(Component::Cccl, "lib/cmake", &package)?;
             }
         }
         Ok(())
@@ -207,12 +339,13 @@ impl<'a> Planner<'a, '_> {
     /// Adds links for other paths at which consumers look for the view's directories, such as `lib64`.
     fn layout(&mut self) {
         let platform = Path::new("targets").join(self.target.directory());
-        self.plan.link("lib64", "lib");
-        self.plan.link(platform.join("include"), "../../include");
-        self.plan.link(platform.join("lib"), "../../lib");
+        self.plan.set_link("lib64", "lib");
+        self.plan
+            .set_link(platform.join("include"), "../../include");
+        self.plan.set_link(platform.join("lib"), "../../lib");
         if self.get(Component::Cupti).is_some() {
-            self.plan.link("extras/CUPTI/include", "../../include");
-            self.plan.link("extras/CUPTI/lib64", "../../lib");
+            self.plan.set_link("extras/CUPTI/include", "../../include");
+            self.plan.set_link("extras/CUPTI/lib64", "../../lib");
         }
     }
 
@@ -221,7 +354,7 @@ impl<'a> Planner<'a, '_> {
     fn pkg_config(&mut self, toolkit: &Toolkit) {
         let release = toolkit.version().to_string();
         let mut files = Vec::new();
-        for found in self.found {
+        for found in &self.found {
             let version = found.version.as_ref().map(ToString::to_string);
             let version = version.unwrap_or_else(|| release.clone());
             let libraries = found.component.facts().libraries;
@@ -230,24 +363,146 @@ impl<'a> Planner<'a, '_> {
         let stub = |driver: &Driver| ("lib/stubs", driver.name, release.clone());
         files.extend(DRIVERS.each_ref().map(stub));
         for (directory, library, version) in files {
-            if !self.plan.has(&format!("{directory}/lib{library}.so")) {
-                continue;
+            if self.plan.has(&format!("{directory}/lib{library}.so")) {
+                let name = library.to_ascii_lowercase();
+                let short: Vec<&str> = version.splitn(3, '.').take(2).collect();
+                let file = format!("{name}-{}.pc", short.join("."));
+                let text = pkg_config(library, directory, &version);
+                self.plan.set_text(format!("lib/pkgconfig/{file}"), text);
+                self.plan.set_link(format!("lib/pkgconfig/{name}.pc"), file);
             }
-            let name = library.to_ascii_lowercase();
-            let short: Vec<&str> = version.splitn(3, '.').take(2).collect();
-            let file = format!("{name}-{}.pc", short.join("."));
-            let text = text::pkg_config(library, directory, &version);
-            self.plan
-                .put(format!("lib/pkgconfig/{file}"), Entry::Text(text));
-            self.plan.link(format!("lib/pkgconfig/{name}.pc"), file);
         }
     }
 }
 
-/// The path that a library or archive gets in the view: `lib/<file name>`.
-fn in_lib(file: &Path) -> String {
-    let name = file.file_name().unwrap_or_default();
-    format!("lib/{}", name.to_string_lossy())
+/// Whether the directory contains headers of other projects.
+fn is_shared(root: &Root, include: &Path) -> bool {
+    // Both headers belong to the C library. Debian has `sys/cdefs.h` in `/usr/include/<multiarch>`. The directory
+    // `conda-meta` marks a conda environment.
+    let headers = ["stdio.h", "sys/cdefs.h"].map(|header| include.join(header));
+    let conda = include.parent().map(|prefix| prefix.join("conda-meta"));
+    headers.iter().any(|header| root.is_file(header))
+        || conda.is_some_and(|path| root.is_dir(&path))
+}
+
+/// Whether the header `name` in a shared directory is taken for `component`. A product gets its own
+/// headers. A component of the toolkit gets the headers of every component of the toolkit.
+fn is_header_of(component: Component, name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let begins = |facts: &Facts| {
+        let mut prefixes = facts.header_prefixes.iter();
+        prefixes.any(|prefix| name.starts_with(prefix))
+    };
+    let facts = component.facts();
+    if facts.is_product() {
+        return begins(facts);
+    }
+    let (products, toolkit): (Vec<_>, Vec<_>) = Component::all()
+        .map(Component::facts)
+        .partition(|facts| facts.is_product());
+    toolkit.into_iter().any(begins)
+        && !products.into_iter().any(begins)
+        && !FOREIGN_PREFIXES.iter().any(|other| name.starts_with(other))
+}
+
+/// The nvcc that `nvcc` starts, if `nvcc` is a script; otherwise, or if that program is not found, `nvcc`
+/// itself. In Debian and Nix, `nvcc` is such a script, and `nvcc.profile` is beside the program it starts.
+fn real_nvcc(root: &Root, nvcc: &Path) -> PathBuf {
+    const SCRIPT_LIMIT: u64 = 64 * 1024;
+    let metadata = root.metadata(nvcc).ok();
+    let small = metadata.filter(|metadata| metadata.len() < SCRIPT_LIMIT);
+    let text = small.and_then(|_| root.text(nvcc).ok());
+    let Some(script) = text.filter(|text| text.starts_with("#!")) else {
+        return nvcc.to_owned();
+    };
+    let usual = [
+        "../lib/nvidia-cuda-toolkit/bin/nvcc",
+        "nvcc.bin",
+        ".nvcc-wrapped",
+    ];
+    let usual = usual.map(|name| nvcc.with_file_name(name));
+    let mut programs = nvcc::started_by(&script).into_iter().chain(usual);
+    let program = programs.find(|path| root.is_file(path));
+    program.unwrap_or_else(|| nvcc.to_owned())
+}
+
+/// nvcc's configuration file. nvcc is started by a path; it reads the file from the directory of that path, and
+/// sets `_HERE_` to the directory.
+///
+/// The components' own profiles do not fit a view: in the wheels of 13.0 to 13.2 they name a `lib64`
+/// that does not exist; in Debian and Nix they name absolute directories. nvcc finds cicc through
+/// `CICC_PATH` since CUDA 13, and through `PATH` before.
+fn nvcc_profile(has_cccl_directory: bool) -> String {
+    let cccl = if has_cccl_directory {
+        "SYSTEM_INCLUDES +=  \"-isystem\" \"$(TOP)/include/cccl\" $(_SPACE_)\n"
+    } else {
+        ""
+    };
+    format!(
+        "\nTOP              = $(_HERE_)/..\n\
+         \n\
+         CICC_PATH        = $(TOP)/nvvm/bin\n\
+         NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice\n\
+         \n\
+         LD_LIBRARY_PATH += $(TOP)/lib:\n\
+         PATH            += $(CICC_PATH):$(_HERE_):\n\
+         \n\
+         INCLUDES        +=  \"-I$(TOP)/include\" $(_SPACE_)\n\
+         {cccl}\
+         \n\
+         LIBRARIES        =+ $(_SPACE_) \"-L$(TOP)/lib/stubs\" \"-L$(TOP)/lib\"\n\
+         \n\
+         CUDAFE_FLAGS    +=\n\
+         PTXAS_FLAGS     +=\n"
+    )
+}
+
+/// `version.json` in the form of NVIDIA's installers.
+fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String {
+    let version = |component: Component| {
+        let found = found.iter().find(|f| f.component == component)?;
+        found
+            .version
+            .as_ref()
+            .filter(|v| v.parts().len() >= 3)
+            .map(ToString::to_string)
+    };
+    // Readers expect three numbers.
+    let whole = [Component::Nvcc, Component::Cudart]
+        .into_iter()
+        .find_map(version);
+    let whole = whole.unwrap_or_else(|| format!("{toolkit}.0"));
+    let mut text =
+        format!("{{\n  \"cuda\": {{ \"name\": \"CUDA SDK\", \"version\": \"{whole}\" }}");
+    for found in found {
+        if let Some(version) = &found.version {
+            let id = found.component.id();
+            // The installers name the components as NVIDIA's redistributable archives do: `libcublas`.
+            let key = found.component.facts().redist.first().unwrap_or(&id);
+            text.push_str(&format!(
+                ",\n  \"{key}\": {{ \"name\": \"{id}\", \"version\": \"{version}\" }}"
+            ));
+        }
+    }
+    text.push_str("\n}\n");
+    text
+}
+
+/// A pkg-config file for one library in a directory of the view. `pcfiledir` stays valid if the view
+/// is moved. The values are not quoted, because pkgconf escapes the spaces of `pcfiledir` only in unquoted values.
+fn pkg_config(library: &str, directory: &str, version: &str) -> String {
+    let name = library.to_ascii_lowercase();
+    format!(
+        "prefix=${{pcfiledir}}/../..\n\
+         libdir=${{prefix}}/{directory}\n\
+         includedir=${{prefix}}/include\n\
+         \n\
+         Name: {name}\n\
+         Description: {library} of CUDA\n\
+         Version: {version}\n\
+         Libs: -L${{libdir}} -l{library}\n\
+         Cflags: -I${{includedir}}\n"
+    )
 }
 
 #[cfg(test)]

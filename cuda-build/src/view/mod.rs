@@ -18,87 +18,47 @@
 
 mod cmake;
 mod content;
-mod marker;
 mod place;
 mod plan;
 mod stub;
-mod text;
 mod write;
 
-use std::path::{Path, PathBuf};
+use crate::env::Env;
+use crate::error::Error;
+use crate::root::Root;
+use crate::toolkit::Toolkit;
 
-use crate::list::Set;
-
-pub use place::ViewPlace;
-
-/// A view that was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct View {
-    path: PathBuf,
-    paths: Set<PathBuf>,
-    made: bool,
-}
+pub use place::{View, ViewPlace};
 
 impl View {
-    /// The view's directory, for `CUDA_HOME` and similar variables.
-    pub fn root(&self) -> &Path {
-        &self.path
-    }
-
-    /// The same view, with all paths below `link`, which is a symbolic link to the view's directory. These
-    /// paths stay valid when the link is switched to the view of a changed toolkit.
-    #[must_use]
-    pub fn through(mut self, link: PathBuf) -> Self {
-        self.path = link;
-        self
-    }
-
-    /// The directory of the shared libraries and archives.
-    pub fn lib(&self) -> PathBuf {
-        self.path.join("lib")
-    }
-
-    /// The directory of the headers. The headers of CCCL may be in `cccl` below this directory.
-    pub fn include(&self) -> PathBuf {
-        self.path.join("include")
-    }
-
-    /// The directory of stubs of the driver's libraries. It is for linking only: no rpath and no
-    /// `LD_LIBRARY_PATH` may name it.
-    pub fn stubs(&self) -> PathBuf {
-        self.path.join("lib/stubs")
-    }
-
-    /// A file to declare with `cargo::rerun-if-changed` if the output of a build script depends on the
-    /// view. [`Build::run`](crate::Build::run) declares it if the build used a view or if
-    /// [`Build::view`](crate::Build::view) was called.
+    /// Writes the view of a toolkit. A complete view is not touched; a damaged view below [`ViewPlace::directory`] is
+    /// written again.
     ///
-    /// The file's date is before any build, so writing a view does not make Cargo run the script again. At
-    /// a path that the user named ([`ViewPlace::at`]), the file has the date at which the view was written,
-    /// because another view may be written there later.
-    pub fn marker(&self) -> PathBuf {
-        self.path.join(marker::MARKER)
-    }
-
-    /// The compiler, if the view has one.
-    pub fn nvcc(&self) -> Option<PathBuf> {
-        self.contains("bin/nvcc")
-            .then(|| self.path.join("bin/nvcc"))
-    }
-
-    /// Whether the view has a file or link at this path, relative to its root. The contents of
-    /// linked directories are not listed.
-    pub fn contains(&self, path: impl AsRef<Path>) -> bool {
-        self.paths.contains(path.as_ref())
-    }
-
-    /// Every file and link, relative to the root, sorted.
-    pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.paths.iter().map(PathBuf::as_path)
-    }
-
-    /// Whether the view was written; `false` if a complete view already existed.
-    pub fn was_made(&self) -> bool {
-        self.made
+    /// # Errors
+    /// [`Error::ViewConflict`] if components have different files of the same name;
+    /// [`Error::ViewNotCreated`] if something else is at the path that the user named, or if another user may have
+    /// changed the view; [`cuda_find::Error::Io`]; [`cuda_find::Error::Program`] if the compiler cannot make a stub.
+    #[doc(hidden)]
+    pub fn create(
+        toolkit: &Toolkit,
+        place: &ViewPlace,
+        root: &Root,
+        env: &Env,
+    ) -> Result<Self, Error> {
+        let plan = content::plan(toolkit, root, place, env)?;
+        let path = match place.exact {
+            true => place.directory.clone(),
+            false => {
+                let name = format!("{}-{}", toolkit.version(), plan.digest());
+                place.directory.join(name)
+            }
+        };
+        let made = write::write(&plan, &path, place.exact)?;
+        Ok(Self {
+            path,
+            paths: plan.entries.into_keys().collect(),
+            made,
+            notes: plan.notes,
+        })
     }
 }

@@ -1,30 +1,105 @@
-//! Where views are written.
+//! Where views are written, and views that exist.
 
 use std::path::{Path, PathBuf};
 
-use super::View;
-use super::content;
-use super::write::{self, Destination};
+use crate::cache;
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
-use crate::root::Root;
-use crate::store;
+use crate::list::Set;
 use crate::target::Target;
-use crate::toolkit::Toolkit;
 
 /// The variable that names the directory of views. `cargo cuda` sets it for build scripts.
 const VARIABLE: &str = "CUDA_BUILD_VIEWS";
+
+/// A view that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    pub(super) path: PathBuf,
+    pub(super) paths: Set<PathBuf>,
+    pub(super) made: bool,
+    pub(super) notes: Vec<String>,
+}
+
+impl View {
+    /// The view's directory, for `CUDA_HOME` and similar variables.
+    pub fn root(&self) -> &Path {
+        &self.path
+    }
+
+    /// The same view, with all paths below `link`, which is a symbolic link to the view's directory. These
+    /// paths stay valid when the link is switched to the view of a changed toolkit.
+    #[must_use]
+    pub fn through(mut self, link: PathBuf) -> Self {
+        self.path = link;
+        self
+    }
+
+    /// The directory of the shared libraries and archives.
+    pub fn lib(&self) -> PathBuf {
+        self.path.join("lib")
+    }
+
+    /// The directory of the headers. The headers of CCCL may be in `cccl` below this directory.
+    pub fn include(&self) -> PathBuf {
+        self.path.join("include")
+    }
+
+    /// The directory of stubs of the driver's libraries. It is for linking only: no rpath and no
+    /// `LD_LIBRARY_PATH` may name it.
+    pub fn stubs(&self) -> PathBuf {
+        self.path.join("lib/stubs")
+    }
+
+    /// A file to declare with `cargo::rerun-if-changed` if the output of a build script depends on the
+    /// view. [`Build::run`](crate::Build::run) declares it if the build used a view or if
+    /// [`Build::view`](crate::Build::view) was called.
+    ///
+    /// The file's date is before any build, so writing a view does not make Cargo run the script again. At
+    /// a path that the user named ([`ViewPlace::at`]), the file has the date at which the view was written,
+    /// because another view may be written there later.
+    pub fn watched_file(&self) -> PathBuf {
+        self.path.join("version.json")
+    }
+
+    /// The compiler, if the view has one.
+    pub fn nvcc(&self) -> Option<PathBuf> {
+        let nvcc = "bin/nvcc";
+        self.contains(nvcc).then(|| self.path.join(nvcc))
+    }
+
+    /// Whether the view has a file or link at this path, relative to its root. The contents of
+    /// linked directories are not listed.
+    pub fn contains(&self, path: impl AsRef<Path>) -> bool {
+        self.paths.contains(path.as_ref())
+    }
+
+    /// Every file and link, relative to the root, sorted.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.paths.iter().map(PathBuf::as_path)
+    }
+
+    /// Whether the view was written; `false` if a complete view already existed.
+    pub fn was_made(&self) -> bool {
+        self.made
+    }
+
+    /// What the view lacks, and why: a stub of the driver's library, if no compiler can make it.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}
 
 /// Where a view is written, and what it contains.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), cuda_build::Error> {
-/// use cuda_build::internal::{Env, Root, Target, ViewPlace};
-/// use cuda_build::Build;
-/// let target = Target::from_triple("x86_64-unknown-linux-gnu")?;
-/// let place = ViewPlace::from_env(&Env::from_process(), &target)?;
-/// let view = Build::new()?.toolkit()?.view(&place, &Root::system())?;
+/// use cuda_build::detail::ViewPlace;
+/// use cuda_build::{Build, View};
+/// use cuda_find::detail::{env::Env, root::Root, target::Target};
+/// let (env, target) = (Env::from_process(), Target::from_triple("x86_64-unknown-linux-gnu")?);
+/// let place = ViewPlace::from_env(&env, &target)?;
+/// let view = View::create(Build::new()?.toolkit()?, &place, &Root::system(), &env)?;
 /// assert!(view.lib().starts_with(view.root()));
 /// # Ok(())
 /// # }
@@ -33,7 +108,7 @@ pub struct ViewPlace {
     /// The directory that was given to [`ViewPlace::at`] or [`ViewPlace::below`].
     pub directory: PathBuf,
     /// Whether `directory` is the view's own path. Otherwise the view is below it.
-    exact: bool,
+    pub(super) exact: bool,
     pub(super) target: Target,
     /// The components that the view must have. Components that these need are added. `None` for the whole toolkit.
     pub components: Option<Vec<Component>>,
@@ -46,17 +121,16 @@ pub struct ViewPlace {
 
 impl ViewPlace {
     /// The usual place: `CUDA_BUILD_VIEWS`, which `cargo cuda` sets, otherwise `views` in the user's
-    /// cache directory (see [`store::cache_dir`]).
+    /// cache directory (see [`cache::cache_dir`]).
     ///
     /// # Errors
     /// [`Error::Usage`] if no variable names a cache directory. [`Error::ViewNotCreated`] if the place is below
     /// Cargo's profile directory (`target/debug`): Cargo adds link search paths below that directory
     /// to the loader path of `cargo run`, so programs would load the stub of the driver.
     pub fn from_env(env: &Env, target: &Target) -> Result<Self, Error> {
-        let named = env.peek(VARIABLE).map(PathBuf::from);
-        let directory = match named {
-            Some(named) => named,
-            None => store::required_cache_dir(env)?.join("views"),
+        let directory = match env.peek(VARIABLE) {
+            Some(directory) => PathBuf::from(directory),
+            None => cache::required_cache_dir(env)?.join("views"),
         };
         let place = Self::below(&directory, target);
         // <target>/<profile>/build/<package>-<hash>/out
@@ -87,8 +161,7 @@ impl ViewPlace {
         }
     }
 
-    /// Exactly `directory`. An existing view is replaced. If files in the view were added or changed, or if
-    /// the directory contains anything but a view, `Toolkit::view` returns an error.
+    /// Exactly `directory`. If it contains anything but this view, [`View::create`] returns an error.
     pub fn at(directory: &Path, target: &Target) -> Self {
         Self {
             exact: true,
@@ -97,84 +170,34 @@ impl ViewPlace {
     }
 }
 
-impl Toolkit {
-    /// Writes the view of this toolkit. A complete view is not touched; a damaged view is written again.
-    ///
-    /// # Errors
-    /// [`Error::ViewConflict`] if components have different files of the same name;
-    /// [`Error::ViewNotCreated`] if the path contains anything but a view, or if another user may have
-    /// changed the view; [`Error::Io`].
-    #[doc(hidden)]
-    pub fn view(&self, place: &ViewPlace, root: &Root) -> Result<View, Error> {
-        let plan = content::plan(self, root, place)?;
-        let digest = plan.digest();
-        let path = if place.exact {
-            place.directory.clone()
-        } else {
-            place.directory.join(format!("{}-{digest}", self.version()))
-        };
-        if path.file_name().is_none() {
-            return Err(Error::ViewNotCreated {
-                path,
-                reason: "it is the root of the file system, or ends with `..`".to_owned(),
-                hint: "name another directory".to_owned(),
-            });
-        }
-        let destination = Destination {
-            path: &path,
-            digest: &digest,
-            named_by_user: place.exact,
-        };
-        let made = write::write(&plan, root, &destination)?;
-        Ok(View {
-            path,
-            paths: plan.entries.into_iter().map(|(path, _)| path).collect(),
-            made,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn target() -> Target {
-        Target::from_triple("x86_64-unknown-linux-gnu").unwrap()
+    fn place(pairs: &[(&str, &str)]) -> Result<PathBuf, Error> {
+        let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
+        let env = Env::from_pairs(pairs.iter().copied());
+        ViewPlace::from_env(&env, &target).map(|place| place.directory)
     }
 
     #[test]
     fn views_are_never_on_the_loader_path() {
         let out = "/w/target/debug/build/a-0123/out";
-        let env = |views: &str| Env::from_pairs([("OUT_DIR", out), ("CUDA_BUILD_VIEWS", views)]);
-        let place = |views: &str| ViewPlace::from_env(&env(views), &target());
+        let place = |views: &str| place(&[("OUT_DIR", out), (VARIABLE, views)]);
         for views in [out, "/w/target/debug", "/w/target/debug/cuda/views"] {
-            assert!(
-                matches!(place(views), Err(Error::ViewNotCreated { .. })),
-                "{views}"
-            );
+            let error = place(views).unwrap_err();
+            assert!(matches!(error, Error::ViewNotCreated { .. }), "{views}");
         }
         assert!(place("/w/target/cuda/views").is_ok());
     }
 
     #[test]
     fn the_variable_precedes_the_cache() {
-        let place = |pairs: &[(&str, &str)]| {
-            ViewPlace::from_env(&Env::from_pairs(pairs.iter().copied()), &target())
-                .map(|p| p.directory)
-        };
-        assert_eq!(
-            place(&[("HOME", "/h")]).unwrap(),
-            Path::new("/h/.cache/cuda-build/views")
-        );
-        assert_eq!(
-            place(&[("HOME", "/h"), (VARIABLE, "/v")]).unwrap(),
-            Path::new("/v")
-        );
-        assert!(
-            place(&[])
-                .unwrap_err()
-                .to_string()
-                .contains("CUDA_BUILD_CACHE_DIR")
-        );
+        let cache = Path::new("/h/.cache/cuda-build/views");
+        assert_eq!(place(&[("HOME", "/h")]).unwrap(), cache);
+        let named = place(&[("HOME", "/h"), (VARIABLE, "/v")]);
+        assert_eq!(named.unwrap(), Path::new("/v"));
+        let error = place(&[]).unwrap_err().to_string();
+        assert!(error.contains("CUDA_BUILD_CACHE_DIR"), "{error}");
     }
 }

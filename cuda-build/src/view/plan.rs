@@ -1,5 +1,6 @@
 //! The plan of a view: a map from relative paths to entries, made before anything is written.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -11,48 +12,67 @@ use crate::root::Root;
 
 /// What a view has at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
-    /// A file or directory of a component.
-    Component {
-        component: Component,
-        /// The absolute path of the file or directory.
-        target: PathBuf,
-        /// A text that changes if the file or directory at `target` is replaced.
-        identity: String,
-    },
+pub(super) enum ViewEntry {
+    /// A file or directory of a component, with its absolute path.
+    Component(ComponentPath),
     /// A relative link to another path of the view. It stays valid if the view is moved.
     Link(PathBuf),
     /// A file written for this view.
     Text(String),
-    /// A stub of a driver library, generated when the view is written.
-    Stub {
-        stub: Stub,
-        /// A text that changes if one of the stub's headers changes.
-        identity: String,
-    },
+    /// A stub of a driver library, made when the view is written.
+    Stub(Stub),
 }
 
-/// A file or directory of a component that is added to a view.
-#[derive(Clone)]
-pub(super) struct Source {
+/// A file or directory of a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ComponentPath {
     pub(super) component: Component,
     pub(super) path: PathBuf,
 }
 
-/// The entries of several directories: each name with its sources, one for each directory that has the
-/// name. Sorted by name.
-pub(super) type Contents = Vec<(OsString, Vec<Source>)>;
+/// The merged entries of several directories: for each name, the directories' files and directories of this name.
+#[derive(Default)]
+pub(super) struct Contents(BTreeMap<OsString, Vec<ComponentPath>>);
+
+impl Contents {
+    /// Adds a file or directory, unless `name` already has the same path.
+    pub(super) fn add(&mut self, name: OsString, source: ComponentPath) {
+        let sources = self.0.entry(name).or_default();
+        if !sources.iter().any(|other| other.path == source.path) {
+            sources.push(source);
+        }
+    }
+
+    /// Adds what is in `directory`, except what is [excluded](is_excluded) or not `wanted`.
+    pub(super) fn add_all_of(
+        &mut self,
+        root: &Root,
+        directory: &ComponentPath,
+        wanted: &dyn Fn(&OsStr) -> bool,
+    ) {
+        for name in root.names(&directory.path) {
+            if !is_excluded(&name) && wanted(&name) {
+                let source = ComponentPath {
+                    component: directory.component,
+                    path: directory.path.join(&name),
+                };
+                self.add(name, source);
+            }
+        }
+    }
+}
 
 /// The paths of a view, and what is at each. A directory that the view creates has no entry.
 #[derive(Debug)]
 pub(super) struct ViewPlan<'a> {
-    root: &'a Root,
+    pub(super) root: &'a Root,
     /// Whether files are copied instead of linked. With copies, every file of a component has an
     /// entry. With links, a directory that only one component has is one entry, so that the 2000
     /// headers of CCCL need one link.
     pub(super) copy: bool,
-    /// Sorted by path, so that the same components give the same digest.
-    pub(super) entries: Vec<(PathBuf, Entry)>,
+    pub(super) entries: BTreeMap<PathBuf, ViewEntry>,
+    /// What the view lacks, and why.
+    pub(super) notes: Vec<String>,
 }
 
 impl<'a> ViewPlan<'a> {
@@ -60,109 +80,88 @@ impl<'a> ViewPlan<'a> {
         Self {
             root,
             copy,
-            entries: Vec::new(),
+            entries: BTreeMap::new(),
+            notes: Vec::new(),
         }
     }
 
     /// Adds a file or directory of a component. If a component already has a file with other content at
     /// `path`, that is an error.
-    pub(super) fn add(&mut self, path: impl Into<PathBuf>, source: Source) -> Result<(), Error> {
-        let path = path.into();
+    pub(super) fn add(
+        &mut self,
+        path: impl Into<PathBuf>,
+        source: ComponentPath,
+    ) -> Result<(), Error> {
         if self.copy && self.root.is_dir(&source.path) {
-            let mut contents = Contents::new();
-            list(self.root, &source, &mut contents, &|_| true);
-            return self.join(&path, contents);
+            self.add_directories(&path.into(), &[source])
+        } else {
+            self.add_one(path.into(), source)
         }
-        self.insert(path, source)
     }
 
-    fn insert(&mut self, path: PathBuf, source: Source) -> Result<(), Error> {
-        let Source {
-            component,
-            path: target,
-        } = source;
+    fn add_one(&mut self, path: PathBuf, source: ComponentPath) -> Result<(), Error> {
         // A relative target would be resolved against the directory of the link.
-        let target = std::path::absolute(&target).unwrap_or(target);
-        match self.position(&path) {
-            Err(at) => {
-                let identity = self.root.identity(&target);
-                let entry = Entry::Component {
-                    component,
-                    target,
-                    identity,
+        let target = std::path::absolute(&source.path).unwrap_or(source.path);
+        match self.entries.get(&path) {
+            Some(ViewEntry::Component(first)) if !same_content(self.root, &first.path, &target) => {
+                Err(Error::ViewConflict {
+                    path,
+                    components: [first.component, source.component],
+                    files: [first.path.clone(), target],
+                })
+            }
+            Some(_) => Ok(()),
+            None => {
+                let source = ComponentPath {
+                    path: target,
+                    ..source
                 };
-                self.entries.insert(at, (path, entry));
+                self.entries.insert(path, ViewEntry::Component(source));
                 Ok(())
             }
-            Ok(at) => match &self.entries[at].1 {
-                Entry::Component {
-                    component: owner,
-                    target: first,
-                    ..
-                } if !same_content(self.root, first, &target) => Err(Error::ViewConflict {
-                    path,
-                    components: [*owner, component],
-                    files: [first.clone(), target],
-                }),
-                _ => Ok(()),
-            },
         }
+    }
+
+    fn add_directories(&mut self, path: &Path, directories: &[ComponentPath]) -> Result<(), Error> {
+        let mut contents = Contents::default();
+        for directory in directories {
+            contents.add_all_of(self.root, directory, &|_| true);
+        }
+        self.add_contents(path, contents)
     }
 
     /// Adds `contents` below `path`. A directory with several sources becomes a real directory with the
     /// contents of all sources.
-    pub(super) fn join(&mut self, path: &Path, contents: Contents) -> Result<(), Error> {
-        for (name, sources) in contents {
+    pub(super) fn add_contents(&mut self, path: &Path, contents: Contents) -> Result<(), Error> {
+        for (name, sources) in contents.0 {
             let path = path.join(&name);
-            if let [source] = &sources[..] {
+            if sources.iter().all(|source| self.root.is_dir(&source.path)) && sources.len() > 1 {
+                self.add_directories(&path, &sources)?;
+            } else if let [source] = &sources[..] {
                 self.add(path, source.clone())?;
-            } else if sources.iter().all(|s| self.root.is_dir(&s.path)) {
-                let mut inner = Contents::new();
-                for source in &sources {
-                    list(self.root, source, &mut inner, &|_| true);
-                }
-                self.join(&path, inner)?;
             } else {
                 for source in sources {
-                    self.insert(path.clone(), source)?;
+                    self.add_one(path.clone(), source)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Adds an entry that this crate generates. It replaces a component's entry at the same path.
-    pub(super) fn put(&mut self, path: impl Into<PathBuf>, entry: Entry) {
-        let path = path.into();
-        match self.position(&path) {
-            Ok(at) => self.entries[at].1 = entry,
-            Err(at) => self.entries.insert(at, (path, entry)),
-        }
+    /// Adds a file that this crate generates. It replaces a component's entry at the same path.
+    pub(super) fn set_text(&mut self, path: impl Into<PathBuf>, text: String) {
+        self.entries.insert(path.into(), ViewEntry::Text(text));
     }
 
-    /// Adds a relative link to another path of the view.
-    pub(super) fn link(&mut self, path: impl Into<PathBuf>, target: impl Into<PathBuf>) {
-        self.put(path, Entry::Link(target.into()));
-    }
-
-    pub(super) fn get(&self, path: &Path) -> Option<&Entry> {
-        let at = self.position(path).ok()?;
-        Some(&self.entries[at].1)
-    }
-
-    /// The paths of all entries, sorted.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.entries.iter().map(|(path, _)| path.as_path())
-    }
-
-    fn position(&self, path: &Path) -> Result<usize, usize> {
-        self.entries
-            .binary_search_by(|(known, _)| known.as_path().cmp(path))
+    /// Adds a relative link to another path of the view. It replaces a component's entry at the same path.
+    pub(super) fn set_link(&mut self, path: impl Into<PathBuf>, target: impl Into<PathBuf>) {
+        let link = ViewEntry::Link(target.into());
+        self.entries.insert(path.into(), link);
     }
 
     /// Whether the plan has an entry for `path`.
     pub(super) fn has(&self, path: &str) -> bool {
-        self.get(Path::new(path)).is_some()
+        self.entries.contains_key(Path::new(path))
     }
 
     /// Sixteen hexadecimal digits that depend on every path, target and text, and on the size and date of
@@ -170,66 +169,42 @@ impl<'a> ViewPlan<'a> {
     /// view's path, and other tools store that path.
     pub(super) fn digest(&self) -> String {
         let mut hash = Fnv::default();
-        let mut fields = |fields: &[&[u8]]| fields.iter().for_each(|field| hash.field(field));
-        fields(&[if self.copy { b"copies" } else { b"links" }]);
+        hash.field(if self.copy { b"copies" } else { b"links" });
+        let file = |kind: &[u8], path: &Path, hash: &mut Fnv| {
+            hash.field(kind);
+            hash.field(path.as_os_str().as_encoded_bytes());
+            hash.field(self.root.identity(path).as_bytes());
+        };
         for (path, entry) in &self.entries {
-            fields(&[path.as_os_str().as_encoded_bytes()]);
+            hash.field(path.as_os_str().as_encoded_bytes());
             match entry {
-                Entry::Component {
-                    target, identity, ..
-                } => {
-                    let target = target.as_os_str().as_encoded_bytes();
-                    fields(&[b"component", target, identity.as_bytes()]);
+                ViewEntry::Component(source) => file(b"component", &source.path, &mut hash),
+                ViewEntry::Link(target) => {
+                    hash.field(b"link");
+                    hash.field(target.as_os_str().as_encoded_bytes());
                 }
-                Entry::Link(target) => fields(&[b"link", target.as_os_str().as_encoded_bytes()]),
-                Entry::Text(text) => fields(&[b"text", text.as_bytes()]),
-                Entry::Stub { stub, identity } => fields(&[
-                    b"stub",
-                    // Another version of this crate may generate another stub.
-                    env!("CARGO_PKG_VERSION").as_bytes(),
-                    stub.driver.soname.as_bytes(),
-                    stub.platform.as_bytes(),
-                    identity.as_bytes(),
-                ]),
+                ViewEntry::Text(text) => {
+                    hash.field(b"text");
+                    hash.field(text.as_bytes());
+                }
+                ViewEntry::Stub(stub) => {
+                    // Another version of this crate may make another stub.
+                    hash.field(env!("CARGO_PKG_VERSION").as_bytes());
+                    for path in stub.headers.iter().chain([&stub.compiler]) {
+                        file(b"stub", path, &mut hash);
+                    }
+                }
             }
         }
         hash.hex()
     }
 }
 
-/// Adds the entries of `directory` to `contents`, except those that are [excluded](is_excluded) or not `wanted`.
-pub(super) fn list(
-    root: &Root,
-    directory: &Source,
-    contents: &mut Contents,
-    wanted: &dyn Fn(&OsStr) -> bool,
-) {
-    for name in root.names(&directory.path) {
-        if is_excluded(&name) || !wanted(&name) {
-            continue;
-        }
-        let source = Source {
-            component: directory.component,
-            path: directory.path.join(&name),
-        };
-        add_source(name, source, contents);
-    }
-}
-
-/// Adds a source for `name` to `contents`, unless `name` already has a source with the same path.
-pub(super) fn add_source(name: OsString, source: Source, contents: &mut Contents) {
-    let sources = crate::list::entry(contents, name);
-    if !sources.iter().any(|known| known.path == source.path) {
-        sources.push(source);
-    }
-}
-
 /// Whether a file in a wheel is left out of views: a file of Python's, or a second build of a library
 /// under another name, such as `libnvrtc.alt.so.12`.
 fn is_excluded(name: &OsStr) -> bool {
-    name.to_str().is_some_and(|name| {
-        name == "__init__.py" || name == "__pycache__" || name.contains(".alt.so")
-    })
+    let name = name.to_string_lossy();
+    name == "__init__.py" || name == "__pycache__" || name.contains(".alt.so")
 }
 
 /// Whether two paths lead to one file, or to two files with the same content.
@@ -237,16 +212,13 @@ fn same_content(root: &Root, a: &Path, b: &Path) -> bool {
     if a == b || root.resolve(a) == root.resolve(b) {
         return true;
     }
-    let length = |path| {
-        root.metadata(path)
-            .ok()
-            .filter(|m| m.is_file())
-            .map(|m| m.len())
+    let length = |path| match root.metadata(path) {
+        Ok(metadata) if metadata.is_file() => Some(metadata.len()),
+        _ => None,
     };
-    let (Some(first), Some(second)) = (length(a), length(b)) else {
-        return false;
-    };
-    first == second && matches!((root.bytes(a), root.bytes(b)), (Ok(a), Ok(b)) if a == b)
+    length(a).is_some()
+        && length(a) == length(b)
+        && matches!((root.bytes(a), root.bytes(b)), (Ok(a), Ok(b)) if a == b)
 }
 
 #[cfg(test)]
@@ -254,78 +226,52 @@ fn same_content(root: &Root, a: &Path, b: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn source(component: Component, path: PathBuf) -> Source {
-        Source { component, path }
-    }
-
-    #[test]
-    fn equal_files_join_and_different_ones_are_a_conflict() {
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
         let place = tempfile::tempdir().unwrap();
-        let file = |name: &str, text: &str| {
+        for (name, text) in files {
             let path = place.path().join(name);
-            std::fs::write(&path, text).unwrap();
-            path
-        };
-        let root = Root::system();
-        let mut plan = ViewPlan::new(&root, false);
-        let mut add = |component, file| plan.add("include/cuda.h", source(component, file));
-        add(Component::Cudart, file("a", "same")).unwrap();
-        add(Component::Nvcc, file("b", "same")).unwrap();
-        let error = add(Component::Cupti, file("c", "else"))
-            .unwrap_err()
-            .to_string();
-        for word in ["include/cuda.h", "cudart", "cupti", "/a", "/c"] {
-            assert!(error.contains(word), "{word}: {error}");
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
         }
+        place
     }
 
     #[test]
     fn digest_changes_with_targets_and_texts() {
-        let place = tempfile::tempdir().unwrap();
+        let place = tree(&[("libcudart.so.13", "one")]);
         let path = place.path().join("libcudart.so.13");
-        std::fs::write(&path, "one").unwrap();
         let root = Root::system();
-        let plan = |copy| {
+        let plan = |copy, version: &str| {
             let mut plan = ViewPlan::new(&root, copy);
-            let library = source(Component::Cudart, path.clone());
+            let component = Component::Cudart;
+            let path = path.clone();
+            let library = ComponentPath { component, path };
             plan.add("lib/libcudart.so.13", library).unwrap();
-            plan.put("version.json", Entry::Text("13.4".to_owned()));
-            plan
+            plan.set_text("version.json", version.to_owned());
+            plan.digest()
         };
-        let first = plan(false).digest();
-        assert_eq!(first, plan(false).digest());
-        assert_ne!(first, plan(true).digest());
-        let mut other = plan(false);
-        other.put("version.json", Entry::Text("13.5".to_owned()));
-        assert_ne!(first, other.digest());
+        let first = plan(false, "13.4");
+        assert_eq!(first, plan(false, "13.4"));
+        assert_ne!(first, plan(true, "13.4"));
+        assert_ne!(first, plan(false, "13.5"));
         std::fs::write(&path, "other").unwrap();
-        assert_ne!(first, plan(false).digest());
+        assert_ne!(first, plan(false, "13.4"));
     }
 
-    fn tree(place: &Path, files: &[(&str, &str)]) {
-        for (name, text) in files {
-            let path = place.join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-    }
-
+    /// The paths of a view's headers, and where they lead, if two components have the directories `a` and `b`.
     fn joined(place: &Path, copy: bool) -> Result<Vec<String>, Error> {
         let root = Root::system();
-        let mut contents = Contents::new();
+        let mut contents = Contents::default();
         for (component, name) in [(Component::Cudart, "a"), (Component::Nvcc, "b")] {
-            let directory = source(component, place.join(name));
-            list(&root, &directory, &mut contents, &|_| true);
+            let path = place.join(name);
+            contents.add_all_of(&root, &ComponentPath { component, path }, &|_| true);
         }
         let mut plan = ViewPlan::new(&root, copy);
-        plan.join(Path::new("include"), contents)?;
-        let shown = |(path, entry): &(PathBuf, Entry)| match entry {
-            Entry::Component { target, .. } => {
-                format!(
-                    "{} {}",
-                    path.display(),
-                    target.strip_prefix(place).unwrap().display()
-                )
+        plan.add_contents(Path::new("include"), contents)?;
+        let shown = |(path, entry): (&PathBuf, &ViewEntry)| match entry {
+            ViewEntry::Component(source) => {
+                let target = source.path.strip_prefix(place).unwrap();
+                format!("{} {}", path.display(), target.display())
             }
             other => panic!("{other:?}"),
         };
@@ -334,44 +280,40 @@ mod tests {
 
     #[test]
     fn shared_directories_are_joined_and_others_linked() {
-        let place = tempfile::tempdir().unwrap();
-        tree(
-            place.path(),
-            &[
-                ("a/cuda.h", ""),
-                ("a/cub/x.cuh", ""),
-                ("a/crt/one.h", ""),
-                ("b/crt/two.h", ""),
-                ("b/crt/deep/y.h", ""),
-                ("a/__init__.py", "a"),
-                ("b/__init__.py", "b"),
-                ("b/__pycache__/x.pyc", ""),
-            ],
-        );
-        assert_eq!(
-            joined(place.path(), false).unwrap(),
-            [
-                "include/crt/deep b/crt/deep",
-                "include/crt/one.h a/crt/one.h",
-                "include/crt/two.h b/crt/two.h",
-                "include/cub a/cub",
-                "include/cuda.h a/cuda.h"
-            ]
-        );
-        let every = joined(place.path(), true).unwrap();
-        assert!(
-            every.contains(&"include/cub/x.cuh a/cub/x.cuh".to_owned()),
-            "{every:?}"
-        );
+        let place = tree(&[
+            ("a/cuda.h", "same"),
+            ("b/cuda.h", "same"),
+            ("a/cub/x.cuh", ""),
+            ("a/crt/one.h", ""),
+            ("b/crt/two.h", ""),
+            ("b/crt/deep/y.h", ""),
+            ("a/__init__.py", "a"),
+            ("b/__init__.py", "b"),
+            ("b/__pycache__/x.pyc", ""),
+        ]);
+        let links = [
+            "include/crt/deep b/crt/deep",
+            "include/crt/one.h a/crt/one.h",
+            "include/crt/two.h b/crt/two.h",
+            "include/cub a/cub",
+            "include/cuda.h a/cuda.h",
+        ];
+        assert_eq!(joined(place.path(), false).unwrap(), links);
+        let copies = joined(place.path(), true).unwrap();
+        let file = "include/cub/x.cuh a/cub/x.cuh".to_owned();
+        assert!(copies.contains(&file), "{copies:?}");
     }
 
     #[test]
-    fn a_file_against_a_directory_is_a_conflict() {
-        let place = tempfile::tempdir().unwrap();
-        tree(place.path(), &[("a/nv", ""), ("b/nv/target", "")]);
-        assert!(matches!(
-            joined(place.path(), false),
-            Err(Error::ViewConflict { .. })
-        ));
+    fn different_files_and_a_file_against_a_directory_are_conflicts() {
+        for (a, b) in [("a/cuda.h", "b/cuda.h"), ("a/nv", "b/nv/target")] {
+            let place = tree(&[(a, "one"), (b, "two")]);
+            let error = joined(place.path(), false).unwrap_err();
+            assert!(matches!(error, Error::ViewConflict { .. }));
+            let error = error.to_string();
+            for word in ["include/", "cudart", "nvcc", "/a/", "/b/"] {
+                assert!(error.contains(word), "{word}: {error}");
+            }
+        }
     }
 }

@@ -8,63 +8,52 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use super::marker::{self, MARKER};
-use super::plan::{Entry, ViewPlan};
+use super::plan::{ViewEntry, ViewPlan};
+use crate::cache;
 use crate::error::Error;
-use crate::root::Root;
-use crate::store;
 
-/// The prefix of the names of temporary directories.
-const TEMPORARY: &str = ".cuda-build-view-";
-
-/// A temporary directory that is older was left by a killed process: even a copy of a whole toolkit is
-/// written within minutes.
-const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// The largest number of files that an error lists.
-const NAMED: usize = 5;
-
-/// Where a view is written, and how.
-pub(super) struct Destination<'a> {
-    pub(super) path: &'a Path,
-    /// The plan's digest.
-    pub(super) digest: &'a str,
-    /// Whether the user named `path`. If so, the directory may contain another view, which is replaced, or
-    /// the user's files, which are not touched. If not, the directory's name contains the digest, and
-    /// only this crate writes in the directory.
-    pub(super) named_by_user: bool,
-}
-
-/// Makes sure that the view exists. A complete view is not touched; an incomplete or damaged view
-/// is replaced as a whole. Returns `true` if the view was not complete before.
-pub(super) fn write(
-    plan: &ViewPlan<'_>,
-    root: &Root,
-    destination: &Destination<'_>,
-) -> Result<bool, Error> {
+/// Makes sure that the view exists at `path`. A complete view is not touched. Returns `true` if the view was not
+/// complete before.
+///
+/// If the user named the path, anything else in the directory is an error. If not, the name of the directory contains
+/// the plan's digest, and only this crate writes in it: a damaged view is replaced.
+pub(super) fn write(plan: &ViewPlan<'_>, path: &Path, named_by_user: bool) -> Result<bool, Error> {
     // If the user named a link, the view is written where the link points.
-    let path = &root.resolve(destination.path);
-    let destination = &Destination {
-        path,
-        ..*destination
+    let path = &plan.root.resolve(path);
+    let refused = |reason: &str| {
+        Err(Error::ViewNotCreated {
+            path: path.clone(),
+            reason: reason.to_owned(),
+            hint: format!("name another directory, or remove {}", path.display()),
+        })
     };
-    check_owner(root, destination)?;
-    let complete = || marker::is_complete(plan, path, destination.digest);
-    if complete() {
+    if path.file_name().is_none() {
+        return refused("it is the root of the file system, or ends with `..`");
+    }
+    // The user chose where to create a new view, so its parent directory is not checked.
+    if (plan.root.exists(path) || !named_by_user)
+        && let Some(reason) = cache::distrust(plan.root, path)
+    {
+        return refused(&reason);
+    }
+    if is_complete(plan, path) {
         return Ok(false);
     }
-    check_replaceable(root, destination)?;
-    let parent = path.parent().unwrap_or(Path::new("/"));
-    create_directories(parent)?;
-    remove_abandoned(parent);
+    let other_content = "it contains something other than this view";
+    let can_be_replaced = match fs::read_dir(path) {
+        Ok(mut entries) => !named_by_user || entries.next().is_none(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    if !can_be_replaced {
+        return refused(other_content);
+    }
+    create_directories(path.parent().unwrap_or(Path::new("/")))?;
     let new = Temporary::beside(path);
-    write_entries(&new.0, plan, root, destination)?;
-    // The first round may move an old view away. A later round is repeated only if another process has
-    // finished a view since, so the loop ends.
+    write_entries(&new.0, plan, named_by_user)?;
     loop {
+        // The system replaces nothing but an empty directory.
         match fs::rename(&new.0, path) {
             Ok(()) => return Ok(true),
             Err(error) => match error.kind() {
@@ -72,10 +61,12 @@ pub(super) fn write(
                 _ => return Err(Error::io("rename to", path)(error)),
             },
         }
-        if complete() {
+        // Another process may have finished the same view since.
+        if is_complete(plan, path) {
             return Ok(true);
+        } else if named_by_user {
+            return refused(other_content);
         }
-        check_replaceable(root, destination)?;
         // Dropping `old` removes the directory.
         let old = Temporary::beside(path);
         match fs::rename(path, &old.0) {
@@ -87,22 +78,36 @@ pub(super) fn write(
     }
 }
 
-/// Refuses a view that another user may have written or changed.
-fn check_owner(root: &Root, destination: &Destination<'_>) -> Result<(), Error> {
-    let path = destination.path;
-    // The user chose where to create a new view, so its parent directory is not checked.
-    if destination.named_by_user && !root.exists(path) {
-        return Ok(());
-    }
-    store::distrust(root, path).map_or(Ok(()), |reason| Err(refused(path, reason)))
-}
-
-fn refused(path: &Path, reason: String) -> Error {
-    Error::ViewNotCreated {
-        path: path.to_owned(),
-        reason,
-        hint: format!("name another directory, or remove {}", path.display()),
-    }
+/// Whether every entry of the plan is in the directory. Every entry is compared, because a check of a sample would
+/// often miss deleted files. Of copies, only size and date are compared, because reading them could take minutes.
+fn is_complete(plan: &ViewPlan<'_>, directory: &Path) -> bool {
+    let is_link = |path: &Path, target: &Path| fs::read_link(path).is_ok_and(|to| to == target);
+    let file = |path: &Path| {
+        fs::symlink_metadata(path)
+            .ok()
+            .filter(fs::Metadata::is_file)
+    };
+    plan.entries.iter().all(|(relative, entry)| {
+        let path = directory.join(relative);
+        match entry {
+            ViewEntry::Component(source) if plan.copy => {
+                let same = |copy: fs::Metadata| {
+                    let source = fs::metadata(&source.path).ok()?;
+                    let is_same_date = copy.modified().ok()? == source.modified().ok()?;
+                    (copy.len() == source.len() && is_same_date).then_some(())
+                };
+                file(&path).and_then(same).is_some()
+            }
+            ViewEntry::Component(source) => is_link(&path, &source.path),
+            ViewEntry::Link(target) => is_link(&path, target),
+            ViewEntry::Text(text) => {
+                // Reading a FIFO would block.
+                file(&path).is_some_and(|file| file.len() == text.len() as u64)
+                    && fs::read(&path).is_ok_and(|bytes| bytes == text.as_bytes())
+            }
+            ViewEntry::Stub(_) => file(&path).is_some_and(|file| file.len() > 0),
+        }
+    })
 }
 
 /// Creates a directory and its missing parents. Only the user can write in them, whatever the umask is.
@@ -111,63 +116,11 @@ fn create_directories(path: &Path) -> Result<(), Error> {
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o755);
-    builder
-        .create(path)
-        .map_err(Error::io("create directory", path))
+    let created = builder.create(path);
+    created.map_err(Error::io("create directory", path))
 }
 
-/// Checks that removing the directory would delete only a view.
-fn check_replaceable(root: &Root, destination: &Destination<'_>) -> Result<(), Error> {
-    loop {
-        let before = root.fingerprint(destination.path);
-        let result = check_contents(destination);
-        // Another process may have replaced the view while this process listed its files. If so, check again.
-        if result.is_ok() || root.fingerprint(destination.path) == before {
-            return result;
-        }
-    }
-}
-
-fn check_contents(destination: &Destination<'_>) -> Result<(), Error> {
-    let path = destination.path;
-    let reason = match fs::symlink_metadata(path) {
-        Err(_) => None,
-        Ok(metadata) if !metadata.is_dir() => Some("it is not a directory".to_owned()),
-        Ok(_) if !destination.named_by_user => None,
-        Ok(_) => reason_to_keep(path)?,
-    };
-    reason.map_or(Ok(()), |reason| Err(refused(path, reason)))
-}
-
-/// Why a directory must not be removed; `None` if it is empty or contains a view and nothing else.
-fn reason_to_keep(path: &Path) -> Result<Option<String>, Error> {
-    if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()) {
-        return Ok(None);
-    }
-    let Some(others) = marker::other_files(path) else {
-        let reason = "it is not a view of this version of cuda-build";
-        return Ok(Some(reason.to_owned()));
-    };
-    let others = others.map_err(Error::io("read", path))?;
-    let named = others
-        .iter()
-        .take(NAMED)
-        .map(|path| path.display().to_string());
-    let mut list = named.collect::<Vec<_>>().join(", ");
-    if others.len() > NAMED {
-        list.push_str(&format!(" and {} more files", others.len() - NAMED));
-    }
-    Ok((!others.is_empty())
-        .then(|| format!("the view contains files that were added or changed: {list}")))
-}
-
-/// Writes the whole view, the marker last.
-fn write_entries(
-    directory: &Path,
-    plan: &ViewPlan<'_>,
-    root: &Root,
-    destination: &Destination<'_>,
-) -> Result<(), Error> {
+fn write_entries(directory: &Path, plan: &ViewPlan<'_>, named_by_user: bool) -> Result<(), Error> {
     create_directories(directory)?;
     let mut last = PathBuf::new();
     for (relative, entry) in &plan.entries {
@@ -180,26 +133,33 @@ fn write_entries(
             parent.clone_into(&mut last);
         }
         let written = match entry {
-            Entry::Component { target, .. } if plan.copy => fs::copy(target, &path).map(|_| ()),
-            Entry::Component { target, .. } | Entry::Link(target) => symlink(target, &path),
-            Entry::Text(text) => fs::write(&path, text),
-            Entry::Stub { stub, .. } => fs::write(&path, stub.bytes(root)?),
+            ViewEntry::Component(source) if plan.copy => copy(&source.path, &path),
+            ViewEntry::Component(source) => symlink(&source.path, &path),
+            ViewEntry::Link(target) => symlink(target, &path),
+            ViewEntry::Text(text) => fs::write(&path, text),
+            ViewEntry::Stub(stub) => {
+                stub.compile(plan.root, &path)?;
+                Ok(())
+            }
         };
         written.map_err(Error::io("write", &path))?;
     }
-    let path = directory.join(MARKER);
-    let text = marker::text(plan, directory, destination.digest);
-    let written = fs::write(&path, text).and_then(|()| {
-        if destination.named_by_user {
-            return Ok(());
-        }
-        // Build scripts declare the marker to Cargo. A date before every build keeps the script
-        // that wrote the view from running again. At a path that the user chose, the real date lets
-        // Cargo notice that another view was written there.
-        let marker = fs::File::options().write(true).open(&path)?;
-        marker.set_modified(SystemTime::UNIX_EPOCH)
-    });
-    written.map_err(Error::io("write", &path))
+    if named_by_user {
+        return Ok(());
+    }
+    // Build scripts declare this file to Cargo. A date before every build keeps the script that wrote the view from
+    // running again. At a path that the user chose, the real date lets Cargo notice that another view was written there.
+    let watched = directory.join("version.json");
+    let file = fs::File::options().write(true).open(&watched);
+    let dated = file.and_then(|file| file.set_modified(SystemTime::UNIX_EPOCH));
+    dated.map_err(Error::io("write", &watched))
+}
+
+/// Copies a file with its date, by which a copy of another file is noticed.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(from, to)?;
+    // The copy may be read-only, and its owner may still set the date.
+    fs::File::open(to)?.set_modified(fs::metadata(from)?.modified()?)
 }
 
 #[cfg(unix)]
@@ -209,10 +169,8 @@ fn symlink(target: &Path, path: &Path) -> io::Result<()> {
 
 #[cfg(not(unix))]
 fn symlink(_: &Path, _: &Path) -> io::Result<()> {
-    Err(io::Error::new(
-        io::ErrorKind::Unsupported,
-        "views are supported on Linux only",
-    ))
+    let reason = "views are supported on Linux only";
+    Err(io::Error::new(io::ErrorKind::Unsupported, reason))
 }
 
 /// The path of a directory. On drop, the directory is removed, if it is still at this path.
@@ -222,31 +180,14 @@ impl Temporary {
     /// A name that no other process uses. It contains the time, because containers that share the
     /// directory may have the same process IDs.
     fn beside(path: &Path) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        Self(path.with_file_name(format!(
-            "{TEMPORARY}{}-{}-{}",
-            std::process::id(),
-            now.unwrap_or_default().as_nanos(),
-            COUNT.fetch_add(1, Ordering::Relaxed)
-        )))
+        let (process, now) = (std::process::id(), now.unwrap_or_default().as_nanos());
+        Self(path.with_file_name(format!(".cuda-build-view-{process}-{now}")))
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Removes temporary directories that killed processes left.
-fn remove_abandoned(parent: &Path) {
-    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-    for entry in entries.filter(|e| e.file_name().to_string_lossy().starts_with(TEMPORARY)) {
-        let changed = entry.metadata().and_then(|metadata| metadata.modified());
-        if changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED)) {
-            // This fails if the directory belongs to another user.
-            let _ = fs::remove_dir_all(entry.path());
-        }
     }
 }

@@ -1,10 +1,20 @@
 //! The runner with small programs as steps.
 
 use super::*;
-use crate::output;
+use crate::command::Invocation;
+use crate::compile::step::Form;
+use crate::env::Env;
 
 fn run(steps: &[Step], out: &Path) -> Result<Compiled, Error> {
-    Runner::new(out).run(steps, &Workers::one(), &Joining::default())
+    let workers = Workers::of_cargo(&Env::default());
+    Runner::new(out).run(steps, &workers, &Tools::default())
+}
+
+fn invocation(step: &mut Step) -> &mut Invocation {
+    match &mut step.compiler {
+        Compiler::Program(invocation) => invocation,
+        _ => unreachable!("these steps run programs"),
+    }
 }
 
 /// A step that copies its one input.
@@ -12,7 +22,9 @@ fn copy(from: &Path, to: &Path) -> Step {
     Step {
         tool: "cp".to_owned(),
         source: from.to_owned(),
-        action: Action::Program(Invocation::new("cp").args([from, to])),
+        compiler: Compiler::Program(Invocation::new("cp").args([from, to])),
+        images: Vec::new(),
+        form: Form::Object,
         inputs: vec![from.to_owned()],
         output: to.to_owned(),
         key: vec!["cp".to_owned()],
@@ -38,6 +50,29 @@ fn an_input_made_again_is_used_again() {
 }
 
 #[test]
+fn the_first_error_is_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path();
+    let source = out.join("source");
+    output::write(&source, b"1").unwrap();
+    let program = |script: &str, to: &str| {
+        let mut step = copy(&source, &out.join(to));
+        let shell = Invocation::new("sh").args(["-c", script, "sh"]);
+        *invocation(&mut step) = shell.args([&source, &out.join(to)]);
+        step
+    };
+    let steps = [
+        program("echo the reason >&2; exit 1", "failed.o"),
+        program("sleep 0.3; cp $1 $2", "slow.o"),
+        copy(&out.join("failed.o"), &out.join("liba.a")),
+    ];
+    let workers = Workers::of_cargo(&Env::from_pairs([("NUM_JOBS", "2")]));
+    let error = Runner::new(out).run(&steps, &workers, &Tools::default());
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("the reason"), "{error}");
+}
+
+#[test]
 fn a_damaged_output_is_made_again() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path();
@@ -52,13 +87,19 @@ fn a_damaged_output_is_made_again() {
 
 #[test]
 fn a_path_that_a_shell_would_run_is_refused() {
-    for name in ["$(touch x)", "`touch x`", "a\"; touch x; \""] {
+    for name in [
+        "$(touch x)",
+        "`touch x`",
+        "a\"; touch x; \"",
+        "$HOME",
+        "a\\b",
+    ] {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path();
         output::write(&out.join("a"), b"1").unwrap();
         let error = run(&[copy(&out.join("a"), &out.join(name))], out);
         let message = error.unwrap_err().to_string();
-        assert!(message.contains("as a shell command"), "{message}");
+        assert!(message.contains("that a shell interprets"), "{message}");
     }
 }
 
@@ -69,7 +110,7 @@ fn a_program_that_writes_nothing_failed() {
     let from = out.join("a");
     output::write(&from, b"1").unwrap();
     let mut step = copy(&from, &out.join("b"));
-    step.action = Action::Program(Invocation::new("true"));
+    *invocation(&mut step) = Invocation::new("true");
     let error = run(&[step], out).unwrap_err();
     assert!(error.to_string().contains("reported success"), "{error}");
 }
@@ -85,10 +126,8 @@ fn a_program_of_an_earlier_run_changes_nothing() {
     let slow = "cp \"$1\" \"$3\"; : > \"$2/started\"; \
                 for i in $(seq 1000); do [ -e \"$2/go\" ] || sleep 0.01; done; cat \"$1\" >> \"$3\"";
     let mut step = copy(&source, &to);
-    let mut invocation = Invocation::new("sh").args(["-c", slow, "sh"]);
-    let paths = [source.clone(), out.to_owned(), to.clone()];
-    invocation.arguments.extend(paths.map(Into::into));
-    step.action = Action::Program(invocation);
+    let shell = Invocation::new("sh").args(["-c", slow, "sh"]);
+    *invocation(&mut step) = shell.args([&source, out, &to]);
     thread::scope(|scope| {
         let earlier = scope.spawn(|| run(std::slice::from_ref(&step), out));
         while !file("started").exists() {

@@ -4,12 +4,9 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use super::compiler::real_nvcc;
 use super::*;
-use crate::env::Env;
+use crate::search::SearchContext as Search;
 use crate::select::{Need, Part, Request};
-use crate::toolkit::Search;
-use crate::view::marker::is_generated;
 
 struct Layout(tempfile::TempDir);
 
@@ -69,37 +66,27 @@ impl Layout {
 
     fn plan_at(&self, places: &[&str], view: &ViewPlace) -> ViewPlan<'static> {
         let root = Box::leak(Box::new(Root::system()));
-        let plan = plan(&self.toolkit(places), root, view).unwrap();
-        for (path, entry) in &plan.entries {
-            let generated = matches!(entry, Entry::Text(_) | Entry::Stub { .. });
-            assert!(!generated || is_generated(path), "{path:?}");
-        }
-        plan
+        plan(&self.toolkit(places), root, view, &Env::from_process()).unwrap()
     }
 
     /// The target of an entry, without the directory of this layout.
     fn leads(&self, plan: &ViewPlan<'_>, path: &str) -> Option<String> {
-        Some(match plan.get(Path::new(path))? {
-            Entry::Component { target, .. } => target
-                .strip_prefix(self.0.path())
-                .unwrap()
-                .display()
-                .to_string(),
-            Entry::Link(target) => format!("-> {}", target.display()),
-            Entry::Text(text) => text.clone(),
-            Entry::Stub { stub, .. } => format!("stub from {} headers", stub.headers.len()),
+        Some(match plan.entries.get(Path::new(path))? {
+            ViewEntry::Component(source) => {
+                let target = source.path.strip_prefix(self.0.path()).unwrap();
+                target.display().to_string()
+            }
+            ViewEntry::Link(target) => format!("-> {}", target.display()),
+            ViewEntry::Text(text) => text.clone(),
+            ViewEntry::Stub(stub) => format!("stub from {} headers", stub.headers.len()),
         })
     }
 
     #[track_caller]
     fn holds(&self, plan: &ViewPlan<'_>, expected: &[(&str, &str)]) {
         for (path, leads) in expected {
-            assert_eq!(
-                self.leads(plan, path).as_deref(),
-                Some(*leads),
-                "{path}: {:#?}",
-                plan.paths().collect::<Vec<_>>()
-            );
+            let found = self.leads(plan, path);
+            assert_eq!(found.as_deref(), Some(*leads), "{path}: {plan:#?}");
         }
     }
 }
@@ -159,10 +146,8 @@ fn wheels_of_cuda_12_are_joined() {
             ("lib/stubs/libcuda.so", "stub from 1 headers"),
         ],
     );
-    let names: Vec<String> = plan
-        .paths()
-        .map(|path| path.display().to_string())
-        .collect();
+    let names = plan.entries.keys();
+    let names: Vec<String> = names.map(|path| path.display().to_string()).collect();
     for absent in [
         "__init__",
         ".alt.",
@@ -330,7 +315,7 @@ fn a_conflict_names_both_components() {
     .cuda_h("nvidia/cuda_runtime/include/cuda.h", 12090)
     .cuda_h("nvidia/cublas/include/cuda.h", 12080);
     let toolkit = layout.toolkit(&[""]);
-    let error = plan(&toolkit, &Root::system(), &view()).unwrap_err();
+    let error = plan(&toolkit, &Root::system(), &view(), &Env::default()).unwrap_err();
     let text = format!("{error:?}");
     for word in [
         "include/cuda.h",
@@ -403,4 +388,42 @@ fn a_script_that_starts_one_program_leads_to_it() {
     assert_eq!(real_nvcc(&Root::system(), &script), real);
     fs::write(&script, "#!/bin/sh\nexec /nonexistent/nvcc \"$@\"\n").unwrap();
     assert_eq!(real_nvcc(&Root::system(), &script), script);
+}
+
+#[test]
+fn version_json_has_the_names_of_the_installers_and_three_numbers() {
+    let components = [Component::Cudart, Component::Cublas, Component::Nvjitlink];
+    let found = components.map(|component| Found {
+        version: "12.4.127".parse().ok(),
+        ..Found::new(component, 12)
+    });
+    let found: Vec<&Found> = found.iter().collect();
+    let text = version_json(ToolkitVersion::new(12, 4), &found);
+    for key in ["cuda_cudart", "libcublas", "libnvjitlink"] {
+        assert!(text.contains(&format!("\n  \"{key}\": {{")), "{text}");
+    }
+    let text = version_json(ToolkitVersion::new(13, 4), &[]);
+    let expected = "{\n  \"cuda\": { \"name\": \"CUDA SDK\", \"version\": \"13.4.0\" }\n}\n";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn system_headers_stay_out() {
+    let is = |component, name: &str| is_header_of(component, OsStr::new(name));
+    for name in [
+        "cuda.h",
+        "cub",
+        "crt",
+        "nv",
+        "sm_20_intrinsics.h",
+        "vector_functions.hpp",
+    ] {
+        assert!(is(Component::Cudart, name), "{name}");
+    }
+    for name in [
+        "stdio.h", "curl", "cups", "nvme", "linux", "cudnn.h", "math.h",
+    ] {
+        assert!(!is(Component::Cudart, name), "{name}");
+    }
+    assert!(is(Component::Cudnn, "cudnn_ops.h") && !is(Component::Nccl, "cuda.h"));
 }

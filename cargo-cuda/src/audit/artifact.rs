@@ -1,0 +1,237 @@
+//! What is read from a wheel or a library. The rules work on these values alone.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use cuda_find::detail::release::NEWEST_MAJOR;
+
+use crate::failure::Failure;
+use crate::package::archive::{self, Wheel};
+use crate::package::device::DeviceCode;
+use crate::package::elf::ElfFacts;
+use crate::package::metadata::{Metadata, normalized_name};
+use crate::package::nvidia::majors_of_soname;
+use crate::package::requirement::{Requirement, major_of_word};
+
+/// Calls in Python that load libraries, or a package that does.
+const PRELOADS: [&str; 4] = ["CDLL(", "LoadLibrary(", "cuda.pathfinder", "import torch"];
+
+/// One argument of `audit`.
+#[derive(Clone, Debug, Default)]
+pub struct Artifact {
+    /// The path as it was given.
+    pub path: String,
+    /// In bytes; 0 if it is not written yet.
+    pub size: u64,
+    /// The normalised name of the distribution; `None` for a library.
+    pub name: Option<String>,
+    pub requires: Vec<Requirement>,
+    /// The lines of `Requires-Dist` that are not valid, with the reason.
+    pub invalid_requires: Vec<String>,
+    /// The paths of all files, relative to the directory in which a wheel is installed.
+    pub files: BTreeSet<String>,
+    pub modules: Vec<NativeModule>,
+    /// Fat binaries and PTX in files that are not ELF files.
+    pub device_files: Vec<(String, DeviceCode)>,
+    /// Whether a Python file contains calls that load libraries before the native module.
+    pub preloads: bool,
+}
+
+/// An ELF file.
+#[derive(Clone, Debug, Default)]
+pub struct NativeModule {
+    pub path: String,
+    pub elf: ElfFacts,
+}
+
+/// The CUDA majors that the parts of an artifact name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Majors {
+    /// From the name of the distribution: 12 of `saxpy-cu12`.
+    pub name: Option<u32>,
+    /// From the requirements that hold without an extra.
+    pub requirements: BTreeSet<u32>,
+    /// From the SONAMEs that the native modules need.
+    pub modules: BTreeSet<u32>,
+}
+
+impl Artifact {
+    /// Reads a wheel or a library.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let (file, size) = archive::open(path)?;
+        if path.extension().is_some_and(|extension| extension == "whl") {
+            return Self::of_wheel(&Wheel::open(path)?, path, size);
+        }
+        let elf = ElfFacts::read(file).map_err(|failure| {
+            let failure = failure.in_file(&path.display().to_string());
+            failure.hint("name a `.whl` file or a shared library")
+        })?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Ok(Self {
+            path: path.display().to_string(),
+            size,
+            modules: vec![NativeModule {
+                path: name.into_owned(),
+                elf,
+            }],
+            ..Self::default()
+        })
+    }
+
+    /// The content of a wheel.
+    pub fn of_wheel(wheel: &Wheel, path: &Path, size: u64) -> Result<Self, Failure> {
+        let text = wheel.text(&format!("{}/METADATA", wheel.dist_info))?;
+        let metadata = Metadata::parse(&text);
+        let mut requires = Vec::new();
+        let mut invalid_requires = Vec::new();
+        for line in metadata.all("Requires-Dist") {
+            match Requirement::parse(line) {
+                Ok(requirement) => requires.push(requirement),
+                Err(reason) => invalid_requires.push(format!("`{line}`: {reason}")),
+            }
+        }
+        let modules = wheel.modules().map(|(path, elf)| NativeModule {
+            path: installed(path).to_owned(),
+            elf: elf.clone(),
+        });
+        let device_files = wheel
+            .entries
+            .iter()
+            .filter(|(_, entry)| !entry.device.is_empty());
+        let loads_libraries = |path: &str| {
+            let text = wheel.text(path).unwrap_or_default();
+            PRELOADS.iter().any(|call| text.contains(call))
+        };
+        let mut python = wheel.entries.keys().filter(|path| path.ends_with(".py"));
+        Ok(Self {
+            path: path.display().to_string(),
+            size,
+            name: Some(normalized_name(metadata.one("Name")?)),
+            requires,
+            invalid_requires,
+            files: wheel
+                .entries
+                .keys()
+                .map(|path| installed(path).to_owned())
+                .collect(),
+            modules: modules.collect(),
+            device_files: device_files
+                .map(|(path, entry)| (installed(path).to_owned(), entry.device.clone()))
+                .collect(),
+            preloads: python.any(|path| loads_libraries(path)),
+        })
+    }
+
+    /// Whether a file with this name is in the artifact, in any directory.
+    pub fn has_file(&self, name: &str) -> bool {
+        self.files.iter().any(|file| file_name(file) == name)
+    }
+
+    /// The requirements that hold without an extra.
+    pub fn required(&self) -> impl Iterator<Item = &Requirement> {
+        self.requires
+            .iter()
+            .filter(|requirement| requirement.of_extra().is_none())
+    }
+
+    /// The device code of each file, with the CUDA major that compiled it.
+    pub fn device_code(&self, majors: &Majors) -> Vec<(&str, &DeviceCode, u32)> {
+        let last = |majors: &BTreeSet<u32>| majors.last().copied();
+        let other = last(&majors.modules)
+            .or(majors.name)
+            .or(last(&majors.requirements));
+        let other = other.unwrap_or(NEWEST_MAJOR);
+        let modules = self.modules.iter().map(|module| {
+            let major = majors.of_module(module).unwrap_or(other);
+            (module.path.as_str(), &module.elf.device, major)
+        });
+        let files = self.device_files.iter();
+        let all = modules.chain(files.map(|(path, code)| (path.as_str(), code, other)));
+        all.filter(|(_, code, _)| !code.is_empty()).collect()
+    }
+}
+
+impl NativeModule {
+    /// The majors of the SONAMEs that exist for one major only.
+    pub fn majors(&self) -> BTreeSet<u32> {
+        let majors = self
+            .elf
+            .needed
+            .iter()
+            .map(|soname| majors_of_soname(soname));
+        majors
+            .filter(|majors| majors.len() == 1)
+            .flatten()
+            .collect()
+    }
+}
+
+impl Majors {
+    pub fn of(artifact: &Artifact) -> Self {
+        let name = artifact.name.as_deref().unwrap_or_default();
+        Self {
+            // `saxpy-cu12`, `cupy-cuda13x`, `jax-cuda12-plugin`, `torch-cu118`.
+            name: name.split('-').skip(1).find_map(major_of_word),
+            requirements: artifact
+                .required()
+                .filter_map(Requirement::cuda_major)
+                .collect(),
+            modules: artifact
+                .modules
+                .iter()
+                .flat_map(NativeModule::majors)
+                .collect(),
+        }
+    }
+
+    /// The major of a native module: from its SONAMEs, else from the rest of the artifact. `None` if nothing names one.
+    pub fn of_module(&self, module: &NativeModule) -> Option<u32> {
+        let single = |majors: &BTreeSet<u32>| match majors.len() {
+            1 => majors.first().copied(),
+            _ => None,
+        };
+        single(&module.majors())
+            .or(self.name)
+            .or_else(|| single(&self.modules))
+            .or_else(|| single(&self.requirements))
+    }
+}
+
+/// Where a file is installed, relative to site-packages: a wheel may have it below `<name>.data/platlib`.
+fn installed(path: &str) -> &str {
+    let parts: Vec<&str> = path.splitn(3, '/').collect();
+    match parts[..] {
+        [top, "platlib" | "purelib", rest] if top.ends_with(".data") => rest,
+        _ => path,
+    }
+}
+
+/// The last part of a path.
+pub fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_majors() {
+        for (name, major) in [
+            ("saxpy-cu12", Some(12)),
+            ("cupy-cuda13x", Some(13)),
+            ("jax-cuda12-plugin", Some(12)),
+            ("thing-cu118", Some(11)),
+            ("cupy", None),
+            ("cu12", None),
+            ("mistralrs-cuda", None),
+            ("a-cube2", None),
+        ] {
+            let artifact = Artifact {
+                name: Some(name.to_owned()),
+                ..Artifact::default()
+            };
+            assert_eq!(Majors::of(&artifact).name, major, "{name}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The wheel's requirements: components that none brings, bounds, majors (W05, W08, W09, W10, W18).
+
+use std::collections::BTreeSet;
+
+use cuda_build::Component;
+
+use super::artifact::{Artifact, Majors, NativeModule};
+use super::check::Severity::{Error, Note, Warning};
+use super::check::{Findings, W05, W08, W09, W10, W18};
+use crate::package::nvidia::{component_of, is_nvidia_library};
+use crate::package::requirement::{Requirement, major_of_word};
+use crate::package::symbols::{self, Added};
+
+pub fn check(artifact: &Artifact, majors: &Majors, findings: &mut Findings) {
+    for module in &artifact.modules {
+        let of_module = module.majors();
+        if of_module.len() > 1 {
+            let text = format!("needs libraries of CUDA {}", list(&of_module));
+            findings.add_file(&W08, Error, &module.path, text);
+        }
+    }
+    let Some(name) = &artifact.name else {
+        return;
+    };
+    check_majors(name, majors, findings);
+    for fault in &artifact.invalid_requires {
+        let text = format!("the wheel requires {fault}");
+        findings.add(&W18, Error, text);
+    }
+    for requirement in &artifact.requires {
+        if let Some(fault) = requirement.unbounded() {
+            let severity = match requirement.of_extra() {
+                Some(_) => Warning,
+                None => Error,
+            };
+            findings.add(&W09, severity, format!("the wheel {fault}"));
+        }
+    }
+    for module in &artifact.modules {
+        if let Some(major) = majors.of_module(module) {
+            check_coverage(artifact, module, major, findings);
+            check_lower_bounds(artifact, module, major, findings);
+        }
+    }
+}
+
+/// W08: the name, the native modules and the requirements.
+fn check_majors(name: &str, majors: &Majors, findings: &mut Findings) {
+    let named = BTreeSet::from_iter(majors.name);
+    let parts = [
+        (format!("the name `{name}` is"), &named),
+        ("the native modules are".to_owned(), &majors.modules),
+        ("the requirements are".to_owned(), &majors.requirements),
+    ];
+    let parts: Vec<_> = parts
+        .iter()
+        .filter(|(_, majors)| !majors.is_empty())
+        .collect();
+    let Some(((_, first), others)) = parts.split_first() else {
+        return;
+    };
+    if others.iter().any(|(_, majors)| majors.is_disjoint(first)) {
+        let texts = parts
+            .iter()
+            .map(|(what, majors)| format!("{what} for CUDA {}", list(majors)));
+        findings.add(&W08, Error, Vec::from_iter(texts).join(", "));
+    }
+}
+
+fn list(majors: &BTreeSet<u32>) -> String {
+    Vec::from_iter(majors.iter().map(u32::to_string)).join(" and ")
+}
+
+/// W05: components that no requirement brings.
+fn check_coverage(artifact: &Artifact, module: &NativeModule, major: u32, findings: &mut Findings) {
+    if other_package(artifact, module).is_some() {
+        return;
+    }
+    let brings = |requirement: &Requirement, component: Component| {
+        // A package of the same component for another major is reported by W08.
+        let major = requirement.cuda_major().unwrap_or(major);
+        requirement.components(major).contains(&component)
+    };
+    for soname in module
+        .elf
+        .needed
+        .iter()
+        .filter(|soname| !artifact.has_file(soname))
+    {
+        let Some(component) = component_of(soname) else {
+            continue;
+        };
+        let is_package_of_component = component.facts().package(major) == artifact.name.as_deref();
+        if is_package_of_component || artifact.required().any(|r| brings(r, component)) {
+            continue;
+        }
+        let needs = format!("needs `{soname}` of `{component}`");
+        let (severity, text) = if artifact.requires.iter().any(|r| brings(r, component)) {
+            (
+                Warning,
+                format!("{needs}, which only an extra of the wheel brings"),
+            )
+        } else if let Some(other) = may_bring_cuda(artifact, major) {
+            (
+                Note,
+                format!("{needs}, which no requirement brings, unless `{other}` does"),
+            )
+        } else {
+            (
+                Error,
+                format!("{needs}, and no requirement of the wheel brings it"),
+            )
+        };
+        findings.add_file(&W05, severity, &module.path, text);
+    }
+}
+
+/// A required package of another project that probably requires CUDA's packages, which only the index knows: torch,
+/// and packages for the same CUDA major, such as `cupy-cuda12x`.
+fn may_bring_cuda(artifact: &Artifact, major: u32) -> Option<&str> {
+    let is_other = |requirement: &&Requirement| {
+        !requirement.is_nvidias()
+            && (requirement.name == "torch" || requirement.major_in_name() == Some(major))
+    };
+    let other = artifact.required().find(is_other);
+    other.map(|requirement| requirement.name.as_str())
+}
+
+/// The required package of another project that has a library that a module needs: `torch` for `libtorch.so`. The
+/// package is imported first, and brings and loads the libraries of its own requirements too, such as CUDA's.
+pub fn other_package<'a>(artifact: &'a Artifact, module: &NativeModule) -> Option<&'a str> {
+    let needed = module.elf.needed.iter();
+    let foreign = needed.filter(|soname| !is_nvidia_library(soname) && !artifact.has_file(soname));
+    foreign
+        .into_iter()
+        .find_map(|soname| provider(artifact, soname))
+}
+
+/// The requirement whose package probably has a library: `libtorch_cuda.so` belongs to `torch`, `librmm.so` to
+/// `librmm-cu13`.
+fn provider<'a>(artifact: &'a Artifact, soname: &str) -> Option<&'a str> {
+    let stem = soname.split(".so").next().unwrap_or(soname);
+    let stem = stem.replace('_', "-").to_ascii_lowercase();
+    let bare = stem.strip_prefix("lib").unwrap_or(&stem);
+    let mut names = artifact
+        .requires
+        .iter()
+        .map(|requirement| requirement.name.as_str());
+    names.find(|name| {
+        let words = name.split('-').filter(|word| major_of_word(word).is_none());
+        let name = Vec::from_iter(words).join("-");
+        let name = name.strip_prefix("lib").unwrap_or(&name);
+        let is_part =
+            |short: &str, long: &str| short.len() > 2 && long.starts_with(&format!("{short}-"));
+        bare == name
+            || is_part(name, bare)
+            || is_part(bare, name)
+            || (name == "torch" && bare.starts_with("c10"))
+    })
+}
+
+/// W10: requirements whose lowest version lacks a symbol that the module needs.
+fn check_lower_bounds(
+    artifact: &Artifact,
+    module: &NativeModule,
+    major: u32,
+    findings: &mut Findings,
+) {
+    let mut reported = BTreeSet::new();
+    for import in &module.elf.imports {
+        let Some(soname) = &import.library else {
+            continue;
+        };
+        let Some((component, added, compared)) = component_of(soname).and_then(|component| {
+            let added = symbols::added(component, major, soname, &import.symbol)?;
+            Some((component, added, symbols::compared(component, major)?))
+        }) else {
+            continue;
+        };
+        let names = artifact
+            .required()
+            .filter(|requirement| requirement.names(component, major));
+        let [requirement] = Vec::from_iter(names)[..] else {
+            continue;
+        };
+        // The metapackage has the version of the toolkit.
+        if requirement.is_metapackage() && !component.facts().follows_toolkit {
+            continue;
+        }
+        let lowest = requirement.lowest.as_ref().unwrap_or(&compared.first);
+        let lacks = match added {
+            Added::In(needed) => *lowest < needed,
+            // Only the first version is known to lack the symbol.
+            Added::UpTo(_) => *lowest <= compared.first,
+        };
+        if lacks && reported.insert(&requirement.text) {
+            let (symbol, requirement) = (&import.symbol, &requirement.text);
+            let text =
+                format!("needs `{symbol}`, which the lowest version of `{requirement}` lacks");
+            findings.add_file(&W10, Error, &module.path, text);
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! What the checks find: NVIDIA's libraries in the wheel (W01, W02, W12), the driver's libraries as dependencies (W03),
+//! device code (W13 to W15), the size (W17), and the findings of the other modules.
+
+use cuda_build::{Capability, Component};
+use cuda_find::detail::release;
+
+use super::artifact::{Artifact, Majors, NativeModule, file_name};
+use super::check::Severity::{Error, Note, Warning};
+use super::check::{Finding, Findings, W01, W02, W03, W12, W13, W14, W15, W17};
+use super::{paths, requirements};
+use crate::package::INDEX_LIMIT;
+use crate::package::nvidia::{component_of, is_driver_library, is_nvidia_library, without_hash};
+use crate::store::human_size;
+
+/// What the checks find in an artifact, in the order of the codes.
+pub fn findings(artifact: &Artifact, majors: &Majors) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    check_libraries(artifact, &mut findings);
+    paths::check(artifact, majors, &mut findings);
+    requirements::check(artifact, majors, &mut findings);
+    check_device_code(artifact, majors, &mut findings);
+    if artifact.name.is_some() {
+        check_size(artifact.size, &mut findings);
+    }
+    findings
+        .0
+        .sort_by(|a, b| (a.code, &a.message).cmp(&(b.code, &b.message)));
+    findings.0
+}
+
+fn check_libraries(artifact: &Artifact, findings: &mut Findings) {
+    for module in &artifact.modules {
+        let needed = module.elf.needed.iter();
+        for soname in needed.filter(|soname| is_driver_library(soname)) {
+            let (check, severity, text) = match without_hash(soname) {
+                Some(original) => (
+                    &W01,
+                    Error,
+                    format!("needs `{soname}`, a copy of the driver's `{original}`"),
+                ),
+                None => (
+                    &W03,
+                    Warning,
+                    format!("needs `{soname}`, so an import fails without a GPU driver"),
+                ),
+            };
+            findings.add_file(check, severity, &module.path, text);
+        }
+    }
+    // NVIDIA's packages own their libraries, and a single library is not a copy.
+    let is_owner = |name: &str| {
+        let mut packages = Component::all().flat_map(|component| {
+            release::majors().map(move |major| component.facts().package(major))
+        });
+        name.starts_with("nvidia-") || packages.any(|package| package == Some(name))
+    };
+    if artifact.name.as_deref().is_some_and(|name| !is_owner(name)) {
+        for module in &artifact.modules {
+            check_copy(artifact, module, findings);
+        }
+    }
+}
+
+/// Reports a copy of one of NVIDIA's libraries.
+fn check_copy(artifact: &Artifact, module: &NativeModule, findings: &mut Findings) {
+    let path = &module.path;
+    let soname = module.elf.soname.as_deref().unwrap_or(file_name(path));
+    let names = [file_name(path), soname];
+    let Some(name) = names.into_iter().find(|name| is_nvidia_library(name)) else {
+        return;
+    };
+    if is_driver_library(name) {
+        let text = format!("is a copy of the driver's library `{name}`");
+        findings.add_file(&W01, Error, path, text);
+        return;
+    }
+    let original = without_hash(name).unwrap_or_else(|| name.to_owned());
+    let has_builtins = || {
+        let mut files = artifact.files.iter().map(|file| file_name(file));
+        files.any(|file| file.starts_with("libnvrtc-builtins.so."))
+    };
+    let is_renamed = original != name || component_of(soname).is_none();
+    if original.starts_with("libnvrtc.so.") && !has_builtins() {
+        let text = "is a copy of NVRTC, and no `libnvrtc-builtins.so.<release>` is in the wheel";
+        findings.add_file(&W12, Error, path, text.to_owned());
+    } else if is_renamed {
+        let text = format!("is a modified copy of NVIDIA's `{original}`");
+        findings.add_file(&W02, Error, path, text);
+    } else {
+        findings.add_file(
+            &W02,
+            Warning,
+            path,
+            format!("is a copy of NVIDIA's `{original}`"),
+        );
+    }
+}
+
+fn check_device_code(artifact: &Artifact, majors: &Majors, findings: &mut Findings) {
+    let list = |capabilities: Vec<Capability>| -> Vec<String> {
+        capabilities.iter().map(ToString::to_string).collect()
+    };
+    for (path, code, major) in artifact.device_code(majors) {
+        if code.relocatable > 0 {
+            let size = human_size(code.relocatable);
+            let text = format!("has {size} of relocatable device code, which is linked already");
+            findings.add_file(&W15, Note, path, text);
+        }
+        if code.images.is_empty() {
+            continue;
+        }
+        let mut gaps = list(code.gaps(major));
+        if !code.runs_on_future() {
+            gaps.push("newer than the known ones".to_owned());
+        }
+        if !gaps.is_empty() {
+            let text = format!("has no code for GPUs {}", gaps.join(", "));
+            findings.add_file(&W13, Warning, path, text);
+        }
+        let missing = list(code.without_fallback(major)).join(", ");
+        if !missing.is_empty() {
+            let text = format!("has code for {missing} and no portable code for the same GPU");
+            findings.add_file(&W14, Warning, path, text);
+        }
+    }
+}
+
+/// W17: a file that indexes refuse, or that is near their limit.
+fn check_size(size: u64, findings: &mut Findings) {
+    let text = format!(
+        "the wheel has {}, and indexes accept {} by default",
+        human_size(size),
+        human_size(INDEX_LIMIT)
+    );
+    if size > INDEX_LIMIT {
+        findings.add(&W17, Error, text);
+    } else if size * 10 > INDEX_LIMIT * 6 {
+        findings.add(&W17, Warning, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::package::device::{Image, ImageKind};
+    use crate::package::elf::{ElfFacts, Import};
+    use crate::package::requirement::Requirement;
+
+    fn owned<T: FromIterator<String>>(names: &[&str]) -> T {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    fn module(path: &str, needed: &[&str], rpath: &[&str]) -> NativeModule {
+        NativeModule {
+            path: path.to_owned(),
+            elf: ElfFacts {
+                needed: owned(needed),
+                rpath: owned(rpath),
+                ..ElfFacts::default()
+            },
+        }
+    }
+
+    /// A wheel with one module.
+    fn wheel(name: &str, requires: &[&str], needed: &[&str], rpath: &[&str]) -> Artifact {
+        let requires = requires
+            .iter()
+            .map(|text| Requirement::parse(text).unwrap());
+        Artifact {
+            name: Some(name.to_owned()),
+            requires: requires.collect(),
+            modules: vec![module("saxpy/saxpy.so", needed, rpath)],
+            ..Artifact::default()
+        }
+    }
+
+    const REQUIRES: &str = "cuda-toolkit[cudart]>=13.0,<14";
+    const RPATH: &str = "$ORIGIN/../nvidia/cu13/lib";
+
+    /// A wheel for CUDA 13 with these requirements and libraries, which is good if these are.
+    fn with(requires: &[&str], needed: &[&str]) -> Artifact {
+        wheel(
+            "saxpy-cu13",
+            requires,
+            &[&["libcudart.so.13"], needed].concat(),
+            &[RPATH],
+        )
+    }
+
+    fn with_path(entry: &str) -> Artifact {
+        wheel(
+            "saxpy-cu13",
+            &[REQUIRES],
+            &["libcudart.so.13"],
+            &[RPATH, entry],
+        )
+    }
+
+    /// A good wheel with one more file.
+    fn with_file(path: &str, soname: &str) -> Artifact {
+        let mut artifact = with(&[REQUIRES], &[]);
+        let mut copy = module(path, &[], &[]);
+        copy.elf.soname = Some(soname.to_owned());
+        artifact.files.insert(path.to_owned());
+        artifact.modules.push(copy);
+        artifact
+    }
+
+    fn with_code(sass: &[&str], ptx: &[&str]) -> Artifact {
+        let mut artifact = with(&[REQUIRES], &[]);
+        let images = sass.iter().map(|c| (ImageKind::Sass, c));
+        let images = images.chain(ptx.iter().map(|c| (ImageKind::Ptx, c)));
+        let images = images.map(|(kind, capability)| Image {
+            kind,
+            capability: capability.parse().unwrap(),
+            isa: (8, 8),
+            bytes: 100,
+        });
+        artifact.modules[0].elf.device.images = images.collect();
+        artifact
+    }
+
+    fn changed(change: impl FnOnce(&mut Artifact)) -> Artifact {
+        let mut artifact = with(&[REQUIRES], &[]);
+        change(&mut artifact);
+        artifact
+    }
+
+    fn texts(artifact: &Artifact) -> Vec<String> {
+        let findings = findings(artifact, &Majors::of(artifact)).into_iter();
+        findings
+            .map(|finding| format!("{} {}: {}", finding.severity, finding.code, finding.message))
+            .collect()
+    }
+
+    #[test]
+    fn each_fault_has_one_finding_and_no_other_wheel_has_any() {
+        let import = |symbol: &str| Import {
+            symbol: symbol.to_owned(),
+            library: Some("libcudart.so.13".to_owned()),
+        };
+        let plain = || with(&[REQUIRES], &[]);
+        let needs = |soname: &str| with(&[REQUIRES], &[soname]);
+        let requires = |line: &str, soname: &str| with(&[REQUIRES, line], &[soname]);
+        let cublas = "libcublas.so.13";
+        let blas = |marker: &str| requires(&format!("nvidia-cublas>=13,<14; {marker}"), cublas);
+        let curand = |rpath: &[&str]| wheel("saxpy", &[], &["libcurand.so.10"], rpath);
+        let torch = ["libtorch_cuda.so", "libc10.so", "libcudart.so.12"];
+        let rmm = ["librmm.so", "libcudart.so.12"];
+        let cudart = ["libcudart.so.13"];
+        let libcuda = "libcuda-df60b7cf.so.1";
+        let copy = "x/libcudart-16e8815a.so.13";
+        let importing = |symbol: &str| changed(|a| a.modules[0].elf.imports.push(import(symbol)));
+        let sized = |size: u64| changed(|artifact| artifact.size = size);
+        let preloaded = changed(|artifact| {
+            artifact.modules[0].elf.rpath.clear();
+            artifact.preloads = true;
+        });
+        let relocatable = changed(|a| a.modules[0].elf.device.relocatable = 4000);
+        let cublas_12 = "$ORIGIN/../nvidia/cublas/lib";
+        let all = ["8.0", "9.0", "10.0", "10.3", "10.7", "12.0"];
+        let good = [
+            Artifact::default(),
+            plain(),
+            wheel("saxpy", &["numpy"], &["libc.so.6"], &[]),
+            with_file("x/libcustom_ops.so", "libcustom_ops.so"),
+            with_file("x/libnvinfer.so.10", "libnvinfer.so.10"),
+            needs("libnvinfer.so.10"),
+            with_path("$ORIGIN/../target/lib"),
+            with_path("$ORIGIN/stubs"),
+            blas("platform_release == 'extra'"),
+            requires("nvidia-cusolver>=12,<13", cublas),
+            wheel("saxpy", &["torch"], &torch, &[]),
+            wheel("pyrmm-cu12", &["librmm-cu12==26.*"], &rmm, &[]),
+            preloaded,
+            curand(&[RPATH]),
+            importing("cudaMalloc"),
+            with_code(&["8.0", "9.0", "10.0", "12.0"], &["12.0"]),
+        ];
+        for artifact in good {
+            assert!(texts(&artifact).is_empty(), "{:?}", texts(&artifact));
+        }
+        let bad = [
+            (
+                "error W01: needs",
+                "a copy of the driver's `libcuda.so.1`",
+                needs(libcuda),
+            ),
+            (
+                "error W01: is a copy",
+                "",
+                with_file("x/libcuda-df60b7cf.so.1", "libcuda.so.1"),
+            ),
+            (
+                "error W02",
+                "modified copy of NVIDIA's",
+                with_file(copy, "libcudart.so.13"),
+            ),
+            (
+                "warning W02",
+                "is a copy",
+                with_file("x/libcudart.so.13", "libcudart.so.13"),
+            ),
+            ("warning W03", "needs `libcuda.so.1`", needs("libcuda.so.1")),
+            (
+                "error W04",
+                "`/usr/local/cuda/lib64`",
+                with_path("/usr/local/cuda/lib64"),
+            ),
+            ("error W04: `` in", "not relative", with_path("")),
+            (
+                "warning W04",
+                "leaves site-packages",
+                with_path("$ORIGIN/../../../lib"),
+            ),
+            (
+                "error W05",
+                "`libcublas.so.13` of `cublas`, and no",
+                needs(cublas),
+            ),
+            ("warning W05", "only an extra", blas("extra == 'blas'")),
+            ("note W05", "unless `torch` does", requires("torch", cublas)),
+            (
+                "note W05",
+                "unless `cupy-cuda13x`",
+                requires("cupy-cuda13x", cublas),
+            ),
+            (
+                "error W06",
+                "to `nvidia/cu13/lib`",
+                wheel("saxpy", &[REQUIRES], &cudart, &["$ORIGIN"]),
+            ),
+            (
+                "error W07",
+                "of CUDA 11 or 12, and the module is for CUDA 13",
+                with_path(cublas_12),
+            ),
+            ("error W07", "to another CUDA", curand(&[RPATH, cublas_12])),
+            (
+                "error W08",
+                "the native modules are for CUDA 13, the requirements are for CUDA 13",
+                wheel("saxpy-cu12", &[REQUIRES], &cudart, &[RPATH]),
+            ),
+            (
+                "error W09",
+                "newer CUDA majors",
+                with(&["cuda-toolkit[cudart]>=13.0"], &[]),
+            ),
+            (
+                "error W09",
+                "a placeholder",
+                requires("nvidia-cuda-runtime-cu13", "libc.so.6"),
+            ),
+            // CUDA 13.1 added it.
+            (
+                "error W10",
+                "which the lowest version of",
+                importing("cudaDeviceGetDevResource"),
+            ),
+            (
+                "error W12",
+                "no `libnvrtc-builtins",
+                with_file("x/libnvrtc.so.13", "libnvrtc.so.13"),
+            ),
+            (
+                "warning W13",
+                "GPUs newer than the known",
+                with_code(&all, &[]),
+            ),
+            (
+                "warning W14",
+                "for 9.0a and no",
+                with_code(&["9.0a", "10.0", "12.0"], &["10.0"]),
+            ),
+            ("note W15", "4.0 kB of relocatable", relocatable),
+            (
+                "warning W17",
+                "70.0 MB, and indexes accept 104.9 MB",
+                sized(70_000_000),
+            ),
+            (
+                "error W18",
+                "requires `x >== 1`",
+                changed(|a| a.invalid_requires.push("`x >== 1`: reason".to_owned())),
+            ),
+            (
+                "error W17",
+                "110.0 MB, and indexes accept 104.9 MB",
+                sized(110_000_000),
+            ),
+        ];
+        for (start, part, artifact) in bad {
+            let texts = texts(&artifact);
+            let [text] = &texts[..] else {
+                panic!("{start} {part}: {texts:?}");
+            };
+            assert!(
+                text.starts_with(start) && text.contains(part),
+                "{start} {part}: {text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! One build: the toolkit, its view, the variables, and Cargo's target directory.
+//!
+//! If a build script does not emit `rerun-if-env-changed`, Cargo does not run it again when a
+//! variable changes. So each combination of toolkit and variables has its own target directory (see
+//! [`directory`]). Plain `cargo` uses none of these directories.
+
+mod capabilities;
+pub mod directory;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use cuda_build::detail::{ViewPlace, driver};
+use cuda_build::{Capability, Component, Plan, Toolkit, View};
+use cuda_find::detail::link;
+use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease, target::Target};
+
+use self::capabilities::Capabilities;
+use crate::cargo_config::cargo_home;
+use crate::environment::{self, Environment, Inputs, Variable, overridden_by_toolchain_file};
+use crate::failure::Failure;
+use crate::output;
+use crate::project::{CAPABILITIES, Project};
+use crate::toolkits::VIEWS;
+use crate::workspace::Package;
+
+pub use directory::{Directory, Purpose};
+
+/// Everything that is decided before cargo, maturin or a program is started.
+#[derive(Debug)]
+pub struct Build {
+    pub toolkit: Toolkit,
+    /// The capabilities to build for, if they are known.
+    pub plan: Option<Plan>,
+    /// The toolkit as one root, at a stable path.
+    pub view: View,
+    /// Cargo's target directory.
+    pub directory: Directory,
+    pub variables: Vec<Variable>,
+    /// The names of variables that keep the user's value.
+    pub kept: Vec<String>,
+    pub notes: Vec<String>,
+}
+
+/// The GPUs of this machine. A command calls this only once, because the driver answers slowly.
+pub fn gpus() -> Vec<Capability> {
+    driver::driver()
+        .map(|driver| driver.gpus)
+        .unwrap_or_default()
+}
+
+/// Whether a driver is installed on this machine, even one that does not work.
+pub fn has_driver() -> bool {
+    driver::driver().map_or_else(|reason| reason.is_installed, |_| true)
+}
+
+impl Build {
+    /// Finds the toolkit, and creates its view and target directory. `target_directory` is the
+    /// value of `--target-dir`.
+    pub fn prepare(
+        project: &Project,
+        purpose: Purpose,
+        gpus: &[Capability],
+        target_directory: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        let Project {
+            root, env, target, ..
+        } = project;
+        let toolkit = project.finder().find()?;
+        let version = toolkit.version();
+        let packages: Vec<&Package> = project.packages.iter().collect();
+        let chosen = Capabilities::choose(root, env, &packages, &toolkit, gpus)?;
+        let mut notes = chosen.notes;
+        notes.extend(toolkit.warnings().iter().map(|w| format!("warning: {w}")));
+
+        let triple = target.triple();
+        let is_native_build = target.is_native() && !project.config.other_target(triple);
+        let workspace = project.workspace.as_ref();
+        let cudarc = workspace.and_then(|workspace| workspace.dependencies.cudarc.as_deref());
+        let inputs = Inputs {
+            nvcc: toolkit.get(Component::Nvcc).is_some(),
+            version,
+            plan: chosen.plan.as_ref(),
+            single: chosen.single.as_ref(),
+            cudarc: cudarc.and_then(|releases| environment::cudarc_version(releases, version)),
+            is_native_cmake: is_native_build && triple.ends_with("-gnu"),
+            cross: (!target.is_native()).then_some(triple),
+            driver_link_path: driver_directory(root, target),
+            driver_loader_path: link::nixos_driver_directory(root),
+        };
+        let list = common_capabilities(&packages, version.major);
+        // The name of the target directory contains a hash of the variables, some variables contain
+        // the path of the view, and the view is in the target directory. A placeholder for the path
+        // of the view breaks this cycle.
+        let placeholder = Environment::new(&inputs, Path::new("/view"), env);
+        let mut affecting: Vec<(&str, &OsStr)> = placeholder.affecting_builds().collect();
+        affecting.extend(list.iter().map(|list| (CAPABILITIES, OsStr::new(list))));
+        let directory = match target_directory {
+            Some(path) => Directory::named(root, path, &toolkit, &mut notes)?,
+            None => Directory::choose(project, purpose, &toolkit, &affecting)?,
+        };
+        let view = view(project, &toolkit, &directory)?;
+        let environment = Environment::new(&inputs, view.root(), env);
+        notes.extend(notes_about_variables(&inputs, env, &view));
+        notes.extend(environment.notes);
+        let mut variables = environment.variables;
+        variables.extend(directory.variables(env, &toolkit)?);
+        // Builds with and without `--cuda 13` share a directory. A shell gets the requested values instead of those that
+        // were found, because it may build other workspaces.
+        let found = [
+            (RequestedRelease::VARIABLE, Some(version.to_string())),
+            (CAPABILITIES, list),
+        ];
+        for (name, value) in found {
+            let value = value.filter(|_| purpose != Purpose::Program);
+            let requested = || env.peek(name).map(ToOwned::to_owned);
+            let value = value.map(OsString::from).or_else(requested);
+            variables.extend(value.map(|value| (name.to_owned(), value)));
+        }
+        Ok(Self {
+            toolkit,
+            plan: chosen.plan,
+            view,
+            directory,
+            variables,
+            kept: environment.kept.into_iter().map(|(name, _)| name).collect(),
+            notes,
+        })
+    }
+
+    pub fn print_notes(&self) {
+        let is_shown = |text: &&String| !output::is_quiet() || !text.starts_with("note:");
+        let shown = self.notes.iter().filter(is_shown);
+        shown.for_each(|text| output::message(text));
+    }
+
+    /// The variables for a program that does not load CUDA's libraries.
+    pub fn variables_without_loader_path(&self) -> Vec<Variable> {
+        let mut variables = self.variables.clone();
+        variables.retain(|(name, _)| name != environment::LOADER_PATH);
+        variables
+    }
+
+    /// The variable that adds `flags` to the user's rustflags, and the view's directories: when rustc compiles a library
+    /// crate, it reads static libraries itself, and only from `-L` directories. A cross linker does not read
+    /// `LIBRARY_PATH`.
+    pub fn rustflags(&self, project: &Project, mut flags: Vec<String>) -> Option<Variable> {
+        let Project { target, config, .. } = project;
+        let stubs = (!target.is_native()).then(|| self.view.stubs());
+        let search = [self.view.lib()].into_iter().chain(stubs);
+        flags.extend(search.map(|directory| format!("-Lnative={}", directory.display())));
+        flags.extend(config.rustflags(&project.env, target.triple())?);
+        let value = flags.join("\x1f").into();
+        Some(("CARGO_ENCODED_RUSTFLAGS".to_owned(), value))
+    }
+
+    /// The same with rustflags that make two checkouts of a commit produce the same native module.
+    ///
+    /// A module contains absolute paths: panics in generated code name a file below `OUT_DIR`, and those in crates from
+    /// a registry a file below `CARGO_HOME`. Cargo leaves `--remap-path-prefix` out of the hashes in symbols and file
+    /// names (measured with cargo 1.95, release and dev profile, with fat LTO and debug information). The identity of a
+    /// path package outside the workspace contains its absolute path, so a module with such a package still differs.
+    pub fn reproducible_rustflags(&self, project: &Project) -> Option<Variable> {
+        let workspace = project.workspace.as_ref();
+        // rustc uses the last prefix that matches.
+        let prefixes = [
+            (cargo_home(&project.env), "/cargo"),
+            (workspace.map(|workspace| workspace.root.clone()), "/source"),
+            (Some(self.directory.path.clone()), "/target"),
+        ];
+        let prefixes = prefixes
+            .into_iter()
+            .filter_map(|(from, to)| Some((from?, to)));
+        let flags =
+            prefixes.map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
+        self.rustflags(project, flags.collect())
+    }
+}
+
+/// Notes about variables that are omitted, or whose value does not match the toolkit.
+fn notes_about_variables(inputs: &Inputs<'_>, env: &Env, view: &View) -> Vec<String> {
+    let mut notes = Vec::new();
+    let version = inputs.version;
+    if let Some(newest) = inputs.cudarc
+        && newest != version.cuda_version()
+        && env.peek("CUDARC_CUDA_VERSION").is_none()
+    {
+        notes.push(format!(
+            "note: the cudarc in Cargo.lock does not know CUDA {version}: \
+             CUDARC_CUDA_VERSION={newest} is set, the newest release that it knows"
+        ));
+    }
+    if inputs.is_native_cmake
+        && let Some(name) = overridden_by_toolchain_file(env)
+        && env.peek("CMAKE_TOOLCHAIN_FILE").is_none()
+    {
+        notes.push(format!(
+            "note: CMAKE_TOOLCHAIN_FILE is not set, because {name} is set and would have no effect: CMake may \
+             find libraries of another CUDA; `cmake -C {}` prevents that",
+            view.cmake_cache().display()
+        ));
+    }
+    notes
+}
+
+/// The capabilities for build scripts of dependencies. `None` if the packages of the workspace
+/// declare different lists, or no list.
+fn common_capabilities(packages: &[&Package], major: u32) -> Option<String> {
+    let configs = packages
+        .iter()
+        .map(|package| package.config.for_major(major));
+    let mut lists = configs.filter_map(|config| config.capabilities);
+    let first = lists.next()?;
+    lists.all(|list| list == first).then(|| first.join(", "))
+}
+
+/// The view. Its root is a link, whose path stays the same when the toolkit gains a component.
+fn view(project: &Project, toolkit: &Toolkit, directory: &Directory) -> Result<View, Failure> {
+    let Project { env, target, .. } = project;
+    let mut place = match env.peek(VIEWS) {
+        Some(_) => ViewPlace::from_env(env, target)?,
+        None => ViewPlace::below(&directory.views(), target),
+    };
+    // Some crates link static libraries, and a symbolic link to each of them costs nothing.
+    place.archives = true;
+    let view = View::create(toolkit, &place, &project.root, env)?;
+    output::link(view.root(), &directory.view())?;
+    Ok(view.through(directory.view()))
+}
+
+/// The directory of the driver's own `libcuda.so`. `None` in a cross build, or if the driver has no
+/// file of this name, which the linker needs.
+fn driver_directory(root: &Root, target: &Target) -> Option<PathBuf> {
+    let drivers = ["/run/opengl-driver/lib", "/usr/lib/wsl/lib"].map(|place| root.locate(place));
+    let mut places = library_directories(root, target).chain(drivers);
+    places.find(|place| target.is_native() && root.is_file(&place.join("libcuda.so")))
+}
+
+/// The system's directories of libraries.
+pub fn library_directories(root: &Root, target: &Target) -> impl Iterator<Item = PathBuf> {
+    let multiarch = format!("/usr/lib/{}", target.multiarch());
+    let places = [multiarch.as_str(), "/usr/lib64", "/usr/lib"];
+    places.map(|place| root.locate(place)).into_iter()
+}

@@ -1,0 +1,302 @@
+//! Reads wheels.
+//!
+//! Every file of a wheel is read once and in pieces, so that the memory does not depend on its size. What is kept of a
+//! file is its hash and, of a native module, the facts of its ELF headers.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "wheels are opened only in this module"
+)]
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek as _};
+use std::path::{Component as PathPart, Path};
+
+use cuda_build::detail::fatbin;
+use tempfile::SpooledTempFile;
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+use super::device::DeviceCode;
+use super::elf::{self, ElfFacts};
+use super::metadata::{Digest, Hasher};
+use super::nvidia::is_nvidia_library;
+use crate::failure::Failure;
+use crate::store::human_size;
+
+/// The most that a wheel may unpack to. Larger files need another zip format, and indexes accept much less.
+const MAX_SIZE: u64 = 4_000_000_000;
+
+/// The part of a module's copy that stays in memory. The rest is in a temporary file.
+const MODULE_IN_MEMORY: usize = 16 << 20;
+
+/// The files of a wheel without `RECORD`, which is computed from them.
+#[derive(Debug)]
+pub struct Wheel {
+    /// The metadata directory, such as `saxpy-0.1.0.dist-info`.
+    pub dist_info: String,
+    /// The files by their paths in the wheel, with `/`.
+    pub entries: BTreeMap<String, WheelFile>,
+    /// The wheel that contains the entries with [`Content::Old`].
+    pub(super) source: Option<RefCell<ZipArchive<BufReader<File>>>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WheelFile {
+    pub executable: bool,
+    pub digest: Digest,
+    /// The facts of an ELF file.
+    pub elf: Option<ElfFacts>,
+    /// The device code of a file that is not an ELF file.
+    pub device: DeviceCode,
+    pub(super) content: Content,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    New(Vec<u8>),
+    /// The file with this index in the wheel that was read.
+    Old(usize),
+}
+
+impl WheelFile {
+    /// A file that was not in the wheel that was read.
+    pub fn new(content: Vec<u8>, executable: bool) -> Result<Self, Failure> {
+        let mut new = Self::read(content.as_slice(), "")?;
+        new.executable = executable;
+        new.content = Content::New(content);
+        Ok(new)
+    }
+
+    /// Reads a file to its end.
+    fn read(mut file: impl Read, name: &str) -> Result<Self, Failure> {
+        let unreadable = |error: io::Error| {
+            Failure::invalid_wheel(format!("`{name}` could not be unpacked: {error}"))
+        };
+        let mut start = Vec::new();
+        let read = file.by_ref().take(8).read_to_end(&mut start);
+        read.map_err(unreadable)?;
+        let mut file = start.chain(file);
+        let mut hasher = Hasher::default();
+        let (mut elf, mut device) = (None, DeviceCode::default());
+        let has_device_code = start.starts_with(&fatbin::MAGIC_BYTES) || name.ends_with(".ptx");
+        if elf::is_elf(&start) || has_device_code {
+            // These formats are not read from the start to the end.
+            let mut copy = SpooledTempFile::new(MODULE_IN_MEMORY);
+            io::copy(&mut file, &mut copy)
+                .and_then(|_| copy.rewind())
+                .map_err(unreadable)?;
+            io::copy(&mut copy, &mut hasher).map_err(unreadable)?;
+            if has_device_code {
+                device = DeviceCode::scan(&mut copy, &[]).map_err(unreadable)?;
+            } else {
+                elf = Some(ElfFacts::read(copy).map_err(|failure| failure.in_file(name))?);
+            }
+        } else {
+            io::copy(&mut file, &mut hasher).map_err(unreadable)?;
+        }
+        Ok(Self {
+            executable: false,
+            digest: hasher.finish(),
+            elf,
+            device,
+            content: Content::New(Vec::new()),
+        })
+    }
+}
+
+/// Opens a file, and returns it with its size.
+pub fn open(path: &Path) -> Result<(File, u64), Failure> {
+    // Opening a FIFO would wait for a writer.
+    let metadata = std::fs::metadata(path).map_err(Failure::io("open", path))?;
+    if !metadata.is_file() {
+        return Err(Failure::wheel("not a regular file")
+            .hint("name a `.whl` file or a shared library")
+            .in_file(&path.display().to_string()));
+    }
+    let file = File::open(path).map_err(Failure::io("open", path))?;
+    Ok((file, metadata.len()))
+}
+
+impl Wheel {
+    /// A wheel that is made of new files.
+    pub fn new(dist_info: String, entries: BTreeMap<String, WheelFile>) -> Self {
+        Self {
+            dist_info,
+            entries,
+            source: None,
+        }
+    }
+
+    /// Opens a wheel, and checks that it is one that installers accept.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        let (file, _) = open(path)?;
+        Self::read(file).map_err(|failure| failure.in_file(&path.display().to_string()))
+    }
+
+    fn read(file: File) -> Result<Self, Failure> {
+        let file = BufReader::with_capacity(128 << 10, file);
+        let mut archive = ZipArchive::new(file).map_err(unreadable)?;
+        // Two programs could see different files in such an archive: the same name twice, entries that overlap (which
+        // also make small files unpack to huge ones), or headers that differ.
+        if archive.has_duplicate_names() {
+            return Err(Failure::invalid_wheel(
+                "contains two files of the same name",
+            ));
+        }
+        archive.validate_header_consistency().map_err(unreadable)?;
+        let mut entries = BTreeMap::new();
+        let mut total = 0_u64;
+        for index in 0..archive.len() {
+            let file = archive.by_index(index).map_err(unreadable)?;
+            let name = checked_name(file.name_raw())?;
+            if file.is_symlink() {
+                return Err(Failure::invalid_wheel(format!(
+                    "`{name}` is a symbolic link, which installers do not support"
+                )));
+            }
+            total = total.saturating_add(file.size());
+            if total > MAX_SIZE {
+                return Err(Failure::wheel(format!(
+                    "its files have more than {} when unpacked, which is the largest size that cargo-cuda reads",
+                    human_size(MAX_SIZE)
+                ))
+                .hint("build the wheel without the files that its users do not need"));
+            }
+            if !file.is_dir() {
+                let executable = file.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
+                // `file` ends with an error if it unpacks to more than it declares.
+                let entry = WheelFile::read(file, &name)?;
+                let content = Content::Old(index);
+                entries.insert(
+                    name,
+                    WheelFile {
+                        executable,
+                        content,
+                        ..entry
+                    },
+                );
+            }
+        }
+        let dist_info = dist_info(&entries)?;
+        // RECORD and signatures of it.
+        let record = format!("{dist_info}/RECORD");
+        entries.retain(|path, _| !path.starts_with(&record));
+        Ok(Self {
+            dist_info,
+            entries,
+            source: Some(RefCell::new(archive)),
+        })
+    }
+
+    /// The native modules and shared libraries, with their paths.
+    pub fn modules(&self) -> impl Iterator<Item = (&str, &ElfFacts)> {
+        let prefix = format!("{}/", self.dist_info);
+        let files = self.entries.iter();
+        files
+            .filter(move |(path, _)| !path.starts_with(&prefix))
+            .filter_map(|(path, entry)| Some((path.as_str(), entry.elf.as_ref()?)))
+    }
+
+    /// Fails if the wheel contains copies of NVIDIA's libraries. The licence forbids modified copies, and a copy of the
+    /// driver's library does not match the driver of another machine.
+    pub fn reject_nvidia_libraries(&self) -> Result<(), Failure> {
+        let is_copy = |(path, entry): &(&String, &WheelFile)| {
+            let soname = entry.elf.as_ref().and_then(|facts| facts.soname.as_deref());
+            let file_name = path.rsplit('/').next().unwrap_or_default();
+            !path.starts_with(&self.dist_info)
+                && (is_nvidia_library(file_name) || soname.is_some_and(is_nvidia_library))
+        };
+        let copies = self.entries.iter().filter(is_copy);
+        let copies: Vec<&str> = copies.map(|(path, _)| path.as_str()).collect();
+        if copies.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::wheel(format!(
+            "the wheel contains copies of NVIDIA's libraries:\n  {}",
+            copies.join("\n  ")
+        ))
+        .hint(
+            "build with `maturin build --auditwheel warn` (or `auditwheel repair --exclude`): users get these libraries \
+             from NVIDIA's own packages, and libcuda from the installed driver",
+        ))
+    }
+
+    /// The whole content of a file, which must be small.
+    pub fn bytes(&self, path: &str) -> Result<Vec<u8>, Failure> {
+        let missing = || Failure::invalid_wheel(format!("`{path}` is missing"));
+        let entry = self.entries.get(path).ok_or_else(missing)?;
+        let index = match &entry.content {
+            Content::New(content) => return Ok(content.clone()),
+            Content::Old(index) => *index,
+        };
+        let mut source = self.source.as_ref().ok_or_else(missing)?.borrow_mut();
+        let mut file = source.by_index(index).map_err(unreadable)?;
+        let mut bytes = Vec::new();
+        let read = file.read_to_end(&mut bytes);
+        read.map_err(|error| unreadable(error.into()))?;
+        Ok(bytes)
+    }
+
+    /// The content of a text file.
+    pub fn text(&self, path: &str) -> Result<String, Failure> {
+        String::from_utf8(self.bytes(path)?)
+            .map_err(|_| Failure::invalid_wheel(format!("`{path}` is not UTF-8")))
+    }
+
+    /// Adds or replaces a text file.
+    pub fn set_text(&mut self, path: String, text: impl Into<Vec<u8>>) -> Result<(), Failure> {
+        self.entries
+            .insert(path, WheelFile::new(text.into(), false)?);
+        Ok(())
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn unreadable(error: ZipError) -> Failure {
+    Failure::invalid_wheel(format!("not a readable zip file: {error}"))
+}
+
+/// The name of an entry as a path below the directory in which a wheel is installed.
+fn checked_name(raw: &[u8]) -> Result<String, Failure> {
+    let shown = raw.escape_ascii();
+    let Ok(name) = std::str::from_utf8(raw) else {
+        return Err(Failure::invalid_wheel(format!(
+            "the file name `{shown}` is not UTF-8"
+        )));
+    };
+    let is_plain = |part: PathPart<'_>| matches!(part, PathPart::Normal(_));
+    if name.contains(['\\', '\0']) || !Path::new(name).components().all(is_plain) {
+        return Err(Failure::invalid_wheel(format!(
+            "the file name `{shown}` leads out of the wheel"
+        )));
+    }
+    Ok(name.to_owned())
+}
+
+/// The one metadata directory, with the files that installers require.
+fn dist_info(entries: &BTreeMap<String, WheelFile>) -> Result<String, Failure> {
+    let tops = entries
+        .keys()
+        .filter_map(|name| Some(name.split_once('/')?.0));
+    let directories: BTreeSet<&str> = tops.filter(|top| top.ends_with(".dist-info")).collect();
+    let [directory] = Vec::from_iter(directories)[..] else {
+        return Err(Failure::invalid_wheel(
+            "not a wheel: it does not have exactly one `.dist-info` directory",
+        ));
+    };
+    for file in ["METADATA", "WHEEL"] {
+        let path = format!("{directory}/{file}");
+        if !entries.contains_key(&path) {
+            return Err(Failure::invalid_wheel(format!(
+                "not a wheel: it has no `{path}`"
+            )));
+        }
+    }
+    Ok(directory.to_owned())
+}
+
+#[cfg(test)]
+#[path = "archive_tests.rs"]
+mod tests;

@@ -1,0 +1,476 @@
+//! The device code of a file, and which GPUs can run it.
+//!
+//! Fat binaries lie in sections and in data (`include_bytes!`), and PTX also as text. The whole file is searched for
+//! them in blocks, and only the headers of images are read: they have kind, capability and version of PTX.
+
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+
+use cuda_build::detail::fatbin::{self, Kind, Outline};
+use cuda_build::{Capability, Plan, ToolkitVersion};
+use cuda_find::detail::capability::{self, CapabilityFacts, Support};
+use cuda_find::detail::release;
+use memchr::memmem;
+use serde::{Serialize, Serializer};
+
+/// The size of a block. Fat binaries of real libraries have some kilobytes to some megabytes.
+const BLOCK: u64 = 1 << 20;
+
+/// The most headers that are read in one file. The largest real libraries have about a hundred thousand.
+const MAX_HEADERS: usize = 2_000_000;
+
+/// The start of the line in PTX that names the capability. The line with `.version` is before it.
+const TARGET: &[u8] = b"\n.target sm_";
+const VERSION: &[u8] = b".version ";
+
+/// How far `.version` is before `.target` at most.
+const DIRECTIVES: usize = 256;
+
+/// The images of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCode {
+    /// Each kind, capability and version of PTX once, sorted.
+    pub images: Vec<Image>,
+    /// The bytes of relocatable code that was left in a linked file.
+    pub relocatable: u64,
+}
+
+/// Code for one capability.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Image {
+    pub kind: ImageKind,
+    #[serde(serialize_with = "as_text")]
+    pub capability: Capability,
+    /// The version of the PTX language; `(0, 0)` for other kinds.
+    #[serde(skip)]
+    pub isa: (u16, u16),
+    /// The bytes of all such images in the file, which usually has them compressed.
+    pub bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ImageKind {
+    Sass,
+    Ptx,
+    LtoIr,
+}
+
+/// What a GPU can run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "code", rename_all = "lowercase")]
+pub enum Runs {
+    /// SASS.
+    Native,
+    /// PTX, which the driver compiles when the program starts.
+    Jit {
+        /// The oldest driver that reads this version of PTX.
+        driver: String,
+    },
+    /// LTO-IR, which nvJitLink links into SASS while the program runs.
+    Linked,
+    /// Nothing.
+    None,
+}
+
+/// GPUs of one generation with the same result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Coverage {
+    /// The name of the generation: Ampere.
+    pub generation: &'static str,
+    /// The capabilities of its GPUs: 8.0, 8.6.
+    pub capabilities: Vec<String>,
+    #[serde(flatten)]
+    pub runs: Runs,
+}
+
+impl Image {
+    /// The kind, the capability and the version of PTX.
+    pub fn code(&self) -> (ImageKind, Capability, (u16, u16)) {
+        (self.kind, self.capability, self.isa)
+    }
+
+    /// `SASS 8.0`.
+    pub fn label(&self) -> String {
+        let kind = match self.kind {
+            ImageKind::Sass => "SASS",
+            ImageKind::Ptx => "PTX",
+            ImageKind::LtoIr => "LTO-IR",
+        };
+        format!("{kind} {}", self.capability)
+    }
+}
+
+fn as_text<S: Serializer>(capability: &Capability, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(capability)
+}
+
+impl DeviceCode {
+    /// Reads the device code of a file. `relocatable` are the ranges of sections with code that was linked already.
+    pub fn scan(file: &mut (impl Read + Seek), relocatable: &[Range<u64>]) -> io::Result<Self> {
+        let mut code = Self::default();
+        let mut headers = 0;
+        // The end of the last container. An image may contain any text, so nothing before it counts.
+        let mut covered = 0;
+        for (at, ptx) in candidates(file)? {
+            let is_relocatable = relocatable.iter().any(|range| range.contains(&at));
+            if at < covered || is_relocatable {
+                continue;
+            }
+            if let Some(image) = ptx {
+                code.add(&image);
+                continue;
+            }
+            let outline = fatbin::outline(at, |offset, len| {
+                headers += 1;
+                let mut bytes = vec![0; len];
+                file.seek(SeekFrom::Start(offset)).ok()?;
+                file.read_exact(&mut bytes).ok()?;
+                (headers <= MAX_HEADERS).then_some(bytes)
+            });
+            if headers > MAX_HEADERS {
+                return Err(too_many());
+            }
+            if let Ok((images, len)) = outline {
+                images.iter().for_each(|image| code.add(image));
+                covered = at.saturating_add(len);
+            }
+        }
+        code.images.sort();
+        code.relocatable = relocatable
+            .iter()
+            .map(|range| range.end - range.start)
+            .sum();
+        Ok(code)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.images.is_empty() && self.relocatable == 0
+    }
+
+    /// Adds an image of a fat binary. Other kinds, such as Tile-IR, run on no GPU by themselves.
+    fn add(&mut self, outline: &Outline) {
+        let kind = match outline.kind {
+            Kind::Elf => ImageKind::Sass,
+            Kind::Ptx => ImageKind::Ptx,
+            Kind::LtoIr => ImageKind::LtoIr,
+            _ => return,
+        };
+        let image = Image {
+            kind,
+            capability: outline.capability,
+            isa: match kind {
+                ImageKind::Ptx => outline.version,
+                _ => (0, 0),
+            },
+            bytes: outline.len,
+        };
+        let mut images = self.images.iter_mut();
+        match images.find(|other| other.code() == image.code()) {
+            Some(other) => other.bytes += image.bytes,
+            None => self.images.push(image),
+        }
+    }
+
+    /// The capabilities of one kind.
+    pub fn capabilities(&self, kind: ImageKind) -> impl Iterator<Item = Capability> {
+        let images = self.images.iter().filter(move |image| image.kind == kind);
+        images.map(|image| image.capability)
+    }
+
+    /// What a GPU can run. `major` is the CUDA major that compiled the code.
+    fn runs_on(&self, device: Capability, major: u32) -> Runs {
+        let support = |real: Vec<Capability>, ptx: Vec<Capability>| {
+            Plan { real, ptx }.runs_on(device, ToolkitVersion::new(major, 0))
+        };
+        let sass = self.capabilities(ImageKind::Sass).collect();
+        if support(sass, Vec::new()) == Support::Native {
+            return Runs::Native;
+        }
+        // LTO-IR is compiled for the same GPUs as PTX.
+        let compiled_from = |kind: ImageKind| {
+            self.images.iter().filter(move |image| {
+                image.kind == kind && support(Vec::new(), vec![image.capability]) == Support::Jit
+            })
+        };
+        match compiled_from(ImageKind::Ptx).map(|image| image.isa).min() {
+            Some(isa) => Runs::Jit {
+                driver: driver_for_ptx(isa),
+            },
+            None if compiled_from(ImageKind::LtoIr).next().is_some() => Runs::Linked,
+            None => Runs::None,
+        }
+    }
+
+    /// What each GPU can run that the CUDA major supports, and every newer GPU.
+    pub fn coverage(&self, major: u32) -> Vec<Coverage> {
+        let mut list: Vec<Coverage> = Vec::new();
+        for facts in devices(major) {
+            let runs = self.runs_on(facts.capability, major);
+            let capability = facts.capability.to_string();
+            match list.last_mut() {
+                Some(last) if last.generation == facts.architecture && last.runs == runs => {
+                    last.capabilities.push(capability);
+                }
+                _ => list.push(Coverage {
+                    generation: facts.architecture,
+                    capabilities: vec![capability],
+                    runs,
+                }),
+            }
+        }
+        list
+    }
+
+    /// The GPUs that are not older than the oldest image and have no code. Boards with a GPU of their own (Jetson) are
+    /// left out, because few wheels are for them.
+    pub fn gaps(&self, major: u32) -> Vec<Capability> {
+        let oldest = self
+            .images
+            .iter()
+            .map(|image| image.capability.base())
+            .min();
+        let is_newer =
+            |facts: &CapabilityFacts| oldest.is_some_and(|oldest| facts.capability >= oldest);
+        devices(major)
+            .filter(|facts| facts.jetson != Some(true) && is_newer(facts))
+            .map(|facts| facts.capability)
+            .filter(|device| self.runs_on(*device, major) == Runs::None)
+            .collect()
+    }
+
+    /// Whether a GPU that is newer than every known one can run the code.
+    pub fn runs_on_future(&self) -> bool {
+        let mut images = self.images.iter();
+        images.any(|image| image.kind != ImageKind::Sass && image.capability.suffix.is_none())
+    }
+
+    /// The capabilities with a suffix whose GPU has no code without a suffix.
+    pub fn without_fallback(&self, major: u32) -> Vec<Capability> {
+        let has_suffix = |image: &Image| image.capability.suffix.is_some();
+        let (special, portable): (Vec<Image>, Vec<Image>) =
+            self.images.iter().cloned().partition(has_suffix);
+        let portable = Self {
+            images: portable,
+            ..Self::default()
+        };
+        let mut missing: Vec<Capability> = special.iter().map(|image| image.capability).collect();
+        missing.retain(|capability| portable.runs_on(capability.base(), major) == Runs::None);
+        missing.sort();
+        missing.dedup();
+        missing
+    }
+}
+
+/// The places of a file where a container may begin, and those of PTX text, in the order of the file.
+fn candidates(file: &mut (impl Read + Seek)) -> io::Result<Vec<(u64, Option<Outline>)>> {
+    let (magic, target) = (
+        memmem::Finder::new(&fatbin::MAGIC_BYTES),
+        memmem::Finder::new(TARGET),
+    );
+    let mut found = Vec::new();
+    let mut block = Vec::new();
+    // The place of `block` in the file, and the end of what has been searched.
+    let (mut start, mut searched) = (0, 0);
+    file.seek(SeekFrom::Start(0))?;
+    loop {
+        let count = file.by_ref().take(BLOCK).read_to_end(&mut block)?;
+        // What begins near the end of a block is examined with the next block.
+        let limit = match count {
+            0 => block.len(),
+            _ => block.len().saturating_sub(DIRECTIVES),
+        };
+        let is_new = |position: &usize| *position < limit && start + *position as u64 >= searched;
+        let containers = magic.find_iter(&block).filter(is_new);
+        found.extend(containers.map(|position| (start + position as u64, None)));
+        let texts = target.find_iter(&block).filter(is_new);
+        found.extend(texts.filter_map(|position| {
+            let image = ptx(&block, position)?;
+            Some((start + position as u64, Some(image)))
+        }));
+        if found.len() > MAX_HEADERS {
+            return Err(too_many());
+        }
+        if count == 0 {
+            break;
+        }
+        searched = start + limit as u64;
+        // The directives before a `.target` stay in the block.
+        let passed = block.len().saturating_sub(2 * DIRECTIVES);
+        block.drain(..passed);
+        start += passed as u64;
+    }
+    found.sort_by_key(|(at, _)| *at);
+    Ok(found)
+}
+
+fn too_many() -> io::Error {
+    io::Error::other(format!(
+        "it has more than {MAX_HEADERS} headers of fat binaries, more than any real library"
+    ))
+}
+
+/// The PTX whose `.target` line begins at `at`. Compilers contain the same text as a template, without numbers.
+fn ptx(block: &[u8], at: usize) -> Option<Outline> {
+    let word = |bytes: &[u8]| -> String {
+        let characters = bytes.iter().take(16).map(|byte| char::from(*byte));
+        let is_word = |c: &char| c.is_ascii_alphanumeric() || *c == '.';
+        characters.take_while(is_word).collect()
+    };
+    let before = &block[at.saturating_sub(DIRECTIVES)..at];
+    let version = word(&before[memmem::rfind(before, VERSION)? + VERSION.len()..]);
+    let (major, minor) = version.split_once('.')?;
+    Some(Outline {
+        kind: Kind::Ptx,
+        capability: word(&block[at + TARGET.len()..]).parse().ok()?,
+        compression: fatbin::Compression::None,
+        version: (major.parse().ok()?, minor.parse().ok()?),
+        len: 0,
+    })
+}
+
+/// The GPUs that a CUDA major supports, and newer ones.
+fn devices(major: u32) -> impl Iterator<Item = &'static CapabilityFacts> {
+    let first = ToolkitVersion::new(major, 0);
+    capability::all().filter(move |facts| facts.removed_in.is_none_or(|removed| first < removed))
+}
+
+/// The oldest driver that reads PTX of this version: the one of the first CUDA release that writes it.
+fn driver_for_ptx((major, minor): (u16, u16)) -> String {
+    let isa = (u32::from(major), u32::from(minor));
+    let versions = release::majors()
+        .flat_map(|major| (0..16).map(move |minor| ToolkitVersion::new(major, minor)));
+    let mut releases = versions.filter_map(release::facts);
+    let first = releases.find(|release| release.ptx_isa >= isa);
+    match first.and_then(|release| Some((release.driver?, release.version))) {
+        Some((driver, release)) => format!("{driver} (CUDA {release})"),
+        None => format!("that reads PTX {major}.{minor}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use cuda_build::detail::fatbin::{CompiledImage, Compression, Fatbin};
+
+    use super::*;
+
+    fn code(sass: &[&str], ptx: &[&str]) -> DeviceCode {
+        let mut code = DeviceCode::default();
+        let sass = sass.iter().map(|c| (Kind::Elf, c));
+        for (kind, capability) in sass.chain(ptx.iter().map(|c| (Kind::Ptx, c))) {
+            code.add(&Outline {
+                kind,
+                capability: capability.parse().unwrap(),
+                compression: Compression::Zstd,
+                version: (8, 8),
+                len: 100,
+            });
+        }
+        code
+    }
+
+    fn texts(list: &[Capability]) -> Vec<String> {
+        list.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn coverage_names_native_jit_and_none() {
+        let code = code(&["8.0", "9.0a"], &["9.0"]);
+        let on = |device: &str| code.runs_on(device.parse().unwrap(), 12);
+        assert_eq!(on("8.9"), Runs::Native);
+        assert_eq!(on("9.0"), Runs::Native);
+        let driver = "575.51.03 (CUDA 12.9)".to_owned();
+        assert_eq!(on("10.0"), Runs::Jit { driver });
+        assert_eq!(on("7.5"), Runs::None);
+        let rows = code.coverage(13);
+        assert_eq!(rows[0].generation, "Turing");
+        assert_eq!(rows[0].runs, Runs::None);
+        assert_eq!(rows[1].capabilities, ["8.0", "8.6", "8.7", "8.8"]);
+    }
+
+    #[test]
+    fn gaps_and_missing_fallbacks() {
+        for (sass, ptx, gaps, runs_on_future, without_fallback) in [
+            (&["8.0", "9.0a"][..], &["9.0"][..], &[][..], true, &[][..]),
+            (
+                &["8.0", "9.0", "12.0"],
+                &["12.0"],
+                &["10.0", "10.3", "10.7"],
+                true,
+                &[],
+            ),
+            (&["8.0", "12.0"], &["8.0"], &[], true, &[]),
+            (&["12.0"], &["12.0a"], &[], false, &[]),
+            (
+                &["8.0", "9.0a"],
+                &["12.0"],
+                &["10.0", "10.3", "10.7"],
+                true,
+                &["9.0a"],
+            ),
+            (&["9.0a"], &["8.0"], &[], true, &[]),
+        ] {
+            let code = code(sass, ptx);
+            assert_eq!(texts(&code.gaps(13)), gaps, "{sass:?} {ptx:?}");
+            assert_eq!(code.runs_on_future(), runs_on_future, "{sass:?} {ptx:?}");
+            assert_eq!(
+                texts(&code.without_fallback(13)),
+                without_fallback,
+                "{sass:?} {ptx:?}"
+            );
+        }
+        let family = code(&["10.0f", "10.3a"], &[]);
+        assert_eq!(texts(&family.without_fallback(13)), ["10.0f", "10.3a"]);
+    }
+
+    fn ptx_text(sm: &str) -> String {
+        format!("//\n.version 8.3\n.target sm_{sm}\n.address_size 64\n")
+    }
+
+    fn fatbin(capabilities: &[&str]) -> Vec<u8> {
+        let image = |capability: &&str| CompiledImage::Ptx {
+            capability: capability.parse().unwrap(),
+            text: ptx_text(capability),
+        };
+        let images = capabilities.iter().map(image).collect();
+        Fatbin::from_images(images).unwrap().write()
+    }
+
+    fn found(bytes: Vec<u8>) -> Vec<String> {
+        let code = DeviceCode::scan(&mut Cursor::new(bytes), &[]).unwrap();
+        let images = code.images.iter();
+        images.map(|image| image.capability.to_string()).collect()
+    }
+
+    #[test]
+    fn code_is_found_at_every_place() {
+        let block = BLOCK as usize;
+        for before in [0, 1, 7, block - 300, block - 20, block, 2 * block + 3] {
+            let bytes = [vec![1; before], fatbin(&["80", "90a"]), vec![1; 10]].concat();
+            assert_eq!(found(bytes), ["8.0", "9.0a"], "{before} bytes before");
+            let bytes = [vec![b' '; before], ptx_text("75").into_bytes(), vec![1; 10]].concat();
+            assert_eq!(found(bytes), ["7.5"], "{before} bytes before");
+        }
+        let two = [fatbin(&["80"]), vec![0; 8], fatbin(&["120"])].concat();
+        assert_eq!(found(two), ["8.0", "12.0"]);
+    }
+
+    #[test]
+    fn what_is_no_code_is_not_found() {
+        assert!(found(b".version 8.0\n.target sm_%d\n".to_vec()).is_empty());
+        assert!(found(b"\n.target sm_80\n".to_vec()).is_empty());
+        assert!(found(fatbin(&["80"])[..40].to_vec()).is_empty());
+        assert!(found(fatbin::MAGIC_BYTES.repeat(600_000)).is_empty());
+    }
+
+    #[test]
+    fn relocatable_code_runs_nowhere() {
+        let bytes = fatbin(&["80"]);
+        let range = 0..bytes.len() as u64;
+        let code = DeviceCode::scan(&mut Cursor::new(bytes), std::slice::from_ref(&range)).unwrap();
+        assert!(code.images.is_empty());
+        assert_eq!(code.relocatable, range.end);
+    }
+}

@@ -1,0 +1,113 @@
+//! The symbols that NVIDIA's libraries gained within a CUDA major. A module that imports one of them needs a newer
+//! library than the one of the major's first release.
+//!
+//! `tests/symbols/collect.py` writes `symbols.txt` from NVIDIA's packages.
+
+use cuda_build::{Component, Version};
+
+const TABLE: &str = include_str!("symbols.txt");
+
+/// The versions of a component that were compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compared {
+    /// The first version for the CUDA major. The table lists only symbols that this version lacks.
+    pub first: Version,
+    /// The newest version at the time. Symbols that were added later are not in the table.
+    pub newest: Version,
+}
+
+/// The versions that added a symbol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// The CUDA release whose libraries were the first with the symbol.
+    In(Version),
+    /// The newest version has the symbol, and the versions between the first and the newest were not compared.
+    UpTo(Version),
+}
+
+/// The compared versions of a component; `None` if the table does not have the component for this major.
+pub fn compared(component: Component, major: u32) -> Option<Compared> {
+    let (first, newest) = block(component, major)?.lines().next()?.split_once(' ')?;
+    Some(Compared {
+        first: first.parse().ok()?,
+        newest: newest.parse().ok()?,
+    })
+}
+
+/// Which version of a component added a symbol to one of its libraries. `None` if the first version for the CUDA major
+/// has the symbol, or if the table does not have the symbol.
+pub fn added(component: Component, major: u32, soname: &str, symbol: &str) -> Option<Added> {
+    let mut lines = block(component, major)?.lines();
+    lines.find(|line| line.strip_prefix("library ") == Some(soname))?;
+    let of_library = lines.take_while(|line| !line.starts_with("library "));
+    let mut lists = of_library.filter_map(|line| line.split_once(' '));
+    let (label, _) = lists.find(|(_, symbols)| symbols.split(' ').any(|name| name == symbol))?;
+    match label {
+        "later" => Some(Added::UpTo(compared(component, major)?.newest)),
+        release => Some(Added::In(release.parse().ok()?)),
+    }
+}
+
+/// The table's lines about a component and a major, from the compared versions on.
+fn block(component: Component, major: u32) -> Option<&'static str> {
+    let head = format!("\ncomponent {component} {major} ");
+    let (_, rest) = TABLE.split_once(&head)?;
+    Some(rest.split("\ncomponent ").next().unwrap_or(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_find::detail::release::{self, NEWEST_MAJOR};
+
+    #[test]
+    fn every_required_package_has_been_compared() {
+        for facts in Component::all().map(Component::facts) {
+            let has_libraries = !facts.libraries.is_empty() && !facts.is_driver();
+            for major in [12, NEWEST_MAJOR] {
+                if has_libraries && facts.package_dir(major).is_some() {
+                    let compared = compared(facts.component, major);
+                    assert!(compared.is_some(), "{} for CUDA {major}", facts.id);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn table_is_as_new_as_the_table_of_releases() {
+        let newest = compared(Component::Cudart, NEWEST_MAJOR).unwrap().newest;
+        let newest = newest.to_string().parse().unwrap();
+        assert_eq!(release::newest(), newest, "run tests/symbols/collect.py");
+    }
+
+    #[test]
+    fn symbols_have_the_release_that_added_them() {
+        let added = |soname, symbol| added(Component::Cudart, 12, soname, symbol);
+        let soname = "libcudart.so.12";
+        assert_eq!(added(soname, "cudaRuntimeGetVersion"), None);
+        assert_eq!(
+            added(soname, "cudaMemcpyBatchAsync"),
+            Some(Added::In("12.8".parse().unwrap()))
+        );
+        assert_eq!(added("libcudart.so.13", "cudaMemcpyBatchAsync"), None);
+        assert_eq!(
+            super::added(
+                Component::Cudart,
+                13,
+                "libcudart.so.13",
+                "cudaMemcpyBatchAsync"
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn versions_between_first_and_newest_are_unknown() {
+        let gained = ["cublasGemmGroupedBatchedEx", "cublasDgemmGroupedBatched"];
+        for symbol in gained {
+            let added = added(Component::Cublas, 12, "libcublas.so.12", symbol);
+            let newest = compared(Component::Cublas, 12).unwrap().newest;
+            assert_eq!(added, Some(Added::UpTo(newest)), "{symbol}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Reports: JSON for all commands, and the rows of `doctor`.
+
+use serde::Serialize;
+
+use crate::output::{ERROR, GOOD, NOTE, WARNING, printable};
+
+/// Incremented when a field changes its meaning or is removed, but not for new fields.
+const FORMAT_VERSION: u32 = 1;
+
+/// A report as one JSON object and a newline.
+pub fn json(report: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    struct Versioned<'a, T> {
+        format_version: u32,
+        #[serde(flatten)]
+        report: &'a T,
+    }
+    let versioned = Versioned {
+        format_version: FORMAT_VERSION,
+        report,
+    };
+    // Cannot fail: reports contain only types that JSON supports.
+    let text = serde_json::to_string_pretty(&versioned).unwrap_or_default();
+    format!("{text}\n")
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    Ok,
+    Warning,
+    Error,
+    /// Evidence, which the text has only with `--verbose`.
+    Detail,
+}
+
+/// One fact, with what to do about it.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    pub state: State,
+    pub topic: String,
+    pub text: String,
+    pub hints: Vec<String>,
+}
+
+/// What `doctor` prints, as text or as JSON.
+#[derive(Debug, Default, Serialize)]
+pub struct Diagnosis {
+    pub verdict: String,
+    pub rows: Vec<Row>,
+    /// The content of `toolkit.toml`, if there is a toolkit.
+    pub toolkit: Option<serde_json::Value>,
+    /// The exit code that a build would have.
+    pub exit_code: u8,
+}
+
+impl Diagnosis {
+    pub fn add(
+        &mut self,
+        state: State,
+        topic: &(impl ToString + ?Sized),
+        text: impl Into<String>,
+    ) -> &mut Row {
+        self.rows.push(Row {
+            state,
+            topic: topic.to_string(),
+            text: text.into(),
+            hints: Vec::new(),
+        });
+        let last = self.rows.len() - 1;
+        &mut self.rows[last]
+    }
+
+    /// Adds the reason why a build fails. The first of several reasons is the verdict.
+    pub fn fail(
+        &mut self,
+        code: u8,
+        reason: &str,
+        topic: &(impl ToString + ?Sized),
+        text: &str,
+    ) -> &mut Row {
+        if self.verdict.is_empty() {
+            self.exit_code = code;
+            self.verdict = format!("Not ready to build: {reason}.");
+        }
+        self.add(State::Error, topic, text)
+    }
+
+    pub fn text(&self, verbose: bool, colour: bool) -> String {
+        let mut text = format!("{}\n", self.verdict);
+        for row in &self.rows {
+            let (label, style) = match row.state {
+                State::Ok => ("ok", GOOD),
+                State::Warning => ("warning", WARNING),
+                State::Error => ("error", ERROR),
+                State::Detail if verbose => ("", NOTE),
+                State::Detail => continue,
+            };
+            let hints = row.hints.iter().map(|hint| ("hint:", NOTE, hint.clone()));
+            let first = (label, style, format!("{}: {}", row.topic, row.text));
+            for (label, style, line) in std::iter::once(first).chain(hints) {
+                let line = printable(&line).replace('\n', "\n        ");
+                text.push_str(&match colour {
+                    true => format!("{style}{label:>7}{style:#} {line}\n"),
+                    false => format!("{label:>7} {line}\n"),
+                });
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reason_is_the_verdict_and_details_are_verbose() {
+        let mut diagnosis = Diagnosis::default();
+        diagnosis.add(State::Detail, "search", "a\u{1b}b");
+        diagnosis.fail(10, "no CUDA", "CUDA", "not found\n  tried x");
+        let row = diagnosis.fail(12, "other", "p", "bad");
+        row.hints.push("change it".to_owned());
+        let short = "Not ready to build: no CUDA.\n  error CUDA: not found\n          tried x\n  error p: bad\n  hint: change it\n";
+        assert_eq!(diagnosis.text(false, false), short);
+        assert_eq!(diagnosis.exit_code, 10);
+        let verbose = diagnosis.text(true, true);
+        assert!(verbose.contains(" search: a\\u{1b}b\n"), "{verbose}");
+        assert!(verbose.contains(&format!("{ERROR}  error{ERROR:#} CUDA")));
+    }
+}

@@ -1,0 +1,86 @@
+//! Generates Rust source that a crate includes, to check at run time whether a device can run the crate's code.
+
+use crate::capability::{Capability, Plan, Suffix, all, sass_runs_on};
+use crate::version::ToolkitVersion;
+
+/// The template of the source. It has a placeholder such as `@PTX@` for each value that depends on the build.
+const SOURCE: &str = include_str!("runtime_source.rs.in");
+
+/// Rust source that the build script writes to `OUT_DIR`, and that the crate includes with `include!` in a separate
+/// module. The source needs edition 2018 or later, and no crate but `core`.
+///
+/// `cudart`, the way in which the CUDA runtime is linked, is `static`, `shared` or `none`. The source defines
+///
+/// - `CUDA_VERSION: (u32, u32)`, `CUDART: &str`;
+/// - `CAPABILITIES` (SASS) and `PTX`, each `&[Capability]`, and `CAPABILITY_LIST`, which has both lists as text:
+///   `8.0, 9.0a, 12.0+PTX`;
+/// - `check_device(major, minor) -> Result<Support, DeviceError>`, with `Support::Native` (SASS) and `Support::Jit`
+///   (PTX that the driver compiles). The text of the error is a message for the user.
+///
+/// ```
+/// use cuda_build::detail::runtime::generated_source;
+/// use cuda_find::detail::capability::Declared;
+/// use cuda_build::ToolkitVersion;
+/// let toolkit = ToolkitVersion::new(13, 4);
+/// let plan = Declared::parse(["7.5+PTX"])?.plan(toolkit, &[], None)?;
+/// let source = generated_source(&plan, toolkit, "static");
+/// assert!(source.contains(r#"CAPABILITY_LIST: &str = "7.5+PTX""#));
+/// # Ok::<(), cuda_build::Error>(())
+/// ```
+pub fn generated_source(plan: &Plan, toolkit: ToolkitVersion, cudart: &str) -> String {
+    source(plan, toolkit, cudart, false)
+}
+
+/// The same source for a build without CUDA: the lists are empty, and `check_device` always returns an error.
+pub fn source_of_skipped_build() -> String {
+    source(&Plan::default(), ToolkitVersion::new(0, 0), "none", true)
+}
+
+fn source(plan: &Plan, toolkit: ToolkitVersion, cudart: &str, skipped: bool) -> String {
+    SOURCE
+        .replace("@SKIPPED@", &skipped.to_string())
+        .replace(
+            "@CUDA_VERSION@",
+            &format!("({}, {})", toolkit.major, toolkit.minor),
+        )
+        .replace("@CUDART@", &format!("{cudart:?}"))
+        .replace("@CAPABILITIES@", &codes(&plan.real))
+        .replace("@PTX@", &codes(&plan.ptx))
+        .replace("@CAPABILITY_LIST@", &format!("{:?}", plan.to_string()))
+        .replace("@NOT_NATIVE@", &exceptions(plan, toolkit))
+}
+
+fn code(capability: Capability) -> String {
+    let suffix = match capability.suffix.map(Suffix::letter) {
+        Some(letter) => format!("::core::option::Option::Some('{letter}')"),
+        None => "::core::option::Option::None".to_owned(),
+    };
+    let (major, minor) = (capability.major, capability.minor);
+    format!("Capability {{ major: {major}, minor: {minor}, suffix: {suffix} }}")
+}
+
+fn codes(list: &[Capability]) -> String {
+    let items: Vec<String> = list.iter().copied().map(code).collect();
+    format!("&[{}]", items.join(", "))
+}
+
+/// The exceptions to the rule of the generated source, which accepts code for a device of the same major if the
+/// device's minor is not smaller: the pairs of code and device that this rule accepts, but [`super::rules`] does not.
+fn exceptions(plan: &Plan, toolkit: ToolkitVersion) -> String {
+    let mut items = Vec::new();
+    for target in plan.all() {
+        for device in all().map(|facts| facts.capability) {
+            let admitted = target.suffix != Some(Suffix::ArchSpecific)
+                && target.major == device.major
+                && target.minor <= device.minor;
+            if admitted && !sass_runs_on(target, device, toolkit) {
+                let (code, major, minor) = (code(target), device.major, device.minor);
+                items.push(format!("({code}, ({major}, {minor}))"));
+            }
+        }
+    }
+    format!("&[{}]", items.join(", "))
+}
+
+#[cfg(test)]
+mod tests;

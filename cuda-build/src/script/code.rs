@@ -1,0 +1,199 @@
+//! What a package compiles.
+
+use std::path::Path;
+
+use super::needs;
+use crate::compile::{Compiled, Engine, Format, Library, Module};
+use crate::config::Cudart;
+use crate::directive::{Directive, Directives};
+use crate::error::Error;
+use crate::root::Root;
+use crate::select::Request;
+use crate::target::Target;
+
+/// The beginning of the generated module. It defines `Aligned`, because the driver reads 8-byte integers from fat
+/// binaries, and `include_bytes!` alone guarantees only an alignment of one byte.
+const MODULES_HEAD: &str = "
+/// The compiled modules.
+#[allow(unreachable_pub)]
+pub mod modules {
+    #[allow(dead_code)]
+    #[repr(C, align(16))]
+    struct Aligned<T: ?Sized>(T);
+";
+
+/// The modules and libraries of a package.
+#[derive(Debug, Default)]
+pub(super) struct Code {
+    pub(super) modules: Vec<Module>,
+    pub(super) libraries: Vec<Library>,
+}
+
+impl Code {
+    pub(super) fn is_empty(&self) -> bool {
+        self.modules.is_empty() && self.libraries.is_empty()
+    }
+
+    /// Adds to `request` what is needed to compile this code.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the sources of a library are wrong, for example if a file does not exist.
+    pub(super) fn added_to(
+        &self,
+        mut request: Request,
+        cudart: Cudart,
+        root: &Root,
+        package: &Path,
+    ) -> Result<Request, Error> {
+        let modules = |engine: Engine| {
+            let wanted = |module: &&Module| module.engine == engine;
+            self.modules.iter().filter(wanted).count()
+        };
+        let mut nvcc_files = modules(Engine::Nvcc);
+        for library in &self.libraries {
+            nvcc_files += library.resolve(root, package)?.cuda_files();
+        }
+        let (mut needs, mut headers) = (Vec::new(), Vec::new());
+        if nvcc_files == 0 && !self.libraries.is_empty() {
+            needs.extend(needs::nvcc("needed to make a library"));
+        }
+        if nvcc_files > 0 {
+            let why = format!("needed to compile {}", count(nvcc_files, "`.cu` file"));
+            needs.extend(needs::nvcc(&why));
+        }
+        if !self.libraries.is_empty() {
+            needs.push(needs::runtime(cudart, "needed to link device code"));
+        }
+        let nvrtc_modules = modules(Engine::Nvrtc);
+        if nvrtc_modules > 0 {
+            let why = format!("needed to compile {}", count(nvrtc_modules, "module"));
+            needs.push(needs::nvrtc(&why));
+        }
+        let automatic = modules(Engine::Auto);
+        if automatic > 0 {
+            let why = format!("needed to compile {}", count(automatic, "module"));
+            request.alternatives = vec![
+                vec![needs::nvrtc(&format!("{why}; nvcc can be used instead"))],
+                needs::nvcc(&why),
+            ];
+        }
+        if automatic + nvrtc_modules > 0 {
+            headers.extend(needs::nvrtc_header_needs());
+        }
+        for list in request.lists_of_needs() {
+            *list = [&needs, list.as_slice(), &headers].concat();
+        }
+        Ok(request)
+    }
+
+    /// Refuses NVRTC in a build for `cross_target`, and two modules or two libraries with the same name, because they would share a
+    /// file.
+    pub(super) fn check(&self, cross_target: Option<&Target>) -> Result<(), Error> {
+        let usage = |reason: String, hint: &str| Error::Usage {
+            reason,
+            hint: hint.to_owned(),
+        };
+        for (index, library) in self.libraries.iter().enumerate() {
+            let has_its_name = |other: &Library| other.name() == library.name();
+            if self.libraries[..index].iter().any(has_its_name) {
+                return Err(usage(
+                    format!("two libraries are named `{}`", library.name()),
+                    "give one of them another name in `Library::new`, or put the sources of both into one",
+                ));
+            }
+        }
+        for (index, module) in self.modules.iter().enumerate() {
+            let name = module.constant();
+            let has_its_name = |other: &&Module| other.constant() == name;
+            if let Some(earlier) = self.modules[..index].iter().find(has_its_name) {
+                let (earlier, later) = (earlier.source().display(), module.source().display());
+                return Err(usage(
+                    format!("the modules {earlier} and {later} are both named `{name}`"),
+                    "give one of them another name with `Module::named`",
+                ));
+            }
+            if let Some(target) = cross_target.filter(|_| module.engine == Engine::Nvrtc) {
+                return Err(usage(
+                    format!(
+                        "module `{}` is to be compiled by NVRTC, but the build is for {target}, whose NVRTC cannot be \
+                         loaded on this machine",
+                        module.name()
+                    ),
+                    "remove `.engine(Engine::Nvrtc)`: nvcc then compiles it",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The part of the generated source that defines a constant for each module. In a skipped build, every module is
+    /// empty.
+    pub(super) fn modules_source(&self, skipped: bool) -> String {
+        let mut source = String::from(MODULES_HEAD);
+        for module in &self.modules {
+            let constant = module.constant();
+            let shown = module.source().display();
+            // `{file:?}` writes a Rust string literal with escapes, because a file may be named `a"b.cu`.
+            let file = format!("/{}", module.file_name());
+            let path = format!("concat!(env!(\"OUT_DIR\"), {file:?})");
+            source.push_str(&format!(
+                "\n    /// `{shown}`, compiled.\n    #[allow(dead_code)]\n"
+            ));
+            source.push_str(&match module.format {
+                Format::Ptx if skipped => format!("    pub static {constant}: &str = \"\";\n"),
+                Format::Ptx => format!("    pub static {constant}: &str = include_str!({path});\n"),
+                // The slice is empty, but the driver gets only its address, and must be able to read a header there.
+                _ if skipped => format!(
+                    "    pub static {constant}: &[u8] = {{\n        static CODE: Aligned<[u8; 64]> = \
+                     Aligned([0; 64]);\n        CODE.0.split_at(0).0\n    }};\n"
+                ),
+                _ => format!(
+                    "    pub static {constant}: &[u8] = {{\n        static CODE: &Aligned<[u8]> = \
+                     &Aligned(*include_bytes!({path}));\n        &CODE.0\n    }};\n"
+                ),
+            });
+        }
+        source.push_str("}\n");
+        source
+    }
+}
+
+/// Reports the outputs that were made, compiler warnings, and why some outputs are never up to date.
+pub(super) fn report(compiled: &Compiled, directives: &mut Directives) {
+    let name = |path: &Path| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    };
+    for made in &compiled.made {
+        let output = name(&made.output);
+        let calls = match made.compiled.join(", then ") {
+            calls if calls.is_empty() => String::new(),
+            calls => format!(" for {calls}"),
+        };
+        directives.push(Directive::Remark(format!(
+            "made {output} with {}{calls} in {:.2} s: {}",
+            made.tool,
+            made.elapsed.as_secs_f32(),
+            made.reason
+        )));
+    }
+    directives.push(Directive::Remark(format!(
+        "{} made, {} up to date",
+        compiled.made.len(),
+        compiled.fresh.len()
+    )));
+    for message in &compiled.warnings {
+        directives.warn_lines(message);
+    }
+    for (output, reason) in &compiled.never_fresh {
+        directives.push(Directive::Remark(format!(
+            "{} is compiled whenever this script runs: {reason}",
+            name(output)
+        )));
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{ending}")
+}

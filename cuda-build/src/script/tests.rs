@@ -1,0 +1,156 @@
+//! `Build` with a toolkit of empty files.
+
+use std::fs;
+
+use super::Build;
+use crate::compile::{Library, Module};
+use crate::component::Component;
+use crate::directive::Directives;
+use crate::env::Env;
+use crate::error::Error;
+use crate::root::Root;
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    /// A package, and a root with the runtime, NVRTC and these libraries of CUDA 12.4.
+    fn new(metadata: &str, libraries: &[&str]) -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        let manifest = format!("[package]\nname = \"p\"\n[package.metadata.cuda]\n{metadata}");
+        place.write("package/Cargo.toml", &manifest);
+        place.write("package/k.cu", "");
+        place.write("cuda/include/cuda.h", "#define CUDA_VERSION 12040\n");
+        place.write("cuda/include/cuda_runtime.h", "");
+        for library in ["cudart", "nvrtc"].iter().chain(libraries) {
+            place.write(&format!("cuda/lib64/lib{library}.so.12"), "");
+        }
+        place.write("cuda/lib64/libcudart_static.a", "");
+        place.write("cuda/lib64/libnvrtc-builtins.so.12.4", "");
+        fs::create_dir(place.path("out")).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn build(&self) -> Build {
+        self.build_for("x86_64-unknown-linux-gnu", "0")
+    }
+
+    fn build_for(&self, target: &str, skip: &str) -> Build {
+        let env = Env::from_pairs([("TARGET", target), ("CUDA_BUILD_SKIP", skip)])
+            .with("CARGO_MANIFEST_DIR", self.path("package"))
+            .with("OUT_DIR", self.path("out"))
+            .with("CUDA_HOME", self.path("cuda"))
+            .with("CUDA_BUILD_CACHE_DIR", self.path("cache"));
+        Build::from_env(env, Root::below(self.0.path())).unwrap()
+    }
+
+    fn generated(&self) -> String {
+        fs::read_to_string(self.path("out/cuda_build.rs")).unwrap()
+    }
+}
+
+/// The directives of a build.
+fn built(build: &Build) -> String {
+    let mut directives = Directives::default();
+    build.run_with_toolkit(&mut directives).unwrap();
+    let lines = directives.lines();
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_script_without_code_writes_an_empty_source() {
+    let place = Place::new("", &[]);
+    built(&place.build());
+    assert!(place.generated().contains("pub mod modules {"));
+    assert!(place.generated().contains("CAPABILITY_LIST: &str = \"\""));
+}
+
+#[test]
+fn equal_names_are_refused() {
+    let place = Place::new("capabilities = [\"8.0\"]", &[]);
+    let library = || Library::new("a").file("k.cu");
+    let libraries = place.build().library(library()).library(library());
+    let modules = place
+        .build()
+        .module("k.cu")
+        .module(Module::new("x.cu").named("K"));
+    for (build, expected) in [
+        (libraries, "two libraries are named `a`"),
+        (modules, "the modules k.cu and x.cu are both named `K`"),
+    ] {
+        let error = build.toolkit().unwrap_err();
+        assert!(matches!(error, Error::Usage { .. }));
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+/// The components of the newest declared major are not needed for an older toolkit.
+#[test]
+fn the_lists_of_the_found_major_are_used() {
+    let metadata = "majors = [12, 13]\n[package.metadata.cuda.major.12]\ncomponents = [\"cublas\"]\n\
+                    [package.metadata.cuda.major.13]\ncomponents = [\"cufft\"]\n";
+    let place = Place::new(metadata, &["cublas", "cublasLt"]);
+    place.write("cuda/include/cublas_api.h", "#define CUBLAS_VER_MAJOR 12\n");
+    place.write("cuda/include/cublas_v2.h", "");
+    let directives = built(&place.build());
+    assert!(directives.contains("libcublas.so.12"), "{directives}");
+    let without = Place::new(metadata, &[]);
+    assert!(without.build().toolkit().is_err());
+}
+
+#[test]
+fn a_module_does_not_change_the_release() {
+    let place = Place::new("", &[]);
+    let build = place.build();
+    assert_eq!(build.toolkit().unwrap().version().to_string(), "12.4");
+    let build = build.module("k.cu");
+    assert!(build.toolkit().unwrap().get(Component::Nvrtc).is_some());
+    // Meanwhile, another release was installed.
+    place.write("cuda/include/cuda.h", "#define CUDA_VERSION 12050\n");
+    assert!(
+        build
+            .module(Module::new("k.cu").named("l"))
+            .toolkit()
+            .is_err()
+    );
+}
+
+#[test]
+fn unsupported_platforms_can_be_skipped() {
+    let place = Place::new("components = [{ name = \"cudnn\", optional = true }]", &[]);
+    let build = place.build_for("aarch64-apple-darwin", "1").module("k.cu");
+    let mut directives = Directives::default();
+    build
+        .run_skipped("CUDA_BUILD_SKIP", &mut directives)
+        .unwrap();
+    let lines = directives.lines();
+    let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines[..3],
+        [
+            "cargo::rustc-check-cfg=cfg(cuda_build_skipped)",
+            "cargo::rustc-cfg=cuda_build_skipped",
+            "cargo::rustc-check-cfg=cfg(cuda_have_cudnn)",
+        ]
+    );
+    assert!(lines[3].contains("built without CUDA"), "{lines:?}");
+    assert!(place.generated().contains("pub static K: &[u8]"));
+    let error = place
+        .build_for("aarch64-apple-darwin", "0")
+        .toolkit()
+        .unwrap_err();
+    let shown = format!("{error:?}");
+    assert!(
+        shown.contains("no CUDA for macOS") && shown.contains("`CUDA_BUILD_SKIP=1`"),
+        "{shown}"
+    );
+}

@@ -1,0 +1,79 @@
+#![allow(clippy::disallowed_methods, reason = "starts programs")]
+
+use super::*;
+
+fn shell(script: &str) -> Invocation {
+    Invocation::new("/bin/sh").args(["-c", script])
+}
+
+/// Runs a script with a small time limit.
+fn limited(script: &str) -> Result<Finished, Error> {
+    let command = Command::new("/bin/sh");
+    shell(script).finish(command, Some(Duration::from_millis(300)))
+}
+
+#[test]
+fn display_can_be_pasted() {
+    let invocation = Invocation::new("/opt/my cuda/nvcc")
+        .args(["-DX='1'", "a.cu", ""])
+        .variable("A", "b c");
+    assert_eq!(
+        invocation.to_string(),
+        r"A='b c' '/opt/my cuda/nvcc' '-DX='\''1'\''' a.cu ''"
+    );
+}
+
+#[test]
+fn an_absent_program_is_named() {
+    let error = Invocation::new("/nonexistent/nvcc").run().unwrap_err();
+    assert!(error.to_string().contains("/nonexistent/nvcc"), "{error}");
+}
+
+#[test]
+fn both_streams_and_the_status_are_returned() {
+    let finished = shell("echo out; echo err >&2; exit 3")
+        .query(&Env::default())
+        .unwrap();
+    assert_eq!(
+        (finished.success, finished.output().as_str()),
+        (false, "out\nerr\n")
+    );
+}
+
+#[test]
+fn a_hanging_program_is_named_with_the_limit() {
+    // The second closes its streams first; the third leaves a child that holds them.
+    for script in [
+        "sleep 600; true",
+        "exec >&- 2>&-; sleep 600; true",
+        "sleep 5 & exit 0; sleep 600",
+    ] {
+        let start = Instant::now();
+        let error = limited(script).unwrap_err().to_string();
+        assert!(error.contains("sleep 600"), "{error}");
+        assert!(error.contains("did not end within 0.3 seconds"), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(20), "{script}");
+    }
+}
+
+#[test]
+fn the_children_of_a_hanging_program_are_killed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pid");
+    let script = format!(
+        "sh -c 'echo $$ > {}; sleep 600; true'; true",
+        file.display()
+    );
+    limited(&script).unwrap_err();
+    let process = fs::read_to_string(file).unwrap();
+    // A killed process takes a moment to end, and an init process may collect it later.
+    let ended = || {
+        let status = fs::read_to_string(format!("/proc/{}/stat", process.trim()));
+        status.map_or(true, |status| status.contains(") Z "))
+    };
+    let start = Instant::now();
+    while !ended() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{process}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,75 @@
+//! Lists: sorted, each item once, by key; and the name that a misspelt one was meant to be.
+
+use std::collections::BTreeSet;
+
+/// A set: its items in ascending order, each once.
+pub type Set<T> = BTreeSet<T>;
+
+/// Sorts by a key. Entries with equal keys keep their order.
+pub fn sort_by_key<T, K: Ord>(list: &mut [T], key: impl Fn(&T) -> K) {
+    list.sort_by_key(key);
+}
+
+/// The items in ascending order, each once.
+pub fn sorted_set<T: Ord>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    items.into_iter().collect::<Set<T>>().into_iter().collect()
+}
+
+/// The value of `key` in `pairs`, which are sorted by key. If `key` is not in `pairs`, it is inserted with the
+/// default value.
+pub fn entry<K: Ord, V: Default>(pairs: &mut Vec<(K, V)>, key: K) -> &mut V {
+    let at = match pairs.binary_search_by(|(known, _)| known.cmp(&key)) {
+        Ok(at) => at,
+        Err(at) => {
+            pairs.insert(at, (key, V::default()));
+            at
+        }
+    };
+    &mut pairs[at].1
+}
+
+/// The name among `known` that differs least from `text`, if it differs in one or two characters, and in at most half of
+/// them.
+pub fn nearest<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = 2.min(text.chars().count() / 2);
+    let distances = known.into_iter().map(|name| (distance(text, name), name));
+    let (distance, name) = distances.min_by_key(|(distance, _)| *distance)?;
+    (distance <= limit).then_some(name)
+}
+
+/// How many characters have to be inserted, removed or replaced to make `b` of `a`.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (line, from) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], line + 1);
+        for (column, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod suggestion_tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_name_has_a_nearest() {
+        let known = ["cublas", "cufft", "nvcc", "components", "capabilities"];
+        for (text, expected) in [
+            ("cublass", Some("cublas")),
+            ("cublsa", Some("cublas")),
+            ("component", Some("components")),
+            ("capabilites", Some("capabilities")),
+            ("nvc", Some("nvcc")),
+            ("x", None),
+            ("toolkit", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(text, known), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What a probe reads with: the disk and nvcc.
+
+use std::path::{Path, PathBuf};
+
+use crate::detail::error::Error;
+use crate::detail::nvcc::NvccAnswer;
+use crate::detail::root::Root;
+use crate::detail::target::Target;
+
+/// Reads candidates.
+pub struct Prober<'a> {
+    pub(super) root: &'a Root,
+    pub(super) target: &'a Target,
+    pub(super) query_nvcc: &'a dyn Fn(&Path) -> Result<NvccAnswer, Error>,
+}
+
+impl<'a> Prober<'a> {
+    /// A prober for one platform. `query_nvcc` is [`nvcc::query`](crate::detail::nvcc::query) or a
+    /// substitute.
+    pub fn new(
+        root: &'a Root,
+        target: &'a Target,
+        query_nvcc: &'a dyn Fn(&Path) -> Result<NvccAnswer, Error>,
+    ) -> Self {
+        Self {
+            root,
+            target,
+            query_nvcc,
+        }
+    }
+}
+
+impl Prober<'_> {
+    /// `directory/name`, if that is a regular file.
+    pub(super) fn file(&self, directory: &Path, name: &str) -> Option<PathBuf> {
+        Some(directory.join(name)).filter(|path| self.root.is_file(path))
+    }
+}

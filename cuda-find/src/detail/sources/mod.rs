@@ -1,0 +1,18 @@
+//! Where CUDA may be: the places that each step of the search proposes.
+
+mod candidate;
+mod places;
+#[expect(
+    clippy::module_inception,
+    reason = "the steps of the search, in one file"
+)]
+mod sources;
+mod stored;
+
+pub use candidate::{Candidate, Label, Layout, SearchStep};
+pub use places::{associated_roots, companions, holds_product, is_package};
+pub use sources::{Sources, candidates};
+pub use stored::{
+    ARCHIVES, FORMAT_VERSION, LOCK_FILE, LOCK_VARIABLE, Locked, MANIFEST, Package, StoredToolkit,
+    lock_file, stored_toolkits, toolkits_dir, workspace_manifest, workspace_root,
+};

@@ -1,0 +1,622 @@
+//! The sources of the search: each proposes candidates, in the order of the search, without reading them.
+//!
+//! 1. explicit: the API, `CUDA_BUILD_TOOLKIT`, `CUDA_BUILD_ROOTS`
+//! 2. variables: `NVCC`, `CUDACXX`, `CUDA_HOME`, `CUDA_PATH` …, and those of single products, such as `CUDNN_PATH`
+//! 3. in a workspace with `cuda-toolkits.lock`: the locked toolkit
+//! 4. the active environment: `VIRTUAL_ENV`, `CONDA_PREFIX`, a Nix shell, Spack, the HPC SDK's module
+//! 5. toolkits that `cargo cuda toolkit add` fetched
+//! 6. nvcc on `PATH`
+//! 7. default locations: `/usr/local/cuda`, then `/usr/local/cuda-<version>`, newest first, then the distribution's
+//!    packages, then the HPC SDK
+//! 8. site-packages of the Python on `PATH`
+//!
+//! Several roots are one candidate if they belong together: redist archives side by side, the outputs of a Nix shell,
+//! or the directories that one variable lists.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::candidate::{Candidate, Label, Layout, SearchStep};
+use super::places::{
+    associated_roots, has_cuda, is_archive, looks_like_root, on_path, site_packages_of, split_list,
+    versions,
+};
+use super::stored::{self, Locked};
+use crate::detail::component::Component;
+use crate::detail::env::Env;
+use crate::detail::error::Error;
+use crate::detail::list::sort_by_key;
+use crate::detail::root::Root;
+use crate::detail::target::Target;
+
+/// Variables that name the compiler. The root is two levels above the compiler.
+const COMPILERS: [&str; 2] = ["NVCC", "CUDACXX"];
+
+/// Variables that name a root, or a list of roots.
+const ROOTS: [&str; 6] = [
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_ROOT",
+    "CUDAToolkit_ROOT",
+    "CUDA_TOOLKIT_ROOT_DIR",
+    "CUDA_TOOLKIT_PATH",
+];
+
+/// A variable and the paths in it.
+type Named = (&'static str, Vec<PathBuf>);
+
+/// What the sources propose: candidates, locked toolkits, and remarks to report.
+#[derive(Default)]
+pub struct Sources {
+    /// In the order of the search.
+    pub candidates: Vec<Candidate>,
+    /// Reasons that some places are not among the candidates.
+    pub remarks: Vec<String>,
+    /// One sentence for each variable that names another toolkit or compiler than the first variable does.
+    pub disagreements: Vec<String>,
+    /// The toolkits of the lock file, newest first.
+    pub locked: Vec<Locked>,
+}
+
+/// Proposes every place in the order of the search. The places in `arguments` come first.
+///
+/// # Errors
+/// [`Error::Variable`] if `CUDA_BUILD_SOURCES` names an unknown step, [`Error::Format`] if the lock file is invalid.
+pub fn candidates(
+    root: &Root,
+    env: &Env,
+    target: &Target,
+    arguments: &[PathBuf],
+) -> Result<Sources, Error> {
+    let mut steps = Steps {
+        root,
+        env,
+        found: Sources::default(),
+    };
+    steps.explicit(arguments);
+    steps.variables();
+    let stored = stored::Store::read(root, env, target);
+    let (locked, candidates) = stored.locked(root, env)?;
+    steps.found.locked = locked;
+    steps.found.candidates.extend(candidates);
+    steps.virtual_environment();
+    steps.conda();
+    steps.nix();
+    steps.spack();
+    steps.active_hpc_sdk();
+    steps.found.candidates.extend(stored.candidates());
+    steps.found.remarks.extend(stored.unusable);
+    steps.nvcc_on_path();
+    steps.installed();
+    steps.distribution();
+    steps.default_hpc_sdk(target);
+    steps.python_on_path();
+    let mut found = steps.found;
+    retain_listed_steps(env, &mut found)?;
+    drop_duplicates(root, &mut found.candidates);
+    Ok(found)
+}
+
+/// The steps of the search, each of which adds its candidates.
+struct Steps<'s> {
+    root: &'s Root,
+    env: &'s Env,
+    found: Sources,
+}
+
+impl Steps<'_> {
+    fn scattered(&mut self, step: SearchStep, label: &str, roots: Vec<PathBuf>) {
+        let candidate = Candidate::scattered(self.root, step, label, roots);
+        self.found.candidates.extend(candidate);
+    }
+
+    fn site_packages(&mut self, step: SearchStep, label: &str, packages: Vec<PathBuf>) {
+        let candidate = |path| Candidate::site_packages(step, label, path);
+        self.found
+            .candidates
+            .extend(packages.into_iter().map(candidate));
+    }
+
+    fn explicit(&mut self, arguments: &[PathBuf]) {
+        let candidates = named(
+            self.root,
+            SearchStep::Argument,
+            &"argument".into(),
+            arguments,
+        );
+        self.found.candidates.extend(candidates);
+        if let Some(list) = self.env.get("CUDA_BUILD_ROOTS") {
+            let label = Label::Variable("CUDA_BUILD_ROOTS");
+            let candidates = named(self.root, SearchStep::Roots, &label, &split_list(list));
+            self.found.candidates.extend(candidates);
+        }
+    }
+
+    fn variables(&mut self) {
+        let (root, env) = (self.root, self.env);
+        let (mut compilers, mut roots): (Vec<Named>, Vec<Named>) = (Vec::new(), Vec::new());
+        for variable in COMPILERS {
+            if let Some(value) = env.get(variable) {
+                let nvcc = compiler(root, env, Path::new(value));
+                let path = root_of(&nvcc);
+                self.add_new(of_compiler(root, variable, &path, &nvcc));
+                compilers.push((variable, vec![nvcc]));
+                roots.push((variable, vec![path]));
+            }
+        }
+        for variable in ROOTS {
+            if let Some(value) = env.get(variable) {
+                let paths = split_list(value);
+                let label = Label::Variable(variable);
+                self.add_new(named(root, SearchStep::Variable, &label, &paths));
+                roots.push((variable, paths));
+            }
+        }
+        for variable in Component::all().flat_map(|component| component.facts().variables) {
+            if let Some(path) = env.path(variable) {
+                let label = Label::Variable(variable);
+                self.add_new(named(root, SearchStep::Product, &label, &[path]));
+            }
+        }
+        self.found.disagreements = disagreements(root, &roots, "places");
+        if self.found.disagreements.is_empty() {
+            // If the roots agree, two variables may still name different compilers of one root.
+            self.found.disagreements = disagreements(root, &compilers, "programs");
+        }
+    }
+
+    /// Adds the candidates that no earlier variable named.
+    fn add_new(&mut self, proposed: Vec<Candidate>) {
+        let is_same = |one: &Path, other: &Path| self.root.place(one) == self.root.place(other);
+        for candidate in proposed {
+            // Two compilers of one root are both probed: one of them may be broken.
+            let covers = |known: &Candidate| match (known.nvcc(), candidate.nvcc()) {
+                (Some(one), Some(other)) => is_same(one, other),
+                (_, other) => other.is_none(),
+            };
+            let is_known = |known: &Candidate| {
+                known.step == candidate.step
+                    && known.more_roots() == candidate.more_roots()
+                    && is_same(&known.path, &candidate.path)
+                    && covers(known)
+            };
+            if !self.found.candidates.iter().any(is_known) {
+                self.found.candidates.push(candidate);
+            }
+        }
+    }
+
+    fn virtual_environment(&mut self) {
+        let Some(prefix) = self.env.path("VIRTUAL_ENV") else {
+            return;
+        };
+        let mut packages = site_packages_of(self.root, &prefix);
+        if packages.is_empty() {
+            // The prefix does not exist or has no site-packages. It is proposed itself, so that it is reported.
+            packages.push(prefix);
+        }
+        let label = "virtual environment of `VIRTUAL_ENV`";
+        self.site_packages(SearchStep::Environment, label, packages);
+    }
+
+    /// The prefix of the active conda environment, and the site-packages below it that contain CUDA wheels.
+    ///
+    /// conda-forge installs CUDA's headers and libraries in `targets/<platform>`. It also links the libraries into
+    /// `lib`, beside every other library of the environment.
+    fn conda(&mut self) {
+        // conda-build has two environments: `PREFIX` has the libraries to link, and `BUILD_PREFIX` has the compilers.
+        let (label, variables): (_, &[&str]) = match self.env.get("CONDA_BUILD") {
+            Some(_) => (
+                "conda-build (`PREFIX`, `BUILD_PREFIX`)",
+                &["PREFIX", "BUILD_PREFIX"],
+            ),
+            None => ("conda environment (`CONDA_PREFIX`)", &["CONDA_PREFIX"]),
+        };
+        let prefixes: Vec<PathBuf> = variables
+            .iter()
+            .filter_map(|name| self.env.path(name))
+            .collect();
+        let packages = prefixes
+            .iter()
+            .flat_map(|prefix| site_packages_of(self.root, prefix));
+        let packages = packages.filter(|path| has_cuda(self.root, path)).collect();
+        self.scattered(SearchStep::Conda, label, prefixes);
+        self.site_packages(SearchStep::Conda, label, packages);
+    }
+
+    /// The CUDA packages of a Nix development shell, where each output of each component has a Nix store path of its
+    /// own. nixpkgs sets `CUDAToolkit_ROOT` only while a derivation is built. In a shell, `NIX_CFLAGS_COMPILE` and
+    /// `NIX_LDFLAGS` list the outputs, and nvcc is on `PATH`.
+    fn nix(&mut self) {
+        let mut outputs: Vec<PathBuf> = Vec::new();
+        for variable in ["NIX_CFLAGS_COMPILE", "NIX_LDFLAGS"] {
+            for word in self
+                .env
+                .text(variable)
+                .unwrap_or_default()
+                .split_whitespace()
+            {
+                let directory = word
+                    .strip_prefix("-L")
+                    .or(word.strip_prefix("-I"))
+                    .unwrap_or(word);
+                // The output is the parent directory: `/nix/store/…-cuda_cudart-12.8.90-dev` of
+                // `/nix/store/…-cuda_cudart-12.8.90-dev/include`.
+                let output = Path::new(directory)
+                    .parent()
+                    .filter(|path| path.is_absolute());
+                let output =
+                    output.filter(|output| is_nix_cuda(output) && self.root.is_dir(output));
+                outputs.extend(
+                    output
+                        .map(Path::to_owned)
+                        .filter(|output| !outputs.contains(output)),
+                );
+            }
+        }
+        if !outputs.is_empty() {
+            let nvcc = on_path(self.root, self.env, &[Path::new("nvcc")]);
+            let prefix = nvcc.as_deref().and_then(|nvcc| nvcc.parent()?.parent());
+            outputs.extend(prefix.map(Path::to_owned));
+        }
+        let label = "Nix shell (`NIX_CFLAGS_COMPILE`, `NIX_LDFLAGS`)";
+        self.scattered(SearchStep::Nix, label, outputs);
+    }
+
+    /// The view of an active Spack environment, and the prefixes that `spack load` lists.
+    fn spack(&mut self) {
+        let view = self
+            .env
+            .path("SPACK_ENV")
+            .map(|path| path.join(".spack-env/view"));
+        let mut prefixes: Vec<PathBuf> = view.into_iter().collect();
+        // `spack load` sets `SPACK_LOADED_HASHES`, and adds the prefixes of the loaded packages to `CMAKE_PREFIX_PATH`.
+        if self.env.get("SPACK_LOADED_HASHES").is_some()
+            && let Some(list) = self.env.get("CMAKE_PREFIX_PATH")
+        {
+            prefixes.extend(
+                split_list(list)
+                    .into_iter()
+                    .filter(|path| is_spack_cuda(path)),
+            );
+        }
+        // Prefixes that do not exist are kept, so that they are reported. They come last.
+        sort_by_key(&mut prefixes, |path| !self.root.is_dir(path));
+        self.scattered(SearchStep::Spack, "Spack", prefixes);
+    }
+
+    /// NVIDIA's HPC SDK whose environment module is loaded.
+    fn active_hpc_sdk(&mut self) {
+        if let Some(home) = self.env.path("NVHPC_CUDA_HOME") {
+            self.scattered(
+                SearchStep::HpcSdk,
+                "HPC SDK (`NVHPC_CUDA_HOME`)",
+                vec![home],
+            );
+        } else if let Some(sdk) = self.env.path("NVHPC_ROOT") {
+            self.hpc_sdk("HPC SDK (`NVHPC_ROOT`)", sdk);
+        }
+    }
+
+    /// The newest HPC SDK in the default location, unless the environment module of another is loaded.
+    fn default_hpc_sdk(&mut self, target: &Target) {
+        let is_loaded = |candidate: &Candidate| {
+            candidate.step == SearchStep::HpcSdk && self.root.is_dir(&candidate.path)
+        };
+        let platform = format!("/opt/nvidia/hpc_sdk/Linux_{}", target.architecture());
+        let newest = versions(self.root, &self.root.locate(&platform), "")
+            .into_iter()
+            .next();
+        if let Some(newest) = newest
+            && !self.found.candidates.iter().any(is_loaded)
+        {
+            self.hpc_sdk("HPC SDK", newest);
+        }
+    }
+
+    /// One candidate for each CUDA release in an SDK. An SDK without a CUDA release is itself a candidate, so that the
+    /// report names it.
+    fn hpc_sdk(&mut self, label: &str, sdk: PathBuf) {
+        let mut releases = versions(self.root, &sdk.join("cuda"), "");
+        if releases.is_empty() {
+            releases.push(sdk);
+        }
+        for cuda in releases {
+            self.scattered(SearchStep::HpcSdk, label, vec![cuda]);
+        }
+    }
+
+    fn nvcc_on_path(&mut self) {
+        let Some(nvcc) = on_path(self.root, self.env, &[Path::new("nvcc")]) else {
+            return;
+        };
+        let program = program(self.root, nvcc);
+        let prefix = program.parent().and_then(Path::parent).map(Path::to_owned);
+        let roots = prefix.into_iter().collect();
+        let place =
+            Candidate::scattered(self.root, SearchStep::SearchPath, "nvcc on `PATH`", roots);
+        let place = place.map(|place| place.with_nvcc(&program));
+        self.found.candidates.extend(place);
+    }
+
+    /// `/usr/local/cuda`, then versioned directories beside it, newest first.
+    fn installed(&mut self) {
+        let root = self.root;
+        let label = "default location";
+        let link = root.locate("/usr/local/cuda");
+        // A broken link, which removing a toolkit may leave behind, is proposed too, so that it is reported.
+        if root.is_dir(&link) || root.is_link(&link) {
+            let candidate = Candidate::root(SearchStep::DefaultPlace, label, &link);
+            self.found.candidates.push(candidate);
+        }
+        let mut places = vec![root.place(&link)];
+        for path in versions(root, &root.locate("/usr/local"), "cuda-") {
+            // If `cuda-12` and `cuda-12.4` exist, the first is a link to the second.
+            let place = root.place(&path);
+            if !places.contains(&place) {
+                places.push(place);
+                let candidate = Candidate::root(SearchStep::VersionedPlace, label, path);
+                self.found.candidates.push(candidate);
+            }
+        }
+    }
+
+    /// Where distributions put CUDA: `/opt/cuda` (Arch), `/usr` (Debian, Fedora).
+    fn distribution(&mut self) {
+        let root = self.root;
+        let label = "distribution's CUDA";
+        let opt = root.locate("/opt/cuda");
+        if root.is_dir(&opt) {
+            // Arch has a package of its own for CCCL.
+            let cccl = Some(root.locate("/usr/include/cccl")).filter(|path| root.is_dir(path));
+            self.scattered(
+                SearchStep::System,
+                label,
+                [opt].into_iter().chain(cccl).collect(),
+            );
+        }
+        // `/usr` is a toolkit's root only if a compiler or CUDA's main header is in it.
+        let signs = [
+            "/usr/bin/nvcc",
+            "/usr/lib/nvidia-cuda-toolkit/bin/nvcc",
+            "/usr/include/cuda.h",
+            "/usr/include/cuda/cuda.h",
+        ];
+        let usr = root.locate("/usr");
+        let is_toolkit = signs.iter().any(|file| root.is_file(&root.locate(file)));
+        self.found.candidates.push(if is_toolkit {
+            Candidate::root(SearchStep::System, label, usr)
+        } else {
+            // The search reads it only if a product is requested and `holds_product` is true.
+            let label = "system directories";
+            Candidate::new(SearchStep::System, label, usr, Layout::SystemProducts)
+        });
+    }
+
+    /// The site-packages of the Python on `PATH`. They are in the prefix two levels above the program, in `/usr/local`
+    /// if the prefix is `/usr`, or in the user's `~/.local`. In a virtual environment, `python3` is a link to a program
+    /// in another prefix, so the prefix of the link is tried first, then the prefix of the program.
+    fn python_on_path(&mut self) {
+        let root = self.root;
+        let Some(python) = on_path(root, self.env, &["python3", "python"].map(Path::new)) else {
+            return;
+        };
+        let mut packages: Vec<PathBuf> = Vec::new();
+        for program in [python.clone(), root.resolve(&python)] {
+            if let Some(prefix) = program.parent().and_then(Path::parent) {
+                packages.extend(site_packages_of(root, prefix));
+                // pip installs into `/usr/local` for the Python of Debian and Ubuntu.
+                if prefix.ends_with("usr") {
+                    packages.extend(site_packages_of(root, &prefix.join("local")));
+                }
+            }
+        }
+        let label = "site-packages of the Python on `PATH`";
+        // pyenv and asdf install a script with the name of Python, which selects and starts an interpreter.
+        let is_script = || root.head(&python).is_ok_and(|head| head.starts_with("#!"));
+        if packages.is_empty() && is_script() {
+            let candidate =
+                Candidate::new(SearchStep::Python, label, &python, Layout::PythonScript);
+            self.found.candidates.push(candidate);
+        }
+        if let Some(home) = self.env.path("HOME") {
+            packages.extend(site_packages_of(root, &home.join(".local")));
+        }
+        // Site-packages without a CUDA wheel are not proposed, so they are not reported.
+        packages.retain(|path| has_cuda(root, path));
+        self.site_packages(SearchStep::Python, label, packages);
+    }
+}
+
+/// Drops a candidate if an earlier step proposed the same place, such as an active environment whose nvcc is on `PATH`.
+/// A candidate of an explicit step is always kept.
+fn drop_duplicates(root: &Root, candidates: &mut Vec<Candidate>) {
+    let mut kept: Vec<(OsString, Vec<PathBuf>, [bool; 2])> = Vec::new();
+    candidates.retain(|candidate| {
+        // Candidates of different kinds are no duplicates. For example, only products are taken from the place that a
+        // product's variable names, but another step may propose this place for its toolkit.
+        let kind = [
+            candidate.layout == Layout::SitePackages,
+            candidate.step == SearchStep::Product,
+        ];
+        let place = root.place(&candidate.path);
+        let place = (place, candidate.more_roots().to_vec(), kind);
+        let is_known = kept.contains(&place) && !candidate.step.is_explicit();
+        kept.push(place);
+        !is_known
+    });
+}
+
+/// Keeps the steps that `CUDA_BUILD_SOURCES` lists. Arguments, `CUDA_BUILD_ROOTS` and the variables of products are
+/// always kept.
+fn retain_listed_steps(env: &Env, found: &mut Sources) -> Result<(), Error> {
+    let Some(text) = env.text("CUDA_BUILD_SOURCES") else {
+        return Ok(());
+    };
+    let mut wanted = vec![SearchStep::Argument, SearchStep::Roots, SearchStep::Product];
+    for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
+        let step = SearchStep::ALL.iter().find(|(_, id)| *id == name);
+        let (step, _) = step.ok_or_else(|| {
+            let known = SearchStep::ALL.map(|(_, id)| id).join(", ");
+            let reason = format!("`{name}` is not a step of the search; known: {known}");
+            Error::variable("CUDA_BUILD_SOURCES", reason)
+        })?;
+        wanted.push(*step);
+    }
+    if !wanted.contains(&SearchStep::Variable) {
+        found.disagreements.clear();
+    }
+    if !wanted.contains(&SearchStep::Locked) {
+        found.locked.clear();
+    }
+    found
+        .candidates
+        .retain(|candidate| wanted.contains(&candidate.step));
+    Ok(())
+}
+
+/// The candidates for directories that the user named: roots, virtual environments, site-packages, directories of
+/// archives. All roots of a list are one candidate, because nixpkgs lists each output of each component as a root.
+fn named(root: &Root, step: SearchStep, label: &Label, paths: &[PathBuf]) -> Vec<Candidate> {
+    let mut proposed = Vec::new();
+    let mut roots = Vec::new();
+    for path in paths {
+        // A path that does not exist or is relative cannot be used. It becomes a candidate of its own, so that it is
+        // reported.
+        if !root.is_dir(path) || (path.is_relative() && step != SearchStep::Argument) {
+            proposed.push(Candidate::root(step, label.clone(), path));
+            continue;
+        }
+        let mut packages = site_packages_of(root, path);
+        packages.insert(0, path.clone());
+        packages.retain(|path| has_cuda(root, path));
+        let names = root.names(path).into_iter().map(|name| path.join(name));
+        let archives = names.filter(|path| is_archive(path) && root.is_dir(path));
+        let archives: Vec<PathBuf> = archives.collect();
+        if looks_like_root(root, path) || (packages.is_empty() && archives.is_empty()) {
+            roots.push(path.clone());
+        }
+        roots.extend(archives);
+        for path in packages {
+            proposed.push(Candidate::site_packages(step, label.clone(), path));
+        }
+    }
+    // Roots come first, then the site-packages with further components.
+    let scattered = Candidate::scattered(root, step, label.clone(), roots);
+    scattered.into_iter().chain(proposed).collect()
+}
+
+/// Candidates for a compiler that a variable names: its root `path`, and site-packages below `path`.
+/// Redist archives below `path` are not proposed.
+fn of_compiler(root: &Root, variable: &'static str, path: &Path, nvcc: &Path) -> Vec<Candidate> {
+    let label = Label::Variable(variable);
+    let mut proposed = named(root, SearchStep::Variable, &label, &[path.to_owned()]);
+    proposed.retain(|candidate| candidate.layout == Layout::SitePackages);
+    proposed.insert(
+        0,
+        Candidate::root(SearchStep::Variable, label, path).with_nvcc(nvcc),
+    );
+    proposed
+}
+
+/// The directory above a program's `bin` directory. A relative path is returned unchanged.
+fn root_of(program: &Path) -> PathBuf {
+    let root = program.parent().and_then(Path::parent);
+    root.filter(|_| program.is_absolute())
+        .unwrap_or(program)
+        .to_owned()
+}
+
+/// The path of a compiler. A bare name is looked up on `PATH`, as in a shell and in CMake; if it is
+/// not found there, it is returned unchanged.
+fn compiler(root: &Root, env: &Env, value: &Path) -> PathBuf {
+    let is_bare = value.iter().count() == 1 && value.is_relative();
+    let nvcc = match is_bare {
+        true => on_path(root, env, &[value]),
+        false => None,
+    };
+    match nvcc.unwrap_or_else(|| value.to_owned()) {
+        nvcc if nvcc.is_absolute() => program(root, nvcc),
+        nvcc => nvcc,
+    }
+}
+
+/// The path by which to start nvcc. The caller derives the root from this path.
+///
+/// nvcc looks for `nvcc.profile` beside argv\[0\] and does not follow links. If the profile is there, as
+/// in a `bin` directory of links, the path is used unchanged. Otherwise the path may be a single link
+/// to an nvcc elsewhere, so links are resolved.
+fn program(root: &Root, nvcc: PathBuf) -> PathBuf {
+    let has_profile = |program: &Path| root.is_file(&program.with_file_name("nvcc.profile"));
+    if has_profile(&nvcc) {
+        return nvcc;
+    }
+    let real = root.resolve(&nvcc);
+    // A link to a program with another name, such as ccache, is a wrapper. A wrapper is started by the link.
+    if real.ends_with("nvcc") || has_profile(&real) {
+        real
+    } else {
+        nvcc
+    }
+}
+
+/// Compares each variable with the first in `named`, and returns a sentence for each that disagrees. A
+/// variable may list several paths; two variables agree if they have one place in common.
+fn disagreements(root: &Root, named: &[Named], what: &str) -> Vec<String> {
+    let places = |paths: &[PathBuf]| -> Vec<OsString> {
+        let beside = paths.iter().flat_map(|path| associated_roots(root, path));
+        let all = paths.iter().cloned().chain(beside);
+        all.map(|path| root.place(&path)).collect()
+    };
+    let shown = |(variable, paths): &Named| {
+        let paths: Vec<String> = paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        format!("`{variable}` ({})", paths.join(", "))
+    };
+    let mut named = named.iter().filter(|(_, paths)| !paths.is_empty());
+    let Some(first) = named.next() else {
+        return Vec::new();
+    };
+    let places_of_first = places(&first.1);
+    let differs = |(_, paths): &&Named| {
+        !places(paths)
+            .iter()
+            .any(|place| places_of_first.contains(place))
+    };
+    let sentence = |other: &Named| {
+        let (variable, first, other) = (first.0, shown(first), shown(other));
+        format!(
+            "{first} and {other} name different {what}; `{variable}` takes precedence, and the other is used only for \
+             components missing there"
+        )
+    };
+    named.filter(differs).map(sentence).collect()
+}
+
+/// Whether a Nix store path is an output of a CUDA component. A shell lists many other store paths.
+fn is_nix_cuda(output: &Path) -> bool {
+    let name = output.file_name().and_then(|name| name.to_str());
+    let Some((_hash, name)) = name.and_then(|name| name.split_once('-')) else {
+        return false;
+    };
+    let facts = Component::all().map(Component::facts);
+    let mut known = facts.flat_map(|facts| facts.redist.iter().chain(facts.nix));
+    // A name is `cuda_cudart-13.0.96`, or `cuda13.0-cudnn-9.12.0` in newer nixpkgs.
+    name.starts_with("cuda") || known.any(|known| name.starts_with(known))
+}
+
+/// Whether a prefix belongs to a Spack package with a CUDA component: `…/cuda-12.4.0-<hash>`, or `…/cuda/12.4.0` if
+/// Spack is configured to use `{name}/{version}`.
+fn is_spack_cuda(prefix: &Path) -> bool {
+    let last = prefix.iter().rev().take(2).filter_map(|part| part.to_str());
+    let is_package = |name: &str, package: &str| {
+        let rest = name.strip_prefix(package);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    last.into_iter().any(|name| {
+        let mut packages = Component::all().flat_map(|component| component.facts().spack);
+        packages.any(|package| is_package(name, package))
+    })
+}

@@ -1,0 +1,224 @@
+//! Maps a Rust target triple to CUDA's platform names.
+
+use std::fmt;
+
+use crate::detail::error::Error;
+
+/// The platform to build for.
+///
+/// ```
+/// use cuda_find::detail::target::Target;
+/// let target = Target::from_triple("aarch64-unknown-linux-gnu").unwrap();
+/// assert_eq!(target.directory(), "sbsa-linux");
+/// assert_eq!(target.on_jetson().directory(), "aarch64-linux");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Target {
+    triple: String,
+    directory: &'static str,
+    /// The architecture of the machine that builds, as Rust names it.
+    machine: String,
+}
+
+/// The platform directories of ARM servers and of Jetson boards.
+const SBSA: &str = "sbsa-linux";
+const JETSON: &str = "aarch64-linux";
+
+/// The end of messages about files for ARM servers instead of Jetson boards, or the other way round.
+pub const JETSON_MIX_UP: &str = "; ARM servers and Jetson boards need different files: `jetson = true` in `[package.metadata.cuda]` selects Jetson";
+
+impl Target {
+    /// Maps a Rust target triple to CUDA's platform directory.
+    ///
+    /// # Errors
+    /// [`Error::UnsupportedTarget`] unless the triple is for Linux with glibc, on x86-64 or on 64-bit ARM.
+    pub fn from_triple(triple: &str) -> Result<Self, Error> {
+        let unsupported = |reason| Error::UnsupportedTarget {
+            triple: triple.to_owned(),
+            reason,
+        };
+        let mut parts = triple.split('-');
+        let arch = parts.next().unwrap_or_default();
+        let directory = match (arch, parts.any(|part| part == "linux")) {
+            ("x86_64", true) => "x86_64-linux",
+            ("aarch64", true) => SBSA,
+            _ => return Err(unsupported(reason(triple))),
+        };
+        // `…-linux-gnu`, `…-linux-gnuasan`, or `…-linux` alone, but not `…-linux-gnux32`, `…-linux-musl` or `…-android`.
+        let abi = parts.next().unwrap_or("gnu");
+        if !abi.starts_with("gnu") || abi.ends_with("32") {
+            return Err(unsupported(
+                "NVIDIA's libraries for Linux need the GNU C library and 64-bit pointers",
+            ));
+        }
+        Ok(Self {
+            triple: triple.to_owned(),
+            directory,
+            machine: std::env::consts::ARCH.to_owned(),
+        })
+    }
+
+    /// The same target, built on a machine with this triple. The default is the machine for which this crate was
+    /// compiled.
+    #[must_use]
+    pub fn built_on(mut self, triple: &str) -> Self {
+        architecture_of(triple).clone_into(&mut self.machine);
+        self
+    }
+
+    /// The same target on a Jetson board. ARM servers have the same Rust triple, but another
+    /// platform directory.
+    #[must_use]
+    pub fn on_jetson(mut self) -> Self {
+        if self.directory == SBSA {
+            self.directory = JETSON;
+        }
+        self
+    }
+
+    /// The end of a message about files for the wrong platform, whose platform directory is `found`:
+    /// [`JETSON_MIX_UP`] if ARM servers and Jetson boards were mixed up; otherwise it is empty.
+    pub fn jetson_hint(&self, found: &str) -> &'static str {
+        let both = [self.directory, found];
+        match both.iter().all(|name| [SBSA, JETSON].contains(name)) {
+            true => JETSON_MIX_UP,
+            false => "",
+        }
+    }
+
+    /// What to change after [`JETSON_MIX_UP`].
+    pub fn jetson_fix(&self) -> &'static str {
+        match self.directory {
+            JETSON => {
+                "remove `jetson = true` from `[package.metadata.cuda]`: files for ARM servers were found"
+            }
+            _ => {
+                "write `jetson = true` in `[package.metadata.cuda]`: files for Jetson boards were found"
+            }
+        }
+    }
+
+    /// The Rust triple.
+    pub fn triple(&self) -> &str {
+        &self.triple
+    }
+
+    /// The name of the platform directory: `x86_64-linux` in `targets/x86_64-linux`.
+    pub fn directory(&self) -> &'static str {
+        self.directory
+    }
+
+    /// The architecture, as Rust names it.
+    pub fn architecture(&self) -> &str {
+        architecture_of(&self.triple)
+    }
+
+    /// The architecture of the machine that builds, as Rust names it.
+    pub fn machine(&self) -> &str {
+        &self.machine
+    }
+
+    /// Whether the target is a Jetson board. NVIDIA's Python packages are for servers.
+    pub fn is_jetson(&self) -> bool {
+        self.directory == JETSON
+    }
+
+    /// `e_machine` in ELF files for this target: `EM_X86_64` or `EM_AARCH64`.
+    pub fn elf_machine(&self) -> u16 {
+        machine(self.architecture()).unwrap_or(AARCH64)
+    }
+
+    /// Whether the machine that builds can run programs for this target.
+    pub fn is_native(&self) -> bool {
+        self.architecture() == self.machine
+    }
+
+    /// Whether this is a cross build, and programs from this platform directory run on the build machine.
+    pub fn runs_here(&self, platform: &str) -> bool {
+        !self.is_native()
+            && match self.machine() {
+                "aarch64" => [SBSA, JETSON].contains(&platform),
+                machine => platform == format!("{machine}-linux"),
+            }
+    }
+
+    /// The name of Debian's directories for this platform: `x86_64-linux-gnu` in `/usr/lib/x86_64-linux-gnu`.
+    pub fn multiarch(&self) -> &'static str {
+        match self.directory {
+            "x86_64-linux" => "x86_64-linux-gnu",
+            _ => "aarch64-linux-gnu",
+        }
+    }
+}
+
+fn architecture_of(triple: &str) -> &str {
+    triple.split('-').next().unwrap_or_default()
+}
+
+/// Why a target that is not x86-64 or 64-bit ARM Linux is not supported.
+fn reason(triple: &str) -> &'static str {
+    let is_for = |system: &str| triple.split('-').any(|part| part == system);
+    match () {
+        () if is_for("windows") => {
+            "cuda-build knows the files of CUDA for Linux only, and nvcc on Windows needs Microsoft's compiler"
+        }
+        () if is_for("darwin") => "NVIDIA has no CUDA for macOS since 10.2",
+        () => "cuda-build supports only x86_64 and aarch64 Linux",
+    }
+}
+
+/// `EM_X86_64` of the ELF specification.
+const X86_64: u16 = 62;
+/// `EM_AARCH64` of the ELF specification.
+const AARCH64: u16 = 183;
+
+/// `e_machine` for Rust's name of an architecture; `None` if CUDA does not support the architecture.
+pub fn machine(architecture: &str) -> Option<u16> {
+    match architecture {
+        "x86_64" => Some(X86_64),
+        "aarch64" => Some(AARCH64),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.triple)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_platforms_are_an_error() {
+        for (triple, reason) in [
+            ("x86_64-pc-windows-msvc", "files of CUDA for Linux only"),
+            ("x86_64-pc-windows-gnu", "files of CUDA for Linux only"),
+            ("aarch64-apple-darwin", "no CUDA for macOS"),
+            ("wasm32-unknown-unknown", "only x86_64 and aarch64 Linux"),
+        ] {
+            let error = Target::from_triple(triple).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(triple) && text.contains(reason), "{text}");
+            assert!(
+                error.hints()[0].contains("`CUDA_BUILD_SKIP=1`"),
+                "{error:?}"
+            );
+        }
+        for triple in [
+            "x86_64-unknown-linux-musl",
+            "x86_64-unknown-linux-gnux32",
+            "aarch64-linux-android",
+        ] {
+            let error = Target::from_triple(triple).unwrap_err().to_string();
+            assert!(error.contains("need the GNU C library"), "{error}");
+        }
+        for triple in ["aarch64-unknown-linux-gnu", "aarch64-poky-linux"] {
+            assert!(Target::from_triple(triple).is_ok(), "{triple}");
+        }
+        let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
+        assert_eq!(target.on_jetson().directory(), "x86_64-linux");
+    }
+}

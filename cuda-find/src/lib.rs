@@ -1,0 +1,37 @@
+//! Finds CUDA wherever its components are installed, and checks that they belong together.
+//!
+//! The search reads variables such as `CUDA_HOME`, `cuda-toolkits.lock`, the active virtual environment, conda, Nix and
+//! Spack environments, the HPC SDK, toolkits that `cargo cuda fetch` fetched, nvcc on `PATH`, `/usr/local/cuda` and the
+//! packages of distributions. It starts no compiler but nvcc, once, for its version and directories, and needs neither a
+//! GPU nor a driver.
+//!
+//! In `build.rs`:
+//!
+//! ```no_run
+//! # fn main() -> Result<(), cuda_find::Error> {
+//! let toolkit = cuda_find::Search::new()
+//!     .need("cublas")
+//!     .need_optional("cudnn")
+//!     .release(">=12.2, <14")
+//!     .find()?;
+//! let cublas = toolkit.component("cublas")?;
+//! eprintln!("CUDA {}: {cublas} from {}", toolkit.version(), cublas.origin);
+//! for line in toolkit.cargo_directives() {
+//!     println!("{line}");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! An error lists what was tried, and why it was not used, and ends with what to do ([`Error::hints`]).
+//!
+//! [`cuda-build`](https://docs.rs/cuda-build) is built on this crate. It also compiles `.cu` files.
+
+pub mod detail;
+
+pub use detail::component::Component;
+pub use detail::error::Error;
+pub use detail::found::Found;
+pub use detail::search::Search;
+pub use detail::toolkit::Toolkit;
+pub use detail::version::{ToolkitVersion, Version};

@@ -1,0 +1,307 @@
+//! `cargo cuda audit` of wheels and libraries.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use cargo_cuda::exit_code;
+use cargo_cuda::package::archive::{Wheel, WheelFile};
+use cargo_cuda::package::archive_writer;
+use serde_json::{Value, json};
+
+use crate::support::Finished;
+
+fn run(command: &mut Command) -> Output {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}\n{errors}");
+    output
+}
+
+/// A library with this SONAME.
+pub fn library(soname: &str) -> Vec<u8> {
+    let place = tempfile::tempdir().unwrap();
+    let output = place.path().join("lib.so");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-shared", "-nostdlib", "-x", "c", "/dev/null", "-o"])
+        .arg(&output);
+    run(gcc.arg(format!("-Wl,-soname,{soname}")));
+    fs::read(output).unwrap()
+}
+
+/// Writes a wheel for CUDA 13 with these files.
+fn wheel(place: &Path, files: &[(&str, Vec<u8>)]) -> PathBuf {
+    let dist_info = "saxpy_cu13-0.1.0.dist-info";
+    let metadata = "Metadata-Version: 2.4\nName: saxpy-cu13\nVersion: 0.1.0\n\
+                    Requires-Dist: cuda-toolkit[cudart]>=13.0,<14\n";
+    let texts = [("METADATA", metadata), ("WHEEL", "Wheel-Version: 1.0\n")];
+    let texts = texts.map(|(name, text)| (format!("{dist_info}/{name}"), text.into()));
+    let files = files
+        .iter()
+        .map(|(path, content)| ((*path).to_owned(), content.clone()));
+    let entries = files
+        .chain(texts)
+        .map(|(path, content)| (path, WheelFile::new(content, false).unwrap()));
+    let wheel = Wheel::new(dist_info.to_owned(), entries.collect());
+    let path = place.join("saxpy_cu13-0.1.0-cp39-abi3-manylinux_2_17_x86_64.whl");
+    archive_writer::write(&wheel, &path).unwrap();
+    path
+}
+
+fn audit(arguments: &[&str], path: &Path) -> Finished {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+    command.args(["cuda", "audit"]).args(arguments).arg(path);
+    Finished::of(command.output().unwrap())
+}
+
+/// The JSON report of one artifact, and the exit code.
+#[track_caller]
+fn report(arguments: &[&str], path: &Path) -> (Value, u8) {
+    let finished = audit(&[&["--json"], arguments].concat(), path);
+    let report: Value =
+        serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished:?}"));
+    assert_eq!(report["format_version"], 1);
+    let code = u8::try_from(finished.code).unwrap();
+    (report["artifacts"][0].clone(), code)
+}
+
+#[test]
+fn errors_decide_the_exit_code_unless_allowed() {
+    let place = tempfile::tempdir().unwrap();
+    let copy = library("libcudart.so.13");
+    let unchanged = wheel(place.path(), &[("saxpy/libcudart.so.13", copy.clone())]);
+    let (found, code) = report(&[], &unchanged);
+    assert_eq!(code, exit_code::SUCCESS);
+    assert_eq!(found["findings"][0]["severity"], "warning");
+    let renamed = [
+        ("saxpy.libs/libcudart-16e8815a.so.13", copy.clone()),
+        ("saxpy.libs/libcudart-26e8815a.so.13", copy),
+    ];
+    let renamed = wheel(place.path(), &renamed);
+    let (found, code) = report(&[], &renamed);
+    assert_eq!(code, exit_code::AUDIT);
+    let files = json!([
+        "saxpy.libs/libcudart-16e8815a.so.13",
+        "saxpy.libs/libcudart-26e8815a.so.13"
+    ]);
+    assert_eq!(found["findings"][0]["files"], files, "{found:#}");
+    let (found, code) = report(&["--allow", "W02"], &renamed);
+    assert_eq!(code, exit_code::SUCCESS);
+    assert_eq!(
+        (&found["findings"], &found["allowed"][0]["code"]),
+        (&json!([]), &json!("W02"))
+    );
+    audit(&["--allow", "W99"], &renamed).failed(exit_code::USAGE, &["`W99` is not the code"]);
+}
+
+#[test]
+fn libraries_of_the_wheel_are_not_nvidias() {
+    let place = tempfile::tempdir().unwrap();
+    let names = [
+        "saxpy/target/libcustom_ops.so",
+        "saxpy/stubs/libnvmine.so.1",
+    ];
+    let files = names.map(|path| (path, library(path.rsplit('/').next().unwrap())));
+    let (found, _) = report(&[], &wheel(place.path(), &files));
+    assert_eq!(found["findings"], json!([]), "{found:#}");
+}
+
+#[test]
+fn other_files_are_errors() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("x.whl");
+    fs::write(&path, "text").unwrap();
+    audit(&[], &path).failed(exit_code::WHEEL, &["x.whl: not a readable zip file"]);
+    let path = place.path().join("notes.txt");
+    fs::write(&path, "text").unwrap();
+    audit(&[], &path).failed(exit_code::WHEEL, &["notes.txt: not a readable ELF library"]);
+    audit(&[], place.path()).failed(exit_code::WHEEL, &["not a regular file"]);
+    audit(&[], &place.path().join("absent")).failed(exit_code::DISK, &["could not open"]);
+}
+
+mod online {
+    use std::collections::BTreeSet;
+    use std::fs::File;
+
+    use cargo_cuda::package::device::{DeviceCode, ImageKind};
+
+    use super::*;
+    use crate::components::site_packages;
+
+    const KERNEL: &str =
+        "extern \"C\" __global__ void scale(float *v, float f) { v[threadIdx.x] *= f; }\n";
+
+    fn root() -> PathBuf {
+        site_packages(13).join("nvidia/cu13")
+    }
+
+    /// A fat binary that nvcc makes, with `compute_80,sm_80` for each of `codes`.
+    fn fatbin(kernel: &str, codes: &[&str], options: &[&str]) -> Vec<u8> {
+        let place = tempfile::tempdir().unwrap();
+        let (source, output) = (place.path().join("k.cu"), place.path().join("k.fatbin"));
+        fs::write(&source, kernel).unwrap();
+        let mut nvcc = Command::new(root().join("bin/nvcc"));
+        nvcc.args(["-fatbin", "-o"])
+            .arg(&output)
+            .arg(&source)
+            .args(options);
+        for code in codes {
+            let (architecture, code) = code.split_once(',').unwrap();
+            nvcc.arg(format!("-gencode=arch={architecture},code={code}"));
+        }
+        run(&mut nvcc);
+        fs::read(output).unwrap()
+    }
+
+    /// A module that is linked to the CUDA runtime, with device code in a section.
+    fn module(section: &str, codes: &[&str]) -> Vec<u8> {
+        let place = tempfile::tempdir().unwrap();
+        let (source, output) = (place.path().join("m.c"), place.path().join("m.so"));
+        let image = place.path().join("image");
+        fs::write(&image, fatbin(KERNEL, codes, &[])).unwrap();
+        let image = image.display();
+        let code = format!(
+            "const char odd[3] = \"ab\";\nextern int cudaRuntimeGetVersion(int *);\n\
+             int saxpy(void) {{ int v = 0; return cudaRuntimeGetVersion(&v) + v; }}\n\
+             __asm__(\".section {section},\\\"a\\\"\\n.incbin \\\"{image}\\\"\\n.previous\");\n"
+        );
+        fs::write(&source, code).unwrap();
+        let mut gcc = Command::new("gcc");
+        gcc.args([
+            "-shared",
+            "-fPIC",
+            "-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib",
+            "-o",
+        ]);
+        gcc.arg(&output)
+            .arg(&source)
+            .arg("-L")
+            .arg(root().join("lib"));
+        run(gcc.arg("-l:libcudart.so.13"));
+        fs::read(output).unwrap()
+    }
+
+    #[test]
+    fn a_good_wheel_has_no_findings() {
+        let place = tempfile::tempdir().unwrap();
+        let codes = [
+            "compute_80,sm_80",
+            "compute_90,sm_90",
+            "compute_100,sm_100",
+            "compute_120,[sm_120,compute_120]",
+        ];
+        let module = module(".nv_fatbin", &codes);
+        let path = wheel(place.path(), &[("saxpy/saxpy.abi3.so", module.clone())]);
+        let (found, code) = report(&[], &path);
+        assert_eq!((code, &found["findings"]), (0, &json!([])), "{found:#}");
+        assert_eq!(
+            (&found["name"], &found["cuda_majors"]),
+            (&json!("saxpy-cu13"), &json!([13]))
+        );
+        let text = audit(&[], &path).stdout;
+        for line in [
+            "SASS needs driver 580.65.06 or newer",
+            "Turing     7.5                      none",
+            "Ampere     8.0, 8.6, 8.7, 8.8       native",
+            "Blackwell  11.0                     none",
+            "errors: 0, warnings: 0",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        let alone = place.path().join("saxpy.abi3.so");
+        fs::write(&alone, module).unwrap();
+        let (library, _) = report(&[], &alone);
+        assert_eq!(library["findings"], json!([]), "{library:#}");
+        assert_eq!(
+            library["device_code"][0]["images"],
+            found["device_code"][0]["images"]
+        );
+    }
+
+    #[test]
+    fn device_code_in_data_and_files_is_found() {
+        let place = tempfile::tempdir().unwrap();
+        let files = [
+            (
+                "saxpy/saxpy.abi3.so",
+                module(".rodata", &["compute_80,sm_80", "compute_90,lto_90"]),
+            ),
+            (
+                "saxpy/kernels.fatbin",
+                fatbin(KERNEL, &["compute_90a,sm_90a"], &[]),
+            ),
+            ("saxpy/k.ptx", b".version 8.3\n.target sm_75\n".to_vec()),
+        ];
+        let (found, _) = report(&[], &wheel(place.path(), &files));
+        let devices = found["device_code"].as_array().unwrap();
+        let images: BTreeMap<&str, Vec<String>> = devices
+            .iter()
+            .map(|device| {
+                let images = device["images"].as_array().unwrap().iter();
+                let image = |image: &Value| format!("{} {}", image["kind"], image["capability"]);
+                let images = images.map(|i| image(i).replace('"', "")).collect();
+                (device["files"][0].as_str().unwrap(), images)
+            })
+            .collect();
+        let expected: [(&str, &[&str]); 3] = [
+            ("saxpy/k.ptx", &["ptx 7.5"]),
+            ("saxpy/kernels.fatbin", &["sass 9.0a"]),
+            ("saxpy/saxpy.abi3.so", &["sass 8.0", "lto-ir 9.0"]),
+        ];
+        let expected =
+            expected.map(|(path, images)| (path, images.iter().map(|&i| i.to_owned()).collect()));
+        assert_eq!(images, BTreeMap::from(expected));
+        let codes: Vec<&Value> = found["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|f| &f["code"])
+            .collect();
+        assert_eq!(codes, ["W13", "W14"], "{found:#}");
+    }
+
+    /// Fat binaries in every mode of compression, compared with what NVIDIA's own tool lists.
+    #[test]
+    fn every_compression_has_the_images_of_cuobjdump() {
+        let place = tempfile::tempdir().unwrap();
+        let lines = (0..100).map(|n| format!("v[{n} + threadIdx.x] *= f + {n};\n"));
+        let body: String = lines.collect();
+        let kernel =
+            format!("extern \"C\" __global__ void scale(float *v, float f) {{\n{body}}}\n");
+        let codes = ["compute_100f,sm_100f", "compute_120,[sm_120,compute_120]"];
+        for mode in ["none", "size"] {
+            let file = place.path().join(mode);
+            let option = format!("--compress-mode={mode}");
+            fs::write(&file, fatbin(&kernel, &codes, &[&option])).unwrap();
+            let code = DeviceCode::scan(&mut File::open(&file).unwrap(), &[]).unwrap();
+            for (kind, option) in [
+                (ImageKind::Sass, "--list-elf"),
+                (ImageKind::Ptx, "--list-ptx"),
+            ] {
+                let list = run(Command::new(root().join("bin/cuobjdump"))
+                    .arg(option)
+                    .arg(&file));
+                let list = String::from_utf8(list.stdout).unwrap();
+                // `sm_90a` of `ELF file    1: k.1.sm_90a.cubin`.
+                let words = list
+                    .split(['.', '\n'])
+                    .filter(|word| word.starts_with("sm_"));
+                let listed: BTreeSet<String> = words.map(str::to_owned).collect();
+                // `cuobjdump` leaves out the suffix `f`.
+                let found = code.capabilities(kind).map(|c| c.sm().replace('f', ""));
+                assert_eq!(found.collect::<BTreeSet<_>>(), listed, "{mode}");
+            }
+            let ptx = code
+                .images
+                .iter()
+                .find(|image| image.kind == ImageKind::Ptx)
+                .unwrap();
+            assert_eq!(ptx.isa, (9, 4), "the version that CUDA 13.4 writes");
+            let total: u64 = code.images.iter().map(|image| image.bytes).sum();
+            assert!(total < fs::metadata(&file).unwrap().len(), "{mode}");
+        }
+    }
+}
