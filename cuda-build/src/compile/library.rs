@@ -54,7 +54,8 @@ use crate::root::Root;
 pub struct Library {
     name: String,
     sources: Vec<Source>,
-    pub(super) options: Options,
+    excluded: Vec<String>,
+    pub(crate) options: Options,
     pub(super) opt_level: Option<u32>,
     pub(super) host_flags: Vec<String>,
     rdc: bool,
@@ -66,6 +67,7 @@ impl Library {
         Self {
             name: name.into(),
             sources: Vec::new(),
+            excluded: Vec::new(),
             options: Options::default(),
             opt_level: None,
             host_flags: Vec::new(),
@@ -98,6 +100,14 @@ impl Library {
     #[must_use]
     pub fn glob(mut self, pattern: impl Into<String>) -> Self {
         self.sources.push(Source::Glob(pattern.into()));
+        self
+    }
+
+    /// Leaves out the files of all [`glob`](Self::glob)s of this library that match a pattern:
+    /// `glob("src/*.cu").exclude("src/moe_*.cu")`.
+    #[must_use]
+    pub fn exclude(mut self, pattern: impl Into<String>) -> Self {
+        self.excluded.push(pattern.into());
         self
     }
 
@@ -159,7 +169,7 @@ impl Library {
     /// # Errors
     /// As [`Sources::resolve`].
     pub(crate) fn resolve(&self, root: &Root, package: &Path) -> Result<Sources, Error> {
-        Sources::resolve(&self.name, &self.sources, root, package)
+        Sources::resolve(&self.name, &self.sources, &self.excluded, root, package)
     }
 
     /// The steps, in the order in which they have to run.
@@ -172,6 +182,7 @@ impl Library {
         sources: &Sources,
         settings: &Settings<'_>,
     ) -> Result<Vec<Step>, Error> {
+        let plan = self.options.plan(settings.plan);
         let nvcc = NvccCall::new(&self.name, settings)?;
         let is_supported = |flag: &str| nvcc.supports(flag, settings);
         let mut options = self.host_options(settings);
@@ -190,7 +201,7 @@ impl Library {
             let object = settings.out.join(self.object_name(source));
             objects.push(object.clone());
             if *language == Language::Cuda {
-                let code = (Image::of_plan(settings.plan), Form::Object);
+                let code = (Image::of_plan(plan), Form::Object);
                 steps.push(nvcc.step(source, options.clone(), code, object, settings));
             }
         }
@@ -199,7 +210,7 @@ impl Library {
         let first = sources.files.first().map(|(source, _)| source.clone());
         let first = first.unwrap_or_default();
         if self.rdc {
-            let mut options = settings.plan.nvcc_gencode();
+            let mut options = plan.nvcc_gencode();
             options.extend(["-dlink", "--compiler-options=-fPIC"].map(str::to_owned));
             let archive = link::device_runtime(settings.toolkit);
             if let Some(directory) = archive.and_then(|archive| archive.parent()) {

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::capability::Plan;
 use crate::command::quoted;
 use crate::env::Env;
 use crate::error::Error;
@@ -19,6 +20,27 @@ pub(crate) struct Options {
     pub(crate) std: Option<String>,
     pub(crate) debug: Option<bool>,
     pub(crate) lineinfo: bool,
+    /// What the part is written for; empty for every declared capability.
+    pub(crate) capabilities: Vec<String>,
+    /// The capabilities that the part is compiled for, if they are not those of the build.
+    pub(crate) plan: Option<Plan>,
+}
+
+/// nvcc's options that choose capabilities.
+const CAPABILITY_OPTIONS: [&str; 6] = [
+    "-arch",
+    "-gpu-architecture",
+    "-code",
+    "-gpu-code",
+    "-gencode",
+    "-generate-code",
+];
+
+/// Whether a word of a command line is an option that chooses capabilities.
+pub(super) fn chooses_capabilities(word: &str) -> bool {
+    let name = word.split('=').next().unwrap_or_default();
+    CAPABILITY_OPTIONS.contains(&name)
+        || name.starts_with("--") && CAPABILITY_OPTIONS.contains(&&name[1..])
 }
 
 /// An option for the compiler of device code.
@@ -29,6 +51,25 @@ pub(crate) struct Flag {
 }
 
 impl Options {
+    /// The capabilities that the part is compiled for, in a build for `whole`.
+    pub(super) fn plan<'a>(&'a self, whole: &'a Plan) -> &'a Plan {
+        self.plan.as_ref().unwrap_or(whole)
+    }
+
+    /// # Errors
+    /// [`Error::Usage`] if a flag chooses capabilities: the code would have other capabilities than the crate declares.
+    pub(crate) fn check_flags(&self, part: &str) -> Result<(), Error> {
+        let mut flags = self.flags.iter().map(|flag| flag.text.as_str());
+        match flags.find(|flag| chooses_capabilities(flag)) {
+            None => Ok(()),
+            Some(flag) => Err(Error::Usage {
+                reason: format!("`{part}`: the option `{flag}` chooses capabilities"),
+                hint: "remove it, and write `.capabilities([\"9.0a\"])` for a part that is written for some capabilities"
+                    .to_owned(),
+            }),
+        }
+    }
+
     /// The standard that C++ is compiled with.
     pub(super) fn std(&self) -> &str {
         self.std.as_deref().unwrap_or(DEFAULT_STD)
@@ -171,6 +212,25 @@ macro_rules! common_options {
                 text: flag.into(),
                 only_if_supported: true,
             });
+            self
+        }
+
+        /// Sets what this part is written for: `capabilities(["9.0a"])`, `capabilities([">=8.0"])`. By default, it is
+        /// compiled for every capability that the crate declares.
+        ///
+        /// An entry covers the declared capability of the same number. An entry with `f`, as `10.0f`, covers its family,
+        /// and `>=8.0` covers every declared capability from 8.0 on. What is covered is compiled as the entry is spelled
+        /// (`9.0a` if 9.0 is declared), or, for `>=`, as it is declared. `+PTX` of the declared list is kept, except for
+        /// an entry with `a`. Prefer `>=` unless the code needs one GPU.
+        ///
+        /// If no declared capability is covered, the part is left out with a warning: it has no constant, and
+        /// `cfg(cuda_part = "<name>")` is not set.
+        #[must_use]
+        pub fn capabilities(
+            mut self,
+            entries: impl IntoIterator<Item = impl Into<String>>,
+        ) -> Self {
+            self.options.capabilities = entries.into_iter().map(Into::into).collect();
             self
         }
 

@@ -28,11 +28,13 @@ mod container;
 pub mod elf;
 mod entry;
 mod image;
+mod kernels;
 mod outline;
 
 pub use container::Fatbin;
 pub use entry::{Compression, Entry, Kind};
 pub use image::CompiledImage;
+pub(crate) use kernels::kernels;
 pub use outline::{MAGIC_BYTES, Outline, outline};
 
 /// First four bytes of every container.
