@@ -158,8 +158,21 @@ impl Package {
 
     /// Builds in the directory `out`; returns the images of each call of the compiler, and why.
     pub fn build(&self, out: &str, capabilities: &str) -> (Vec<String>, String) {
+        self.build_with(out, capabilities, &self.variables)
+    }
+
+    fn build_with(
+        &self,
+        out: &str,
+        capabilities: &str,
+        variables: &[(&'static str, PathBuf)],
+    ) -> (Vec<String>, String) {
         fs::create_dir_all(self.path(out)).unwrap();
-        let build = self.with_source(self.env(out, &self.available(capabilities)));
+        let mut env = self.env(out, &self.available(capabilities));
+        for (name, path) in variables {
+            env = env.with(*name, path);
+        }
+        let build = self.with_source(env);
         let built = build.run().unwrap();
         let mut touched = built.compiled.never_fresh.iter();
         let touched = touched.find(|(_, reason)| reason.contains("while it was compiled"));
@@ -184,7 +197,7 @@ impl Package {
             ("PATH", std::env::var_os("PATH").unwrap().into()),
         ];
         let paths = paths.into_iter().chain(images).chain(compiler);
-        for (name, path) in paths.chain(self.variables.clone()) {
+        for (name, path) in paths {
             env = env.with(name, path);
         }
         env
@@ -220,7 +233,9 @@ impl Package {
         let (path, aside) = (self.path(out), self.path("aside"));
         let made = self.output(out);
         fs::rename(&path, &aside).unwrap();
-        self.build(out, capabilities);
+        let mut afresh = self.variables.clone();
+        afresh.push(("CUDA_BUILD_IMAGES", self.path("aside/empty")));
+        self.build_with(out, capabilities, &afresh);
         let expected = self.output(out);
         fs::remove_dir_all(&path).unwrap();
         fs::rename(&aside, &path).unwrap();

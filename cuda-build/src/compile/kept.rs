@@ -14,7 +14,9 @@
 //! of several machines can be put together.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use super::portable::PortableNames;
 use super::step::{Image, Step};
 use crate::error::Error;
 use crate::freshness::{Evidence, Freshness};
@@ -35,31 +37,67 @@ pub(super) struct Kept {
     pub(super) evidence: Evidence,
 }
 
-/// The directory with all kept outputs.
+/// The directory with all kept outputs: the output store.
 pub(crate) struct KeptOutputs {
     directory: PathBuf,
-    /// Whether other builds keep their outputs there, too.
-    shared: bool,
+    /// `None` in `OUT_DIR`, which belongs to one build and one toolkit.
+    shared: Option<SharedStore>,
     /// The steps of this build: the names of their files without the list.
     used: Set<String>,
 }
+
+/// What a directory needs that other builds use too.
+pub(crate) struct SharedStore {
+    pub(crate) names: PortableNames,
+    /// The size in bytes to which the directory is reduced; `None` in a directory that the user named.
+    pub(crate) limit: Option<u64>,
+}
+
+/// How long after its last use a file counts as just used.
+const USE_INTERVAL: Duration = Duration::from_secs(60 * 60);
+/// How often the directory is reduced to its limit.
+const TRIM_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+/// Its time is that of the last reduction.
+const TRIM_MARKER: &str = "trimmed";
 
 impl KeptOutputs {
     /// The outputs that the build in `out` keeps for itself.
     pub(super) fn below(out: &Path) -> Self {
         Self {
             directory: out.join("images"),
-            shared: false,
+            shared: None,
             used: Set::default(),
         }
     }
 
-    /// The outputs of all builds that share this directory.
-    pub(crate) fn shared(directory: PathBuf) -> Self {
-        Self {
+    /// The outputs of all builds that share this directory. An error is the reason why it cannot be written.
+    pub(crate) fn shared(directory: PathBuf, store: SharedStore) -> Result<Self, Error> {
+        output::create_directory(&directory)?;
+        if let Some(limit) = store.limit {
+            let marker = directory.join(TRIM_MARKER);
+            if output::age(&marker).is_none_or(|age| age > TRIM_INTERVAL) {
+                output::write(&marker, b"")?;
+                trim(&directory, limit);
+            } else {
+                output::check_writable(&marker)?;
+            }
+        }
+        Ok(Self {
             directory,
-            shared: true,
+            shared: Some(store),
             used: Set::default(),
+        })
+    }
+
+    /// The keys under which outputs of a step are kept: without the toolkit's paths, and with them.
+    fn keys(&self, step: &Step) -> Vec<u64> {
+        match &self.shared {
+            None => vec![step.image_key()],
+            Some(SharedStore { names, .. }) => {
+                let mut keys = vec![names.key(step, false), names.key(step, true)];
+                keys.dedup();
+                keys
+            }
         }
     }
 
@@ -70,17 +108,28 @@ impl KeptOutputs {
         freshness: &mut Freshness,
         step: &Step,
     ) -> Result<Vec<Kept>, Error> {
-        let (name_of_step, key) = (name_of_step(step), step.image_key());
         let mut kept = Vec::new();
-        for name in freshness.files.names(&self.directory).iter() {
-            if step_of(&name.to_string_lossy()) != Some(&name_of_step) {
-                continue;
-            }
-            let path = self.directory.join(name);
-            let bytes = freshness.files.bytes(&path).unwrap_or_default();
-            match parse(&bytes, key).filter(|kept| freshness.holds(&kept.evidence)) {
-                Some(found) => kept.push(found),
-                None => output::remove(&path)?,
+        for key in self.keys(step) {
+            let name_of_step = name_of_step(step, key);
+            for name in freshness.files.names(&self.directory).iter() {
+                if step_of(&name.to_string_lossy()) != Some(&name_of_step) {
+                    continue;
+                }
+                let path = self.directory.join(name);
+                let bytes = freshness.files.bytes(&path).unwrap_or_default();
+                let mut found = parse(&bytes, key);
+                if let (Some(found), Some(store)) = (&mut found, &self.shared) {
+                    found.evidence.map_paths(|path| store.names.expanded(path));
+                }
+                match found.filter(|kept| freshness.holds(&kept.evidence)) {
+                    Some(found) => {
+                        kept.push(found);
+                        if output::age(&path).is_none_or(|age| age > USE_INTERVAL) {
+                            output::touch(&path);
+                        }
+                    }
+                    None => output::remove(&path)?,
+                }
             }
         }
         self.used(step);
@@ -89,7 +138,9 @@ impl KeptOutputs {
 
     /// Records that this build has the step, so that [`Self::finish`] does not remove its outputs.
     pub(super) fn used(&mut self, step: &Step) {
-        self.used.insert(name_of_step(step));
+        if self.shared.is_none() {
+            self.used.insert(name_of_step(step, step.image_key()));
+        }
     }
 
     /// Keeps an output.
@@ -100,13 +151,20 @@ impl KeptOutputs {
         output: &[u8],
         evidence: &Evidence,
     ) -> Result<(), Error> {
+        let mut key = step.image_key();
+        let mut evidence = evidence.clone();
+        if let Some(SharedStore { names, .. }) = &self.shared {
+            let has_paths = names.occur_in(output);
+            key = names.key(step, has_paths);
+            evidence.map_paths(|path| names.shortened(path));
+        }
         let names = Image::names(images);
-        let text = evidence.to_bytes(step.image_key(), &names, digest(output));
+        let text = evidence.to_bytes(key, &names, digest(output));
         let mut bytes = format!("{HEAD}{:016x}\n", digest(&text)).into_bytes();
         bytes.extend_from_slice(&text);
         bytes.extend_from_slice(output);
         let list = digest(names.as_bytes());
-        let name = format!("{}.{:08x}", name_of_step(step), list as u32);
+        let name = format!("{}.{:08x}", name_of_step(step, key), list as u32);
         output::create_directory(&self.directory)?;
         Ok(output::write(&self.directory.join(name), &bytes)?)
     }
@@ -114,7 +172,7 @@ impl KeptOutputs {
     /// Removes the outputs of steps that this build does not have. In a shared directory nothing is removed, because
     /// other builds may have these steps.
     pub(super) fn finish(&self, freshness: &mut Freshness) -> Result<(), Error> {
-        if self.shared {
+        if self.shared.is_some() {
             return Ok(());
         }
         for name in freshness.files.names(&self.directory).iter() {
@@ -127,10 +185,24 @@ impl KeptOutputs {
     }
 }
 
+/// Removes the files that were not used for the longest time, until the others are smaller than nine tenths of
+/// `limit`. Another build may do the same at the same time, so a file that is missing is no error.
+fn trim(directory: &Path, limit: u64) {
+    let mut files = output::files_by_age(directory);
+    let mut size: u64 = files.iter().map(|(_, size)| size).sum();
+    if size <= limit {
+        return;
+    }
+    while let Some((path, bytes)) = files.pop().filter(|_| size > limit / 10 * 9) {
+        let _ = output::remove(&path);
+        size -= bytes;
+    }
+}
+
 /// The name of the output and the key, with which the names of all files of a step start.
-fn name_of_step(step: &Step) -> String {
+fn name_of_step(step: &Step, key: u64) -> String {
     let output = step.output.file_name().unwrap_or_default();
-    format!("{}.{:016x}", output.to_string_lossy(), step.image_key())
+    format!("{}.{key:016x}", output.to_string_lossy())
 }
 
 /// The part of a file's name that [`name_of_step`] returns; `None` for a file that another build is writing.

@@ -3,13 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use super::nvcc_call::NvccCall;
-use super::options::{Flag, Options, Profile, common_options, host_option};
+use super::options::{Flag, Options, common_options, host_option};
 use super::sources::{Language, Source, Sources};
 use super::step::{Form, Image, Settings, Step};
 use crate::error::Error;
 use crate::hash::Fnv;
 use crate::link;
 use crate::root::Root;
+
+/// The optimization of the host code of `.cu` files.
+const DEFAULT_OPT_LEVEL: u32 = 3;
 
 /// Host and device code that becomes one static library, linked into the crate.
 ///
@@ -41,10 +44,9 @@ use crate::root::Root;
 ///
 /// # Debugging and optimization
 ///
-/// Host code follows Cargo's profile, as with the `cc` crate: `-O0 -g` in `dev`, `-O3` in `release`.
-/// Device code is optimized in every profile, as nvcc does by default, because unoptimized kernels are
-/// many times slower, and because all profiles can then use the same device code. [`Library::debug`]
-/// turns this off.
+/// `.cu` files are compiled in the same way in every profile, so that all profiles use the same outputs: host and
+/// device code optimized (`-O3`), without debug information. [`Library::debug`] and [`Library::opt_level`] change that.
+/// C and C++ follow Cargo's profile, as with the `cc` crate.
 ///
 /// # The C++ standard library
 ///
@@ -138,15 +140,15 @@ impl Library {
     }
 
     /// With `true`, compiles for debuggers: host code with `-g`, device code with `-G`, which turns off its
-    /// optimization. With `false`, nothing gets debug information. By default, Cargo's profile (`debug = …`)
-    /// decides whether host code gets debug information, and device code gets none.
+    /// optimization. With `false`, nothing gets debug information. By default, only C and C++ get it, if Cargo's
+    /// profile says so (`debug = …`).
     #[must_use]
     pub fn debug(mut self, debug: bool) -> Self {
         self.options.debug = Some(debug);
         self
     }
 
-    /// Sets the optimization of host code, `0` to `3`, instead of the level of Cargo's profile.
+    /// Sets the optimization of host code, `0` to `3`.
     #[must_use]
     pub fn opt_level(mut self, level: u32) -> Self {
         self.opt_level = Some(level);
@@ -231,26 +233,17 @@ impl Library {
     /// nvcc's options for host code.
     fn host_options(&self, settings: &Settings<'_>) -> Vec<String> {
         let mut options = Vec::new();
-        if self.options.debug.unwrap_or(settings.profile.debug) {
+        if self.options.debug == Some(true) {
             options.push("-g".to_owned());
         }
         let variables = &settings.nvcc.options;
         let is_set =
             self.opt_level.is_none() && self.options.has_flag(&["-O", "--optimize"], variables);
-        match self.opt_level_of(settings.profile).as_deref() {
-            _ if is_set => {}
-            // nvcc's `-O` accepts numbers only.
-            Some("s" | "z") => options.push(host_option("-Os")),
-            Some(level) => options.push(format!("-O{level}")),
-            None => {}
+        if !is_set {
+            options.push(format!("-O{}", self.opt_level.unwrap_or(DEFAULT_OPT_LEVEL)));
         }
         options.extend(self.host_flags.iter().map(|flag| host_option(flag)));
         options
-    }
-
-    pub(super) fn opt_level_of(&self, profile: &Profile) -> Option<String> {
-        let level = self.opt_level.map(|level| level.to_string());
-        level.or_else(|| profile.opt_level.clone())
     }
 
     /// `gpu-a-b.1f0c5d3e.o`: readable, and different for `a/b.cu`, `a-b.cu` and `a/b.cpp`.

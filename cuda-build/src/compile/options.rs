@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use crate::capability::Plan;
 use crate::command::quoted;
-use crate::env::Env;
 use crate::error::Error;
 
 /// The C++ standard of sources for which the build script sets none.
@@ -119,25 +118,6 @@ impl Options {
             }
         }
         Ok(options)
-    }
-}
-
-/// What Cargo's profile says about host code.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Profile {
-    /// `OPT_LEVEL`: `0` to `3`, `s` or `z`.
-    pub(super) opt_level: Option<String>,
-    /// `DEBUG`.
-    pub(super) debug: bool,
-}
-
-impl Profile {
-    pub(crate) fn of(env: &Env) -> Self {
-        let text = |name| env.peek(name).and_then(OsStr::to_str);
-        Self {
-            opt_level: text("OPT_LEVEL").map(str::to_owned),
-            debug: text("DEBUG").is_some_and(|debug| !["0", "false", "none"].contains(&debug)),
-        }
     }
 }
 
@@ -291,14 +271,5 @@ mod tests {
         assert_eq!(options(&["-G"], &["-O2"]), ["-std=c++17", "-G"]);
         assert_eq!(options(&["--std=c++20"], &[]), ["--std=c++20"]);
         assert_eq!(options(&[], &["-std=c++20"]), [""; 0]);
-    }
-
-    #[test]
-    fn the_profile_is_read_as_cargo_writes_it() {
-        let profile = |debug: &str| Profile::of(&Env::from_pairs([("DEBUG", debug)])).debug;
-        assert_eq!(["true", "2", "limited"].map(profile), [true; 3]);
-        assert_eq!(["false", "0", "none", ""].map(profile), [false; 4]);
-        let level = Profile::of(&Env::from_pairs([("OPT_LEVEL", "s")])).opt_level;
-        assert_eq!(level.as_deref(), Some("s"));
     }
 }

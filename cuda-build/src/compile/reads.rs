@@ -76,6 +76,11 @@ impl Reader {
             let scan = (self.scanner).scan(files, sources.cloned(), headers, names, search);
             unknown = scan.unknown_query.clone().or(unknown);
             scans.push(scan);
+            for header in &listed {
+                if search.toolkit.iter().any(|dir| header.starts_with(dir)) {
+                    add_queried_headers(files, header, &search.toolkit, &mut reads);
+                }
+            }
             reads.files.extend(listed);
         } else {
             unknown = scans[0].unknown_include.clone().or(unknown);
@@ -86,6 +91,7 @@ impl Reader {
             reads.absent.extend(scan.absent);
             reads.searched.extend(scan.searched);
         }
+        reads.toolkit.clone_from(&search.toolkit);
         let of_option = |option: &String| {
             format!("the option `{option}` may make the compiler read other files")
         };
@@ -117,6 +123,35 @@ fn is_of_user(path: &Path, step: &Step, search: &SearchPath) -> bool {
         && (path.starts_with(&search.working)
             || below(&search.directories)
             || beside_sources.any(|directory| path.starts_with(directory)))
+}
+
+/// Adds what `header` of the toolkit asks for with `__has_include`: CUB asks for NVTX, which may be added to a toolkit.
+fn add_queried_headers(
+    files: &mut Files,
+    header: &Path,
+    directories: &[PathBuf],
+    reads: &mut Reads,
+) {
+    let bytes = files.bytes(header).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    // CCCL asks by a macro, `_CCCL_HAS_INCLUDE`.
+    for (start, _) in text.to_ascii_lowercase().match_indices("has_include") {
+        let argument = text[start..]
+            .split(['(', ')'])
+            .nth(1)
+            .unwrap_or_default()
+            .trim();
+        let name = argument
+            .strip_prefix(['<', '"'])
+            .and_then(|name| name.strip_suffix(['>', '"']));
+        for directory in directories.iter().filter(|_| name.is_some()) {
+            let path = files.normal(&directory.join(name.unwrap_or_default()));
+            match files.is_file(&path) {
+                true => reads.files.insert(path),
+                false => reads.absent.insert(path),
+            };
+        }
+    }
 }
 
 /// All names that may include a file: `b.h`, `a/b.h`, `x/a/b.h` for `/x/a/b.h`.

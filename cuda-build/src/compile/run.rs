@@ -372,6 +372,9 @@ impl Runner {
             .add(&made.printed, &mut self.compiled.warnings);
         let reason = match made.whole_because {
             Some(because) => format!("compiled as a whole, because {because}"),
+            None if made.compiled.is_empty() && !made.used.is_empty() => {
+                "an earlier build compiled the same".to_owned()
+            }
             // What was kept has the same command, except for the list.
             None if running.stale == Stale::Command && !made.used.is_empty() => {
                 "the list of capabilities changed".to_owned()

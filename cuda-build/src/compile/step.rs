@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::identity::Variables;
 use super::launcher::Launcher;
-use super::options::{Profile, chooses_capabilities};
+use super::options::chooses_capabilities;
 use crate::capability::{Capability, Plan};
 use crate::command::Invocation;
 use crate::env::Env;
@@ -41,8 +41,6 @@ pub(crate) struct Settings<'a> {
     pub(crate) host: Option<(&'a HostCompiler, &'a str)>,
     /// The view whose nvcc is called; `None` to call nvcc where it is installed.
     pub(crate) view: Option<&'a View>,
-    /// How Cargo's profile compiles host code.
-    pub(crate) profile: &'a Profile,
     pub(crate) env: &'a Env,
     pub(crate) root: &'a Root,
     #[cfg_attr(

@@ -243,14 +243,20 @@ impl Files {
     }
 
     /// Whether a path may have changed since `start`. `digest` is the digest at that time: it decides if the last
-    /// change was within one tick of the clock before.
+    /// change was within one tick of the clock before. A new hard link to a file of the toolkit, which changes `ctime`,
+    /// is no change.
     pub(super) fn changed_since(
         &mut self,
         start: u64,
         path: &Path,
+        is_of_toolkit: bool,
         digest: impl FnOnce() -> Option<u64>,
     ) -> bool {
-        match self.look(path).stat {
+        let mut stat = self.look(path).stat;
+        if let Some(stat) = stat.as_mut().filter(|_| is_of_toolkit) {
+            stat.changed = stat.modified;
+        }
+        match stat {
             Some(stat) if stat.changed > start => true,
             Some(stat) if !stat.is_settled_at(start) => {
                 let before = digest();

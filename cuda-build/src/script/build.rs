@@ -28,15 +28,17 @@ mod compiling {
     pub(super) use std::ffi::OsStr;
     pub(super) use std::path::Path;
 
-    pub(super) use crate::cache::CachedAnswer;
+    pub(super) use crate::cache::{CachedAnswer, cache_dir, distrust};
     pub(super) use crate::capability::{self, Declared};
     pub(super) use crate::compile::identity::{self, Variables};
     pub(super) use crate::compile::{
-        Compiled, Diagnostics, Engine, Joining, KeptOutputs, Launcher, Library, Module, Profile,
-        Runner, Settings, Tools, Workers, matching_files,
+        Compiled, CompilerIdentity, Diagnostics, Engine, Joining, KeptOutputs, Launcher, Library,
+        Module, PortableNames, Runner, Settings, SharedStore, Tools, Workers, matching_files,
     };
     pub(super) use crate::component::Component;
+    pub(super) use crate::config::parse_size;
     pub(super) use crate::driver::{self, Driver, NoDriver};
+    pub(super) use crate::freshness::Files;
     pub(super) use crate::host_compiler::{self, HostCompiler};
     pub(super) use crate::list::{Set, sorted_set};
     pub(super) use crate::script::code::{self, Code};
@@ -626,8 +628,15 @@ impl Build {
         let workspace = workspace.unwrap_or(&self.package);
         let mut runner = Runner::new(&self.out);
         runner.diagnostics = Diagnostics::new(&self.package, workspace, &self.out);
-        let [toolkit_identity, host_identity] =
-            self.compiler_identities(&mut runner, toolkit, host.as_ref())?;
+        let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);
+        let host_identity = host
+            .as_ref()
+            .map_or_else(String::new, HostCompiler::identity);
+        let identities = [toolkit_identity.as_str(), host_identity.as_str()];
+        let kept = self.output_store(runner.files(), toolkit, view, host.as_ref(), identities)?;
+        if let Some(kept) = kept {
+            runner.kept = kept;
+        }
         let launcher = Launcher::from_env(&self.env, &self.root).unwrap_or_else(|reason| {
             directives.push(Directive::Warning(reason));
             None
@@ -643,7 +652,6 @@ impl Build {
             nvrtc: &Variables::of_nvrtc(&self.env),
             host: host.as_ref().map(|host| (host, host_identity.as_str())),
             view,
-            profile: &Profile::of(&self.env),
             env: &self.env,
             root: &self.root,
             launcher: launcher.as_ref(),
@@ -663,10 +671,9 @@ impl Build {
             searched.extend(sources.searched);
         }
         searched.extend(self.code.searched.iter().cloned());
-        let compilers = [toolkit_identity.as_str(), host_identity.as_str()];
         let version = toolkit.version();
         let tools = Tools {
-            joining: Joining::new(&self.env, &self.root, compilers, plan, version),
+            joining: Joining::new(&self.env, &self.root, identities, plan, version),
             launcher,
         };
         let mut compiled = runner.run(&steps, &Workers::of_cargo(&self.env), &tools)?;
@@ -680,38 +687,76 @@ impl Build {
         Ok(compiled)
     }
 
-    /// What identifies the toolkit and the host compiler in the keys of steps.
-    fn compiler_identities(
+    /// The directory in which outputs are kept: `CUDA_BUILD_IMAGES`, otherwise `outputs` in the user's cache directory.
+    /// `None` if that cannot be written, or if another user can change it; then outputs are kept in `OUT_DIR`.
+    fn output_store(
         &self,
-        runner: &mut Runner,
+        files: &mut Files,
         toolkit: &Toolkit,
+        view: Option<&View>,
         host: Option<&HostCompiler>,
-    ) -> Result<[String; 2], Error> {
-        let of_toolkit = identity::of_toolkit(runner.files(), toolkit);
-        let of_host = host.map_or_else(String::new, HostCompiler::identity);
-        let Some(directory) = self.env.path("CUDA_BUILD_IMAGES") else {
-            return Ok([of_toolkit, of_host]);
+        [toolkit_identity, host_identity]: [&str; 2],
+    ) -> Result<Option<KeptOutputs>, Error> {
+        let (directory, limit) = match self.env.path("CUDA_BUILD_IMAGES") {
+            Some(directory) if directory.is_relative() => {
+                let reason = format!("{} is not an absolute path", directory.display());
+                return Err(Error::variable("CUDA_BUILD_IMAGES", reason));
+            }
+            Some(directory) => (directory, None),
+            None => {
+                let Some(cache) = cache_dir(&self.env) else {
+                    return Ok(None);
+                };
+                let directory = cache.join("outputs");
+                if distrust(&self.root, &directory).is_some() {
+                    return Ok(None);
+                }
+                (directory, Some(self.output_limit()?))
+            }
         };
-        if directory.is_relative() {
-            let reason = format!("{} is not an absolute path", directory.display());
-            return Err(Error::variable("CUDA_BUILD_IMAGES", reason));
+        let mut identity =
+            |compiler: &str, by_time: &str, paths: &dyn Fn(&mut Files) -> Vec<PathBuf>| {
+                let question = [compiler, by_time].map(OsStr::new);
+                let cached = CachedAnswer::new(&self.env, "contents", question);
+                let known = cached.read(&self.root).map(|(identity, _)| identity);
+                let by_content = known.unwrap_or_else(|| {
+                    let paths = paths(files);
+                    let identity = identity::of_contents(files, &paths);
+                    cached.write(&identity, "");
+                    identity
+                });
+                CompilerIdentity {
+                    by_time: by_time.to_owned(),
+                    by_content,
+                }
+            };
+        let nvcc_files = |files: &mut Files| identity::nvcc_files(files, toolkit);
+        let nvrtc_files = |files: &mut Files| identity::nvrtc_files(files, toolkit);
+        let host_files =
+            |_: &mut Files| host.map_or_else(Vec::new, |host| host.compiler.files.clone());
+        let identities = [
+            identity("nvcc", toolkit_identity, &nvcc_files),
+            identity("nvrtc", toolkit_identity, &nvrtc_files),
+            identity("host", host_identity, &host_files),
+        ];
+        let names = PortableNames::new(toolkit, view, identities);
+        let is_named = limit.is_none();
+        match KeptOutputs::shared(directory, SharedStore { names, limit }) {
+            Ok(kept) => Ok(Some(kept)),
+            Err(error) if is_named => Err(error),
+            Err(_) => Ok(None),
         }
-        runner.kept = KeptOutputs::shared(directory);
-        // Several machines may share kept outputs, and file times differ between machines. So compilers are identified
-        // by the content of their files. The digest of the contents is cached.
-        let cached = CachedAnswer::new(
-            &self.env,
-            "contents",
-            [&of_toolkit, &of_host].map(OsStr::new),
-        );
-        let known = cached.read(&self.root).map(|(identity, _)| identity);
-        let contents = known.unwrap_or_else(|| {
-            let identity = identity::of_contents(runner.files(), toolkit, host);
-            cached.write(&identity, "");
-            identity
-        });
-        let host = host.map(|host| host.compiler.to_string());
-        Ok([contents, host.unwrap_or_default()])
+    }
+
+    /// The size to which the user's output store is reduced.
+    fn output_limit(&self) -> Result<u64, Error> {
+        const VARIABLE: &str = "CUDA_BUILD_IMAGES_LIMIT";
+        const DEFAULT: u64 = 10_000_000_000;
+        let limit = self.env.text(VARIABLE).map(|text| parse_size(&text));
+        let limit = limit.transpose();
+        Ok(limit
+            .map_err(|reason| Error::variable(VARIABLE, reason))?
+            .unwrap_or(DEFAULT))
     }
 
     /// Writes `cuda_build.rs` into `OUT_DIR`: the source that the crate includes to use the plan, the release and the
