@@ -413,6 +413,41 @@ mod online {
         }
     }
 
+    /// The same files below another path, and one header more, as after `cargo cuda toolkit add`.
+    fn other_toolkit(package: &mut Package, name: &str) {
+        let copy = package.path(name);
+        let original = site_packages(13);
+        let copied = std::process::Command::new("cp")
+            .arg("-rs")
+            .args([&original, &copy])
+            .output();
+        assert!(copied.unwrap().status.success());
+        let include = copy.join("nvidia/cu13/include");
+        fs::write(include.join(format!("{name}.h")), "").unwrap();
+        let path = "__device__ const char *path() { return __FILE__; }\n";
+        fs::write(include.join("path.h"), path).unwrap();
+        package.components = copy;
+    }
+
+    #[test]
+    fn a_component_that_is_added_compiles_nothing() {
+        let print = format!(
+            "#include <path.h>\n{}",
+            KERNELS.replace("%d\\n\", x", "%s\", path()")
+        );
+        for (source, expected) in [(KERNELS, 0), (print.as_str(), 1)] {
+            let mut package = Package::new(source, None, &[]);
+            other_toolkit(&mut package, "first");
+            assert_eq!(package.build("out", "8.0").0.len(), 1);
+            other_toolkit(&mut package, "second");
+            let (calls, reason) = package.build("out", "8.0");
+            assert_eq!(calls.len(), expected, "{reason}");
+            package.check("out", "8.0");
+            let (calls, reason) = package.build("another-target-directory", "8.0");
+            assert_eq!(calls, [""; 0], "{reason}");
+        }
+    }
+
     #[test]
     fn damaged_and_unfinished_kept_outputs_are_not_used() {
         let mut package = Package::new(WITHOUT_HEADERS, NVRTC, &[]);

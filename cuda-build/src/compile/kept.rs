@@ -18,6 +18,8 @@ use std::time::Duration;
 
 use super::portable::PortableNames;
 use super::step::{Image, Step};
+use crate::cache::cache_dir;
+use crate::env::Env;
 use crate::error::Error;
 use crate::freshness::{Evidence, Freshness};
 use crate::hash::of_content as digest;
@@ -199,6 +201,33 @@ fn trim(directory: &Path, limit: u64) {
     }
 }
 
+/// The output store: `CUDA_BUILD_IMAGES`, otherwise `outputs` in the user's cache directory. `None` if no variable names
+/// a cache directory.
+pub fn output_store(env: &Env) -> Option<PathBuf> {
+    let named = env.path("CUDA_BUILD_IMAGES");
+    named.or_else(|| Some(cache_dir(env)?.join("outputs")))
+}
+
+/// Removes all kept outputs from a directory, and nothing else. Returns their size in bytes.
+///
+/// # Errors
+/// [`cuda_find::Error::Io`] if a file cannot be removed.
+pub fn remove_outputs(directory: &Path) -> Result<u64, Error> {
+    let is_hex = |part: Option<&str>, length| {
+        part.is_some_and(|part| part.len() == length && part.bytes().all(|b| b.is_ascii_hexdigit()))
+    };
+    let mut removed = 0;
+    for (path, size) in output::files_by_age(directory) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let mut parts = name.rsplit('.');
+        if is_hex(parts.next(), 8) && is_hex(parts.next(), 16) {
+            output::remove(&path)?;
+            removed += size;
+        }
+    }
+    Ok(removed)
+}
+
 /// The name of the output and the key, with which the names of all files of a step start.
 fn name_of_step(step: &Step, key: u64) -> String {
     let output = step.output.file_name().unwrap_or_default();
@@ -227,4 +256,41 @@ fn parse(bytes: &[u8], key: u64) -> Option<Kept> {
         output: output.to_owned(),
         evidence,
     })
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "prepares real files")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_files_that_were_used_last_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, hours) in [("a", 3), ("b", 1), ("c", 2)] {
+            let path = directory.path().join(name);
+            fs::write(&path, [0; 100]).unwrap();
+            let used = std::time::SystemTime::now() - Duration::from_secs(hours * 3600);
+            fs::File::options()
+                .append(true)
+                .open(&path)
+                .unwrap()
+                .set_modified(used)
+                .unwrap();
+        }
+        trim(directory.path(), 300);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
+        trim(directory.path(), 250);
+        let mut left: Vec<_> = fs::read_dir(directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["b", "c"]);
+        let kept = directory.path().join("k.fatbin.0123456789abcdef.01234567");
+        fs::write(&kept, [0; 10]).unwrap();
+        assert_eq!(remove_outputs(directory.path()).unwrap(), 10);
+        assert!(!kept.exists() && directory.path().join("b").exists());
+    }
 }

@@ -29,6 +29,7 @@ pub(crate) use diagnostics::{Diagnostics, module_hint};
 pub(crate) use job::Tools;
 pub(crate) use joining::Joining;
 pub(crate) use kept::{KeptOutputs, SharedStore};
+pub use kept::{output_store, remove_outputs};
 pub(crate) use launcher::Launcher;
 pub use launcher::is_sccache;
 pub use library::Library;

@@ -28,12 +28,13 @@ mod compiling {
     pub(super) use std::ffi::OsStr;
     pub(super) use std::path::Path;
 
-    pub(super) use crate::cache::{CachedAnswer, cache_dir, distrust};
+    pub(super) use crate::cache::{CachedAnswer, distrust};
     pub(super) use crate::capability::{self, Declared};
     pub(super) use crate::compile::identity::{self, Variables};
     pub(super) use crate::compile::{
         Compiled, CompilerIdentity, Diagnostics, Engine, Joining, KeptOutputs, Launcher, Library,
         Module, PortableNames, Runner, Settings, SharedStore, Tools, Workers, matching_files,
+        output_store,
     };
     pub(super) use crate::component::Component;
     pub(super) use crate::config::parse_size;
@@ -697,22 +698,20 @@ impl Build {
         host: Option<&HostCompiler>,
         [toolkit_identity, host_identity]: [&str; 2],
     ) -> Result<Option<KeptOutputs>, Error> {
-        let (directory, limit) = match self.env.path("CUDA_BUILD_IMAGES") {
-            Some(directory) if directory.is_relative() => {
-                let reason = format!("{} is not an absolute path", directory.display());
-                return Err(Error::variable("CUDA_BUILD_IMAGES", reason));
-            }
-            Some(directory) => (directory, None),
-            None => {
-                let Some(cache) = cache_dir(&self.env) else {
-                    return Ok(None);
-                };
-                let directory = cache.join("outputs");
-                if distrust(&self.root, &directory).is_some() {
-                    return Ok(None);
-                }
-                (directory, Some(self.output_limit()?))
-            }
+        let Some(directory) = output_store(&self.env) else {
+            return Ok(None);
+        };
+        let is_named = self.env.path("CUDA_BUILD_IMAGES").is_some();
+        if is_named && directory.is_relative() {
+            let reason = format!("{} is not an absolute path", directory.display());
+            return Err(Error::variable("CUDA_BUILD_IMAGES", reason));
+        }
+        if !is_named && distrust(&self.root, &directory).is_some() {
+            return Ok(None);
+        }
+        let limit = match is_named {
+            true => None,
+            false => Some(self.output_limit()?),
         };
         let mut identity =
             |compiler: &str, by_time: &str, paths: &dyn Fn(&mut Files) -> Vec<PathBuf>| {
@@ -740,7 +739,6 @@ impl Build {
             identity("host", host_identity, &host_files),
         ];
         let names = PortableNames::new(toolkit, view, identities);
-        let is_named = limit.is_none();
         match KeptOutputs::shared(directory, SharedStore { names, limit }) {
             Ok(kept) => Ok(Some(kept)),
             Err(error) if is_named => Err(error),
