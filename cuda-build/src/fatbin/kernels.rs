@@ -11,7 +11,7 @@ pub(crate) fn kernels(module: &[u8]) -> Option<Vec<String>> {
     let fatbin = Fatbin::parse(module).ok()?;
     let mut images = fatbin
         .entries()
-        .filter(|entry| matches!(entry.kind(), Kind::Elf | Kind::Ptx));
+        .filter(|entry| matches!(entry.header().kind, Kind::Elf | Kind::Ptx));
     images.find_map(|entry| in_image(entry.image()?))
 }
 
