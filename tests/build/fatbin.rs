@@ -122,9 +122,9 @@ mod online {
             let first = written.iter().zip(&theirs).position(|(a, b)| a != b);
             assert_eq!((first, written.len()), (None, theirs.len()), "CUDA {major}");
             let read = Fatbin::parse(&theirs).unwrap();
-            let listed = read.entries().map(|entry| match entry.kind() {
-                Kind::Ptx => entry.capability().compute(),
-                _ => entry.capability().sm(),
+            let listed = read.entries().map(|entry| match entry.header().kind {
+                Kind::Ptx => entry.header().capability.compute(),
+                _ => entry.header().capability.sm(),
             });
             assert_eq!(listed.collect::<Vec<_>>(), architectures);
         }
@@ -168,8 +168,9 @@ mod online {
             let theirs = fatbinary(&tools.bin, directory.path(), mode, images);
             let read = Fatbin::parse(&theirs).unwrap();
             let entry = read.entries().next().unwrap();
-            let entry = (entry.kind(), entry.compression(), entry.image());
-            assert_eq!(entry, (Kind::Ptx, expected, None));
+            let header = entry.header();
+            assert_eq!((header.kind, header.compression), (Kind::Ptx, expected));
+            assert_eq!(entry.image(), None);
             assert_eq!(read.write(), theirs);
         }
         // The source's name makes the header longer.

@@ -410,7 +410,6 @@ fn fat_binaries() {
             return;
         };
         for entry in fatbin.entries() {
-            let _ = (entry.kind(), entry.capability(), entry.compression());
             let _ = entry.image().map(<[u8]>::len);
         }
         let written = fatbin.write();

@@ -6,7 +6,7 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
-use cuda_build::detail::fatbin::{self, Kind, Outline};
+use cuda_build::detail::fatbin::{self, EntryHeader, Kind};
 use cuda_build::{Capability, Plan, ToolkitVersion};
 use cuda_find::detail::capability::{self, CapabilityFacts, Support};
 use cuda_find::detail::release;
@@ -85,6 +85,25 @@ pub struct Coverage {
 }
 
 impl Image {
+    /// The image of an entry in a fat binary. `None` for other kinds, such as Tile-IR, which no GPU runs directly.
+    fn of_entry(entry: &EntryHeader) -> Option<Self> {
+        let kind = match entry.kind {
+            Kind::Elf => ImageKind::Sass,
+            Kind::Ptx => ImageKind::Ptx,
+            Kind::LtoIr => ImageKind::LtoIr,
+            _ => return None,
+        };
+        Some(Self {
+            kind,
+            capability: entry.capability,
+            isa: match kind {
+                ImageKind::Ptx => entry.version,
+                _ => (0, 0),
+            },
+            bytes: entry.payload_len,
+        })
+    }
+
     /// The kind, the capability and the version of PTX.
     pub fn code(&self) -> (ImageKind, Capability, (u16, u16)) {
         (self.kind, self.capability, self.isa)
@@ -118,10 +137,10 @@ impl DeviceCode {
                 continue;
             }
             if let Some(image) = ptx {
-                code.add(&image);
+                code.add(image);
                 continue;
             }
-            let outline = fatbin::outline(at, |offset, len| {
+            let container = fatbin::read_headers(at, |offset, len| {
                 headers += 1;
                 let mut bytes = vec![0; len];
                 file.seek(SeekFrom::Start(offset)).ok()?;
@@ -131,8 +150,9 @@ impl DeviceCode {
             if headers > MAX_HEADERS {
                 return Err(too_many());
             }
-            if let Ok((images, len)) = outline {
-                images.iter().for_each(|image| code.add(image));
+            if let Ok((entries, len)) = container {
+                let images = entries.iter().filter_map(Image::of_entry);
+                images.for_each(|image| code.add(image));
                 covered = at.saturating_add(len);
             }
         }
@@ -148,23 +168,7 @@ impl DeviceCode {
         self.images.is_empty() && self.relocatable == 0
     }
 
-    /// Adds an image of a fat binary. Other kinds, such as Tile-IR, run on no GPU by themselves.
-    fn add(&mut self, outline: &Outline) {
-        let kind = match outline.kind {
-            Kind::Elf => ImageKind::Sass,
-            Kind::Ptx => ImageKind::Ptx,
-            Kind::LtoIr => ImageKind::LtoIr,
-            _ => return,
-        };
-        let image = Image {
-            kind,
-            capability: outline.capability,
-            isa: match kind {
-                ImageKind::Ptx => outline.version,
-                _ => (0, 0),
-            },
-            bytes: outline.len,
-        };
+    fn add(&mut self, image: Image) {
         let mut images = self.images.iter_mut();
         match images.find(|other| other.code() == image.code()) {
             Some(other) => other.bytes += image.bytes,
@@ -263,7 +267,7 @@ impl DeviceCode {
 }
 
 /// The places of a file where a container may begin, and those of PTX text, in the order of the file.
-fn candidates(file: &mut (impl Read + Seek)) -> io::Result<Vec<(u64, Option<Outline>)>> {
+fn candidates(file: &mut (impl Read + Seek)) -> io::Result<Vec<(u64, Option<Image>)>> {
     let (magic, target) = (
         memmem::Finder::new(&fatbin::MAGIC_BYTES),
         memmem::Finder::new(TARGET),
@@ -311,7 +315,7 @@ fn too_many() -> io::Error {
 }
 
 /// The PTX whose `.target` line begins at `at`. Compilers contain the same text as a template, without numbers.
-fn ptx(block: &[u8], at: usize) -> Option<Outline> {
+fn ptx(block: &[u8], at: usize) -> Option<Image> {
     let word = |bytes: &[u8]| -> String {
         let characters = bytes.iter().take(16).map(|byte| char::from(*byte));
         let is_word = |c: &char| c.is_ascii_alphanumeric() || *c == '.';
@@ -320,12 +324,11 @@ fn ptx(block: &[u8], at: usize) -> Option<Outline> {
     let before = &block[at.saturating_sub(DIRECTIVES)..at];
     let version = word(&before[memmem::rfind(before, VERSION)? + VERSION.len()..]);
     let (major, minor) = version.split_once('.')?;
-    Some(Outline {
-        kind: Kind::Ptx,
+    Some(Image {
+        kind: ImageKind::Ptx,
         capability: word(&block[at + TARGET.len()..]).parse().ok()?,
-        compression: fatbin::Compression::None,
-        version: (major.parse().ok()?, minor.parse().ok()?),
-        len: 0,
+        isa: (major.parse().ok()?, minor.parse().ok()?),
+        bytes: 0,
     })
 }
 
@@ -352,20 +355,23 @@ fn driver_for_ptx((major, minor): (u16, u16)) -> String {
 mod tests {
     use std::io::Cursor;
 
-    use cuda_build::detail::fatbin::{CompiledImage, Compression, Fatbin};
+    use cuda_build::detail::fatbin::{CompiledImage, Fatbin};
 
     use super::*;
 
     fn code(sass: &[&str], ptx: &[&str]) -> DeviceCode {
         let mut code = DeviceCode::default();
-        let sass = sass.iter().map(|c| (Kind::Elf, c));
-        for (kind, capability) in sass.chain(ptx.iter().map(|c| (Kind::Ptx, c))) {
-            code.add(&Outline {
+        let sass = sass.iter().map(|capability| (ImageKind::Sass, capability));
+        let ptx = ptx.iter().map(|capability| (ImageKind::Ptx, capability));
+        for (kind, capability) in sass.chain(ptx) {
+            code.add(Image {
                 kind,
                 capability: capability.parse().unwrap(),
-                compression: Compression::Zstd,
-                version: (8, 8),
-                len: 100,
+                isa: match kind {
+                    ImageKind::Ptx => (8, 8),
+                    _ => (0, 0),
+                },
+                bytes: 100,
             });
         }
         code

@@ -102,9 +102,10 @@ impl Part<'_> {
 
 /// What an entry contains; `None` for anything but SASS and PTX.
 fn image_of(entry: &Entry) -> Option<Image> {
-    match entry.kind() {
-        Kind::Elf => Some(Image::Real(entry.capability())),
-        Kind::Ptx => Some(Image::Ptx(entry.capability())),
+    let header = entry.header();
+    match header.kind {
+        Kind::Elf => Some(Image::Real(header.capability)),
+        Kind::Ptx => Some(Image::Ptx(header.capability)),
         Kind::LtoIr | Kind::Other(_) => None,
     }
 }

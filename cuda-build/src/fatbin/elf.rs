@@ -13,7 +13,7 @@ pub(crate) struct Section<'a> {
     content: &'a [u8],
 }
 
-/// One row of the symbol table.
+/// One row of the symbol table, with the fields that `elf.h` defines.
 struct Symbol<'a> {
     name: &'a [u8],
     info: u8,
@@ -34,6 +34,9 @@ const FILE: u8 = 4;
 const REFERENCES: std::ops::RangeInclusive<u8> = 10..=12;
 /// The bit of `Symbol::other` that marks a function as a kernel.
 const KERNEL: u8 = 0x10;
+
+/// The sections of a cubin that contain variables.
+const VARIABLE_SECTIONS: [&[u8]; 3] = [b".nv.global", b".nv.global.init", b".nv.constant3"];
 
 /// The sections of a file; empty if the bytes are not a complete 64-bit little-endian ELF file.
 pub(crate) fn sections(bytes: &[u8]) -> Vec<Section<'_>> {
@@ -66,16 +69,16 @@ fn read_sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
             content,
         });
     }
-    let texts = sections.get(names)?.content;
+    let strings = sections.get(names)?.content;
     for (section, offset) in sections.iter_mut().zip(name_offsets) {
-        section.name = text_at(texts, offset)?;
+        section.name = text_at(strings, offset)?;
     }
     Some(sections)
 }
 
-/// The bytes up to the next NUL.
-fn text_at(texts: &[u8], offset: usize) -> Option<&[u8]> {
-    texts.get(offset..)?.split(|&byte| byte == 0).next()
+/// The NUL-terminated text at `offset` in a string table.
+fn text_at(strings: &[u8], offset: usize) -> Option<&[u8]> {
+    strings.get(offset..)?.split(|&byte| byte == 0).next()
 }
 
 /// The content of the section with this name.
@@ -87,11 +90,11 @@ pub(crate) fn section<'a>(bytes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 
 fn symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
     let table = sections.iter().find(|s| s.kind == SYMBOL_TABLE)?;
-    let texts = sections.get(table.link)?.content;
+    let strings = sections.get(table.link)?.content;
     let mut symbols = Vec::new();
     for row in table.content.chunks_exact(24) {
         symbols.push(Symbol {
-            name: text_at(texts, offset_at(row, 0)?)?,
+            name: text_at(strings, offset_at(row, 0)?)?,
             info: row[4],
             other: row[5],
             section: usize::from(u16_at(row, 6)?),
@@ -111,17 +114,14 @@ pub(crate) fn device_names(cubin: &[u8]) -> Option<Set<Vec<u8>>> {
         let Some(section) = sections.get(symbol.section).filter(|_| symbol.section != 0) else {
             continue;
         };
-        let is_variable = || {
-            let places: [&[u8]; 3] = [b".nv.global", b".nv.global.init", b".nv.constant3"];
-            places.contains(&section.name)
-        };
+        let holds_variables = || VARIABLE_SECTIONS.contains(&section.name);
         // A name that starts with `$`, such as `$str`, belongs to a constant that the compiler generated.
-        let is_named = match symbol.info & 0xf {
+        let is_of_source = match symbol.info & 0xf {
             FUNCTION => symbol.other & KERNEL != 0,
-            OBJECT => is_variable() && !symbol.name.starts_with(b"$"),
+            OBJECT => holds_variables() && !symbol.name.starts_with(b"$"),
             kind => REFERENCES.contains(&kind),
         };
-        if is_named {
+        if is_of_source {
             let mut name = symbol.name.to_vec();
             if symbol.info & 0xf == OBJECT {
                 name.extend(symbol.size.to_le_bytes());
@@ -143,8 +143,8 @@ pub fn difference(one: &[u8], other: &[u8]) -> Option<String> {
         return Some(format!("{} sections against {}", one.len(), other.len()));
     }
     for (a, b) in one.iter().zip(&other) {
-        let compared = ![SYMBOL_TABLE, STRING_TABLE].contains(&a.kind);
-        if a.name != b.name || a.kind != b.kind || compared && a.content != b.content {
+        let is_compared = ![SYMBOL_TABLE, STRING_TABLE].contains(&a.kind);
+        if a.name != b.name || a.kind != b.kind || is_compared && a.content != b.content {
             return Some(String::from_utf8_lossy(a.name).into_owned());
         }
     }

@@ -28,28 +28,26 @@ pub enum CompiledImage {
 impl CompiledImage {
     /// Checks the image and makes its entry.
     pub(super) fn into_entry(self) -> Result<Entry, Error> {
-        let named = self.to_string();
-        let (kind, capability, facts, mut payload) = match self {
-            Self::Cubin { capability, bytes } => (
-                2,
-                capability,
-                ImageHeader::of_cubin(&bytes, capability),
-                bytes,
-            ),
+        let description = self.to_string();
+        let refused = |reason: String| invalid(format!("{description}: {reason}"));
+        let (fields, mut payload) = match self {
+            Self::Cubin { capability, bytes } => {
+                let fields = HeaderFields::of_cubin(&bytes, capability).map_err(refused)?;
+                (fields, bytes)
+            }
             Self::Ptx {
                 capability,
                 mut text,
             } => {
                 text.truncate(text.trim_end_matches('\0').len());
-                let facts = ImageHeader::of_ptx(&text, capability);
+                let fields = HeaderFields::of_ptx(&text, capability).map_err(refused)?;
                 text.push('\0');
-                (1, capability, facts, text.into_bytes())
+                (fields, text.into_bytes())
             }
         };
-        let facts = facts.map_err(|reason| invalid(format!("{named}: {reason}")))?;
         payload.resize(payload.len().next_multiple_of(8), 0);
-        let header = facts.header(kind, capability, payload.len());
-        Ok(Entry { header, payload })
+        Entry::new(fields.to_bytes(payload.len()), payload)
+            .ok_or_else(|| refused("the header is incomplete".to_owned()))
     }
 }
 
@@ -63,8 +61,11 @@ impl fmt::Display for CompiledImage {
     }
 }
 
-/// What the header of an entry repeats from the image.
-struct ImageHeader {
+/// The fields of an entry's header that depend on the image.
+struct HeaderFields {
+    /// 1 for PTX, 2 for a cubin.
+    kind: u16,
+    capability: Capability,
     major: u16,
     minor: u16,
     flags: u64,
@@ -78,7 +79,7 @@ struct Notes {
     text: Vec<u8>,
 }
 
-impl ImageHeader {
+impl HeaderFields {
     /// Reads `.version 8.8` and `.target sm_90a` of PTX.
     fn of_ptx(text: &str, capability: Capability) -> Result<Self, String> {
         if text.contains('\0') {
@@ -99,6 +100,8 @@ impl ImageHeader {
             return Err(format!("the text is for `.target {target}`"));
         }
         Ok(Self {
+            kind: 1,
+            capability,
             major,
             minor,
             flags: 0,
@@ -127,16 +130,17 @@ impl ImageHeader {
         if &identity[..6] != b"\x7fELF\x02\x01" {
             return Err("not a 64-bit little-endian ELF file".to_owned());
         }
-        let second = identity[7] == OSABI_SECOND;
-        let built_for = match identity[7] {
+        let has_second_abi = identity[7] == OSABI_SECOND;
+        let capability_of_file = match identity[7] {
             OSABI_FIRST => flags & 0xff,
             OSABI_SECOND => flags >> 8 & 0xff,
             _ => capability.number(),
         };
-        if built_for != capability.number() {
-            return Err(format!("the file is for sm_{built_for}"));
+        if capability_of_file != capability.number() {
+            return Err(format!("the file is for sm_{capability_of_file}"));
         }
-        let compat = elf::section(bytes, b".nv.compat").filter(|_| second && flags & 3 != 0);
+        let compat =
+            elf::section(bytes, b".nv.compat").filter(|_| has_second_abi && flags & 3 != 0);
         let notes = compat.and_then(|compat| {
             Some(Notes {
                 length: u32::try_from(compat.len()).ok()?,
@@ -144,9 +148,11 @@ impl ImageHeader {
             })
         });
         Ok(Self {
+            kind: 2,
+            capability,
             major: identity[6].into(),
             minor: identity[8].into(),
-            flags: if second && flags & 2 != 0 {
+            flags: if has_second_abi && flags & 2 != 0 {
                 flag::FINALIZABLE
             } else {
                 0
@@ -155,8 +161,8 @@ impl ImageHeader {
         })
     }
 
-    /// The header of the entry; the parent module describes its fields.
-    fn header(&self, kind: u16, capability: Capability, payload_len: usize) -> Vec<u8> {
+    /// The bytes of the header; the parent module describes them.
+    fn to_bytes(&self, payload_len: usize) -> Vec<u8> {
         let mut tail = Vec::new();
         let mut notes_offset = 0;
         if let Some(notes) = &self.notes {
@@ -166,14 +172,14 @@ impl ImageHeader {
             tail.extend_from_slice(&notes.text);
             tail.resize(tail.len().next_multiple_of(8), 0);
         }
-        let suffix_flag = match capability.suffix {
+        let suffix_flag = match self.capability.suffix {
             None => 0,
             Some(Suffix::ArchSpecific) => flag::ARCHITECTURE_SPECIFIC,
             Some(Suffix::Family) => flag::FAMILY_SPECIFIC,
         };
         let flags = flag::ADDRESS_64 | flag::LINUX | suffix_flag | self.flags;
         let mut header = Vec::with_capacity(ENTRY_HEADER + tail.len());
-        header.extend_from_slice(&kind.to_le_bytes());
+        header.extend_from_slice(&self.kind.to_le_bytes());
         header.extend_from_slice(&0x0101_u16.to_le_bytes());
         header.extend_from_slice(&((ENTRY_HEADER + tail.len()) as u32).to_le_bytes());
         header.extend_from_slice(&(payload_len as u64).to_le_bytes());
@@ -181,7 +187,7 @@ impl ImageHeader {
         header.extend_from_slice(&notes_offset.to_le_bytes());
         header.extend_from_slice(&self.minor.to_le_bytes());
         header.extend_from_slice(&self.major.to_le_bytes());
-        header.extend_from_slice(&capability.number().to_le_bytes());
+        header.extend_from_slice(&self.capability.number().to_le_bytes());
         header.extend_from_slice(&0_u64.to_le_bytes());
         header.extend_from_slice(&flags.to_le_bytes());
         header.extend_from_slice(&[0; 16]);
@@ -218,30 +224,30 @@ mod tests {
         }
     }
 
-    fn refusal(image: CompiledImage) -> String {
+    fn error_for(image: CompiledImage) -> String {
         Fatbin::from_images(vec![image]).unwrap_err().to_string()
     }
 
     #[test]
-    fn an_image_must_be_what_it_is_said_to_be() {
-        let said = refusal(sass("8.0", cubin(0x33, 0x5a)));
+    fn an_image_must_be_for_its_capability() {
+        let message = error_for(sass("8.0", cubin(0x33, 0x5a)));
         assert_eq!(
-            said,
+            message,
             "not a valid fat binary: cubin sm_80: the file is for sm_90"
         );
-        let said = refusal(sass("8.0", b"\x7fELF".to_vec()));
-        assert_eq!(said, "not a valid fat binary: cubin sm_80: not a cubin");
-        let said = refusal(ptx("8.0", ".version 8.0\n.target sm_90\n"));
+        let message = error_for(sass("8.0", b"\x7fELF".to_vec()));
+        assert_eq!(message, "not a valid fat binary: cubin sm_80: not a cubin");
+        let message = error_for(ptx("8.0", ".version 8.0\n.target sm_90\n"));
         assert_eq!(
-            said,
+            message,
             "not a valid fat binary: PTX compute_80: the text is for `.target sm_90`"
         );
-        assert!(refusal(ptx("8.0", "")).contains("no `.version`"));
-        assert!(refusal(ptx("8.0", ".version 8.0\n\0.target sm_80\n")).contains("a NUL inside"));
+        assert!(error_for(ptx("8.0", "")).contains("no `.version`"));
+        assert!(error_for(ptx("8.0", ".version 8.0\n\0.target sm_80\n")).contains("a NUL inside"));
     }
 
     #[test]
-    fn ptx_comes_out_as_it_went_in() {
+    fn ptx_is_stored_unchanged() {
         for extra in 0..9 {
             let text = format!(
                 "// kept\n.version 9.4\n.target sm_120\n{}",

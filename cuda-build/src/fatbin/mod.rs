@@ -26,17 +26,15 @@
 
 mod container;
 pub mod elf;
-mod entry;
 mod image;
-mod outline;
 
-pub use container::Fatbin;
-pub use entry::{Compression, Entry, Kind};
+pub use container::{Compression, Entry, EntryHeader, Fatbin, Kind, read_headers};
 pub use image::CompiledImage;
-pub use outline::{MAGIC_BYTES, Outline, outline};
 
 /// First four bytes of every container.
 const MAGIC: u32 = 0xBA55_ED50;
+/// [`MAGIC`] as it is in a file.
+pub const MAGIC_BYTES: [u8; 4] = MAGIC.to_le_bytes();
 /// Length of a container's header.
 const CONTAINER_HEADER: usize = 16;
 /// Length of the fixed part of an entry's header.
@@ -92,7 +90,7 @@ fn invalid(reason: impl Into<String>) -> crate::Error {
     cuda_find::Error::Format {
         what: "fat binary",
         reason: reason.into(),
-        hint: "delete the file that contains it, or all files of builds with `cargo clean`, and build again",
+        hint: "delete the file that contains it, or all build outputs with `cargo clean`, and build again",
     }
     .into()
 }
