@@ -31,13 +31,13 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Fail
         return remove_images(env);
     }
     let workspace = arguments.workspace.load(root, env)?;
-    let base = toolkits::builds(env, workspace.as_ref())?;
+    let base = toolkits::builds_directory(env, workspace.as_ref())?;
     let mut text = String::new();
     if root.is_dir(&base) {
         // A directory is moved before it is removed, so that no build finds only a part of its contents. If this command
         // is killed, the next one removes the rest.
         let removed = output::TemporaryDirectory::below(&base)?;
-        for path in directory::old(root, &base, UNUSED) {
+        for path in directory::unused_for(root, &base, UNUSED) {
             let name = path.file_name().unwrap_or_default();
             output::rename(&path, &removed.path().join(name))?;
             text.push_str(&format!("removed {}\n", path.display()));

@@ -22,10 +22,10 @@ use crate::environment::{self, Environment, Inputs, Variable, overridden_by_tool
 use crate::failure::Failure;
 use crate::output;
 use crate::project::{CAPABILITIES, Project};
-use crate::toolkits::VIEWS;
+use crate::toolkits::VIEWS_VARIABLE;
 use crate::workspace::Package;
 
-pub use directory::{Directory, Purpose};
+pub use directory::{Purpose, TargetDirectory};
 
 /// Everything that is decided before cargo, maturin or a program is started.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct Build {
     /// The toolkit as one root, at a stable path.
     pub view: View,
     /// Cargo's target directory.
-    pub directory: Directory,
+    pub directory: TargetDirectory,
     pub variables: Vec<Variable>,
     /// The names of variables that keep the user's value.
     pub kept: Vec<String>,
@@ -75,7 +75,7 @@ impl Build {
         notes.extend(toolkit.warnings().iter().map(|w| format!("warning: {w}")));
 
         let triple = target.triple();
-        let is_native_build = target.is_native() && !project.config.other_target(triple);
+        let is_native_build = target.is_native() && !project.config.has_other_target(triple);
         let workspace = project.workspace.as_ref();
         let cudarc = workspace.and_then(|workspace| workspace.dependencies.cudarc.as_deref());
         let inputs = Inputs {
@@ -109,8 +109,8 @@ impl Build {
                 .map(|(name, list)| (name.as_str(), list.as_os_str())),
         );
         let directory = match target_directory {
-            Some(path) => Directory::named(root, path, &toolkit, &mut notes)?,
-            None => Directory::choose(project, purpose, &toolkit, &affecting)?,
+            Some(path) => TargetDirectory::named(root, path, &toolkit, &mut notes)?,
+            None => TargetDirectory::choose(project, purpose, &toolkit, &affecting)?,
         };
         let view = view(project, &toolkit, &directory)?;
         let environment = Environment::new(&inputs, view.root(), env);
@@ -229,9 +229,13 @@ fn common_capabilities(packages: &[&Package], major: u32) -> Option<String> {
 }
 
 /// The view. Its root is a link, whose path stays the same when the toolkit gains a component.
-fn view(project: &Project, toolkit: &Toolkit, directory: &Directory) -> Result<View, Failure> {
+fn view(
+    project: &Project,
+    toolkit: &Toolkit,
+    directory: &TargetDirectory,
+) -> Result<View, Failure> {
     let Project { env, target, .. } = project;
-    let mut place = match env.peek(VIEWS) {
+    let mut place = match env.peek(VIEWS_VARIABLE) {
         Some(_) => ViewPlace::from_env(env, target)?,
         None => ViewPlace::below(&directory.views(), target),
     };
@@ -245,14 +249,14 @@ fn view(project: &Project, toolkit: &Toolkit, directory: &Directory) -> Result<V
 /// The directory of the driver's own `libcuda.so`. `None` in a cross build, or if the driver has no
 /// file of this name, which the linker needs.
 fn driver_directory(root: &Root, target: &Target) -> Option<PathBuf> {
-    let drivers = ["/run/opengl-driver/lib", "/usr/lib/wsl/lib"].map(|place| root.locate(place));
-    let mut places = library_directories(root, target).chain(drivers);
-    places.find(|place| target.is_native() && root.is_file(&place.join("libcuda.so")))
-}
-
-/// The system's directories of libraries.
-pub fn library_directories(root: &Root, target: &Target) -> impl Iterator<Item = PathBuf> {
     let multiarch = format!("/usr/lib/{}", target.multiarch());
-    let places = [multiarch.as_str(), "/usr/lib64", "/usr/lib"];
-    places.map(|place| root.locate(place)).into_iter()
+    let directories = [
+        &multiarch,
+        "/usr/lib64",
+        "/usr/lib",
+        "/run/opengl-driver/lib",
+        "/usr/lib/wsl/lib",
+    ];
+    let mut directories = directories.map(|path| root.locate(path)).into_iter();
+    directories.find(|path| target.is_native() && root.is_file(&path.join("libcuda.so")))
 }
