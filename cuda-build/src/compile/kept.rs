@@ -1,46 +1,48 @@
 //! Keeps the outputs of compilers, so that later builds take images from them instead of compiling again.
 //!
-//! A file holds the output of one call of a compiler, for one list of architectures:
+//! A file contains the output of one call of a compiler, for one list of architectures:
 //!
 //! ```text
-//! cuda-build images 1 <digest of the text up to and with `end`>
-//! cuda-build stamps 1 …   what the compiler read, and the key of the step
+//! cuda-build images 2 <digest of everything after this line>
+//! <key of the step>
+//! sm_80 compute_90    the list of architectures
+//! f …                 the paths that the compiler looked at, as in the file of records
 //! end
 //! the output: an object, a fat binary, or one image
 //! ```
 //!
-//! A file is used only if it is whole, has the key of the step, and everything that the compiler
-//! read is still the same. Its name is `<output>.<key of the step>.<digest of the list>`, so that directories
-//! of several machines can be put together.
+//! A file is used only if its digest is right, it has the key of the step, and no path that the compiler looked at
+//! has changed. Its name is `<output>.<key of the step>.<digest of the list>`, so that directories of several machines
+//! can be merged.
 
 use std::path::{Path, PathBuf};
 
 use super::step::{Image, Step};
 use crate::error::Error;
-use crate::freshness::{Evidence, Freshness};
+use crate::freshness::{Freshness, InputStates};
 use crate::hash::of_content as digest;
 use crate::list::Set;
 use crate::output;
 
-const HEAD: &str = "cuda-build images 1 ";
+const HEAD: &str = "cuda-build images 2 ";
 const END: &[u8] = b"\nend\n";
 
 /// One output of a compiler.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptOutput {
     /// The architectures that it was compiled for.
     pub(super) images: Vec<Image>,
     pub(super) output: Vec<u8>,
-    /// What the compiler read.
-    pub(super) evidence: Evidence,
+    /// The paths that the compiler looked at.
+    pub(super) inputs: InputStates,
 }
 
 /// The directory with all kept outputs.
 pub(crate) struct KeptOutputs {
     directory: PathBuf,
-    /// Whether other builds keep their outputs there, too.
-    shared: bool,
-    /// The steps of this build: the names of their files without the list.
+    /// Whether other builds also use the directory.
+    is_shared: bool,
+    /// The steps of this build, as [`file_prefix`] names them.
     used: Set<String>,
 }
 
@@ -49,7 +51,7 @@ impl KeptOutputs {
     pub(super) fn below(out: &Path) -> Self {
         Self {
             directory: out.join("images"),
-            shared: false,
+            is_shared: false,
             used: Set::default(),
         }
     }
@@ -58,38 +60,38 @@ impl KeptOutputs {
     pub(crate) fn shared(directory: PathBuf) -> Self {
         Self {
             directory,
-            shared: true,
+            is_shared: true,
             used: Set::default(),
         }
     }
 
-    /// Everything that is kept of a step, in the order of the files' names. Files that do not fit the sources as they
-    /// are now are removed, so that they are not read again.
+    /// The kept outputs of a step, in the order of the files' names. Outputs that were made from other inputs are
+    /// removed, so that they are not read again.
     pub(super) fn load(
         &mut self,
         freshness: &mut Freshness,
         step: &Step,
-    ) -> Result<Vec<Kept>, Error> {
-        let (name_of_step, key) = (name_of_step(step), step.image_key());
-        let mut kept = Vec::new();
+    ) -> Result<Vec<KeptOutput>, Error> {
+        let (prefix, key) = (file_prefix(step), step.image_key());
+        let mut outputs = Vec::new();
         for name in freshness.files.names(&self.directory).iter() {
-            if step_of(&name.to_string_lossy()) != Some(&name_of_step) {
+            if prefix_of(&name.to_string_lossy()) != Some(&prefix) {
                 continue;
             }
             let path = self.directory.join(name);
             let bytes = freshness.files.bytes(&path).unwrap_or_default();
-            match parse(&bytes, key).filter(|kept| freshness.holds(&kept.evidence)) {
-                Some(found) => kept.push(found),
+            match parse(&bytes, key).filter(|output| freshness.is_current(&output.inputs)) {
+                Some(output) => outputs.push(output),
                 None => output::remove(&path)?,
             }
         }
-        self.used(step);
-        Ok(kept)
+        self.mark_used(step);
+        Ok(outputs)
     }
 
-    /// Records that this build has the step, so that [`Self::finish`] does not remove its outputs.
-    pub(super) fn used(&mut self, step: &Step) {
-        self.used.insert(name_of_step(step));
+    /// Records that this build has the step, so that [`Self::remove_unused`] does not remove its outputs.
+    pub(super) fn mark_used(&mut self, step: &Step) {
+        self.used.insert(file_prefix(step));
     }
 
     /// Keeps an output.
@@ -98,28 +100,33 @@ impl KeptOutputs {
         step: &Step,
         images: &[Image],
         output: &[u8],
-        evidence: &Evidence,
+        inputs: &InputStates,
     ) -> Result<(), Error> {
-        let names = Image::names(images);
-        let text = evidence.to_bytes(step.image_key(), &names, digest(output));
-        let mut bytes = format!("{HEAD}{:016x}\n", digest(&text)).into_bytes();
-        bytes.extend_from_slice(&text);
-        bytes.extend_from_slice(output);
-        let list = digest(names.as_bytes());
-        let name = format!("{}.{:08x}", name_of_step(step), list as u32);
+        let list = Image::names(images);
+        let mut content = format!("{:016x}\n{list}\n", step.image_key()).into_bytes();
+        content.extend(inputs.to_lines());
+        content.extend_from_slice(&END[1..]);
+        content.extend_from_slice(output);
+        let head = format!("{HEAD}{:016x}\n", digest(&content));
+        let name = format!(
+            "{}.{:08x}",
+            file_prefix(step),
+            digest(list.as_bytes()) as u32
+        );
         output::create_directory(&self.directory)?;
+        let bytes = [head.into_bytes(), content].concat();
         Ok(output::write(&self.directory.join(name), &bytes)?)
     }
 
     /// Removes the outputs of steps that this build does not have. In a shared directory nothing is removed, because
     /// other builds may have these steps.
-    pub(super) fn finish(&self, freshness: &mut Freshness) -> Result<(), Error> {
-        if self.shared {
+    pub(super) fn remove_unused(&self, freshness: &mut Freshness) -> Result<(), Error> {
+        if self.is_shared {
             return Ok(());
         }
         for name in freshness.files.names(&self.directory).iter() {
             let text = name.to_string_lossy();
-            if !step_of(&text).is_some_and(|step| self.used.contains(step)) {
+            if !prefix_of(&text).is_some_and(|prefix| self.used.contains(prefix)) {
                 output::remove(&self.directory.join(name))?;
             }
         }
@@ -127,32 +134,34 @@ impl KeptOutputs {
     }
 }
 
-/// The name of the output and the key, with which the names of all files of a step start.
-fn name_of_step(step: &Step) -> String {
+/// The start of the names of all files of a step: the name of the output, and the key.
+fn file_prefix(step: &Step) -> String {
     let output = step.output.file_name().unwrap_or_default();
     format!("{}.{:016x}", output.to_string_lossy(), step.image_key())
 }
 
-/// The part of a file's name that [`name_of_step`] returns; `None` for a file that another build is writing.
-fn step_of(name: &str) -> Option<&str> {
-    let (step, list) = name.rsplit_once('.')?;
-    (list.len() == 8).then_some(step)
+/// The [`file_prefix`] in the name of a file; `None` for a file that another build is writing.
+fn prefix_of(name: &str) -> Option<&str> {
+    let (prefix, list) = name.rsplit_once('.')?;
+    (list.len() == 8).then_some(prefix)
 }
 
-fn parse(bytes: &[u8], key: u64) -> Option<Kept> {
+/// Reads a file of [`KeptOutputs::write`]. `None` if it is damaged or has another key.
+fn parse(bytes: &[u8], key: u64) -> Option<KeptOutput> {
     let rest = bytes.strip_prefix(HEAD.as_bytes())?;
-    let (expected, rest) = rest.split_at_checked(17)?;
-    let mut ends = rest.windows(END.len());
-    let end = ends.position(|window| window == END)? + END.len();
-    let (text, output) = rest.split_at(end);
-    if expected != format!("{:016x}\n", digest(text)).as_bytes() {
+    let (expected_digest, content) = rest.split_at_checked(17)?;
+    if expected_digest != format!("{:016x}\n", digest(content)).as_bytes() {
         return None;
     }
-    let (evidence, names, content) = Evidence::parse(text, key)?;
-    let images = names.split(' ').map(Image::parse).collect::<Option<_>>()?;
-    (digest(output) == content).then(|| Kept {
-        images,
-        output: output.to_owned(),
-        evidence,
+    let end = content.windows(END.len()).position(|text| text == END)?;
+    let mut lines = content[..end].split(|byte| *byte == b'\n');
+    if lines.next()? != format!("{key:016x}").as_bytes() {
+        return None;
+    }
+    let list = std::str::from_utf8(lines.next()?).ok()?;
+    Some(KeptOutput {
+        images: list.split(' ').map(Image::parse).collect::<Option<_>>()?,
+        output: content[end + END.len()..].to_owned(),
+        inputs: InputStates::parse(lines)?,
     })
 }
