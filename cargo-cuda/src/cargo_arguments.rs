@@ -1,32 +1,33 @@
-//! Parses the arguments for cargo, because some of them also affect `cargo cuda`.
+//! Splits a command line into the arguments of `cargo cuda`, of cargo and of the program that cargo runs, and reads
+//! the options of cargo that also affect `cargo cuda`.
 
 use std::ffi::{OsStr, OsString};
 
 /// Long options of cargo that take a value.
-const WITH_VALUE: &str = "--artifact-dir --bench --bin --branch --color --config --example --exclude --features --git --jobs \
-                          --lint --lockfile-path --manifest-path --message-format --out-dir --package --path --profile \
-                          --registry --rev --root --tag --target --target-dir --test";
+const LONG_WITH_VALUE: &str = "--artifact-dir --bench --bin --branch --color --config --example --exclude --features --git \
+                               --jobs --lint --lockfile-path --manifest-path --message-format --out-dir --package --path \
+                               --profile --registry --rev --root --tag --target --target-dir --test";
 
 /// Short options of cargo that take a value, which may be attached: `-j 4` or `-j4`.
 const SHORT_WITH_VALUE: [char; 5] = ['C', 'F', 'Z', 'j', 'p'];
 
-/// The arguments of a cargo command such as `build`, grouped by the program that reads them.
+/// The arguments of a command such as `build`, grouped by the program that reads them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SplitArguments {
     /// The command: `build`, `run` …
     pub command: String,
-    pub ours: Vec<OsString>,
-    pub cargos: Vec<OsString>,
-    /// Arguments of the programs that cargo runs, and the `--` in front of these arguments.
-    pub programs: Vec<OsString>,
+    pub for_cargo_cuda: Vec<OsString>,
+    pub for_cargo: Vec<OsString>,
+    /// The arguments of the program that cargo runs, and the `--` in front of these arguments.
+    pub for_program: Vec<OsString>,
 }
 
 /// Splits a command line. The program's arguments start at `--`, and for `run` also at the first argument that is not an
-/// option. `takes_value` returns whether an option of `cargo cuda` takes a value, and `None` for any other option.
+/// option. `our_option_takes_value` returns `None` if the option is not one of `cargo cuda`.
 pub fn split(
     command: &str,
     arguments: &[OsString],
-    takes_value: impl Fn(&str) -> Option<bool>,
+    our_option_takes_value: impl Fn(&str) -> Option<bool>,
 ) -> SplitArguments {
     let is_option = |argument: &OsString| {
         let text = argument.as_encoded_bytes();
@@ -41,36 +42,39 @@ pub fn split(
         rest.next_if(|next| next != "--" && (command != "run" || is_option(next)))
     {
         let text = argument.to_string_lossy().into_owned();
-        let (name, is_attached) = match text.split_once('=') {
+        let (name, has_attached_value) = match text.split_once('=') {
             Some((name, _)) => (name, true),
             None => (text.as_str(), false),
         };
-        if let Some(takes_value) = takes_value(name) {
-            split.ours.push(argument);
-            if takes_value && !is_attached {
-                split.ours.extend(rest.next());
+        if let Some(takes_value) = our_option_takes_value(name) {
+            split.for_cargo_cuda.push(argument);
+            if takes_value && !has_attached_value {
+                split.for_cargo_cuda.extend(rest.next());
             }
             continue;
         }
-        let letters = short(&text).unwrap_or_default();
-        let last_takes_value = letters.find(SHORT_WITH_VALUE).map(|index| index + 1);
-        split.cargos.push(argument);
-        if is_with_value(&text) || last_takes_value == Some(letters.len()) {
-            // The value of some options is optional, so an argument that starts with `-` is no value.
-            split.cargos.extend(rest.next_if(|next| !is_option(next)));
+        let letters = short_options(&text).unwrap_or_default();
+        // In `-j4`, the value follows the letter. After `-vj`, the value is the next argument.
+        let end_of_first_with_value = letters.find(SHORT_WITH_VALUE).map(|index| index + 1);
+        split.for_cargo.push(argument);
+        if is_long_with_value(&text) || end_of_first_with_value == Some(letters.len()) {
+            // Some options can be given without a value, so an argument that starts with `-` is not taken as the value.
+            split
+                .for_cargo
+                .extend(rest.next_if(|next| !is_option(next)));
         }
     }
-    split.programs = rest.collect();
+    split.for_program = rest.collect();
     split
 }
 
 /// Whether `option` is a long option of cargo that takes a value.
-pub fn is_with_value(option: &str) -> bool {
-    WITH_VALUE.split(' ').any(|name| name == option)
+pub fn is_long_with_value(option: &str) -> bool {
+    LONG_WITH_VALUE.split(' ').any(|name| name == option)
 }
 
-/// The names of the short options in one argument: `vr` for `-vr`.
-fn short(text: &str) -> Option<&str> {
+/// The letters of the short options in one argument: `vr` for `-vr`.
+fn short_options(text: &str) -> Option<&str> {
     text.strip_prefix('-')
         .filter(|names| !names.is_empty() && !names.starts_with('-'))
 }
@@ -78,9 +82,9 @@ fn short(text: &str) -> Option<&str> {
 /// Options of cargo with their values. Joined short options are split: `-vrp name` becomes `-v`,
 /// `-r`, `-p name`.
 #[derive(Clone, Debug, Default)]
-pub struct Options(Vec<(String, Option<String>)>);
+pub struct CargoOptions(Vec<(String, Option<String>)>);
 
-impl Options {
+impl CargoOptions {
     /// Reads the options before `--`. The arguments after `--` are not for cargo.
     pub fn parse(arguments: &[OsString]) -> Self {
         let mut options = Vec::new();
@@ -95,12 +99,12 @@ impl Options {
             if argument.starts_with("--") {
                 match argument.split_once('=') {
                     Some((name, value)) => add(name, Some(value)),
-                    None if is_with_value(argument) => add(argument, rest.next()),
+                    None if is_long_with_value(argument) => add(argument, rest.next()),
                     None => add(argument, None),
                 }
                 continue;
             }
-            let mut letters = short(argument).unwrap_or_default().chars();
+            let mut letters = short_options(argument).unwrap_or_default().chars();
             while let Some(letter) = letters.next() {
                 let name = format!("-{letter}");
                 if !SHORT_WITH_VALUE.contains(&letter) {
@@ -117,16 +121,18 @@ impl Options {
 
     /// The values of an option that may be given more than once.
     pub fn values(&self, name: &str) -> impl Iterator<Item = String> {
-        let options = self.0.iter().filter(move |option| option.0 == name);
-        options.filter_map(|(_, value)| value.clone())
+        let same_name = self.0.iter().filter(move |(option, _)| option == name);
+        same_name.filter_map(|(_, value)| value.clone())
     }
+
+    /// The first value of an option.
 
     pub fn value(&self, name: &str) -> Option<String> {
         self.values(name).next()
     }
 
     pub fn has(&self, names: &[&str]) -> bool {
-        !self.only(names).is_empty()
+        !self.arguments_of(names).is_empty()
     }
 
     /// Whether an option forbids changes to lock files.
@@ -134,8 +140,8 @@ impl Options {
         self.has(&["--locked", "--frozen"])
     }
 
-    /// The options called `names`, as arguments.
-    fn only(&self, names: &[&str]) -> Vec<String> {
+    /// The options with these names, as arguments.
+    fn arguments_of(&self, names: &[&str]) -> Vec<String> {
         let options = self.0.iter();
         options
             .filter(|(name, _)| names.contains(&name.as_str()))
@@ -145,14 +151,14 @@ impl Options {
             .collect()
     }
 
-    /// The options that `cargo metadata` also needs: configuration, and restrictions on the lock
-    /// file and the network.
+    /// The arguments that `cargo metadata` also needs: configuration, and restrictions on the lock file and the network.
     pub fn metadata_arguments(&self) -> Vec<String> {
-        self.only(&["--config", "--offline", "--locked", "--frozen"])
+        self.arguments_of(&["--config", "--offline", "--locked", "--frozen"])
     }
 
-    pub fn features(&self) -> Vec<String> {
-        self.only(&[
+    /// The arguments that choose features.
+    pub fn feature_arguments(&self) -> Vec<String> {
+        self.arguments_of(&[
             "--features",
             "-F",
             "--all-features",
@@ -169,12 +175,12 @@ mod tests {
         text.split_whitespace().map(OsString::from).collect()
     }
 
-    fn options(text: &str) -> Options {
-        Options::parse(&arguments(text))
+    fn options(text: &str) -> CargoOptions {
+        CargoOptions::parse(&arguments(text))
     }
 
     #[test]
-    fn the_programs_arguments_are_not_cargos() {
+    fn arguments_of_the_program_are_not_for_cargo() {
         for (command, ours, cargos, programs) in [
             ("run", "", "-r", "x --release"),
             ("run", "", "-qp made --bin=made --features a", "x -r"),
@@ -192,9 +198,9 @@ mod tests {
             };
             let expected = SplitArguments {
                 command: command.to_owned(),
-                ours: arguments(ours),
-                cargos: arguments(cargos),
-                programs: arguments(programs),
+                for_cargo_cuda: arguments(ours),
+                for_cargo: arguments(cargos),
+                for_program: arguments(programs),
             };
             assert_eq!(split(command, &all, takes_value), expected);
         }
@@ -218,6 +224,6 @@ mod tests {
             ["--config", "a", "--config", "b", "--locked"]
         );
         let features = ["-F", "x", "-F", "y", "--features", "z", "--all-features"];
-        assert_eq!(all.features(), features);
+        assert_eq!(all.feature_arguments(), features);
     }
 }

@@ -11,7 +11,7 @@ pub struct CargoConfig(Table);
 
 impl CargoConfig {
     /// Reads the configuration that applies in the current directory.
-    pub fn here(root: &Root, env: &Env, arguments: &[String]) -> Self {
+    pub fn of_current_directory(root: &Root, env: &Env, arguments: &[String]) -> Self {
         let here = std::env::current_dir().unwrap_or_default();
         Self::read(root, env, &here, arguments)
     }
@@ -80,7 +80,7 @@ impl CargoConfig {
 
     /// Whether the configuration names a target other than `triple`, so that C code may be compiled
     /// for that target.
-    pub fn other_target(&self, triple: &str) -> bool {
+    pub fn has_other_target(&self, triple: &str) -> bool {
         self.build_targets()
             .any(|target| target_directory_name(target) != triple)
     }
@@ -130,7 +130,7 @@ impl CargoConfig {
 
     /// `env` as build scripts see it, with the variables of `[env]`. If `env` sets a variable too,
     /// the value in `[env]` applies only if it has `force`.
-    pub fn over(&self, env: &Env) -> Env {
+    pub fn env_of_build_scripts(&self, env: &Env) -> Env {
         // These variables are for cargo and rustup, which `[env]` does not affect: they read only
         // their own environment.
         let is_read_by_cargo =
@@ -236,7 +236,7 @@ mod tests {
         let env = Env::from_pairs(process.into_iter().chain([("CARGO_HOME", home.as_str())]));
         let arguments = ["given.toml", "env.F = 'f'"].map(str::to_owned);
         let config = CargoConfig::read(&Root::system(), &env, &at("w"), &arguments);
-        let seen = config.over(&env);
+        let seen = config.env_of_build_scripts(&env);
         let b = at("b");
         for (name, expected) in [
             ("A", Some("near")),
@@ -277,7 +277,7 @@ mod tests {
             ("build.target = 'u'", true),
             ("build.target = ['t', 'u']", true),
         ] {
-            assert_eq!(config(text).other_target("t"), expected, "{text}");
+            assert_eq!(config(text).has_other_target("t"), expected, "{text}");
         }
     }
 

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args as _, ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use cuda_find::detail::{env::Env, root::Root, sources};
 
-use crate::cargo_arguments::{self, Options, SplitArguments};
+use crate::cargo_arguments::{self, CargoOptions, SplitArguments};
 use crate::cargo_config::CargoConfig;
 use crate::commands::audit::{self, AuditArgs};
 use crate::commands::build;
@@ -40,15 +40,15 @@ struct Cli {
     command: Command,
 }
 
-/// Below the options of Cargo's commands.
-const CARGO: &str = "\
+/// The text below the options of the commands that run cargo.
+const CARGO_HELP: &str = "\
 Every other option is passed to cargo. The output is in `<target>/cargo-cuda/<release>-<key>`,
 unless `--target-dir` is given; `<target>/cargo-cuda/latest` links to the most recent one.
 `--locked` also fails if `cuda-toolkits.lock` would change, or its toolkit has not been fetched.
 
 Example: cargo cuda build --release --fetch --cuda 12 --capabilities 8.0,9.0+PTX";
 
-const WHEEL: &str = "\
+const WHEEL_HELP: &str = "\
 maturin builds each wheel. The wheel then gets a name with `-cu12` or `-cu13`, the dependencies
 for its major, and a library search path into NVIDIA's own wheels, instead of NVIDIA's libraries.
 auditwheel copies third-party libraries, for example OpenSSL, into the wheel. A wheel in which
@@ -56,21 +56,21 @@ auditwheel copies third-party libraries, for example OpenSSL, into the wheel. A 
 
 Example: cargo cuda wheel --fetch --cuda 12,13";
 
-const DEVELOP: &str = "\
+const DEVELOP_HELP: &str = "\
 Runs uv or pip, whichever manages the environment, with the package's build backend. The native
 module finds CUDA's libraries in that environment. Run the command again after a change of Rust or
 CUDA code; a change of Python code needs no build.";
 
-const FETCH: &str = "\
+const FETCH_HELP: &str = "\
 Fetches one toolkit for each major that the packages declare, otherwise for each major in the lock
 file. Each toolkit has the components that the packages declare, and those that enabled features of
 dependencies name, such as `cublas` of cudarc.";
 
-const ENV: &str = "\
+const ENV_HELP: &str = "\
 Editors, makefiles and other build tools then find what `cargo cuda build` finds, for this workspace:
 eval \"$(cargo cuda env)\"";
 
-const COMPLETIONS: &str = "\
+const COMPLETIONS_HELP: &str = "\
 The scripts complete `cargo-cuda` (with a hyphen). zsh also completes `cargo cuda` if the script is in a
 directory of `fpath` as `_cargo-cuda`. In bash and fish, cargo's own completion does not reach the
 options of subcommands.
@@ -83,42 +83,42 @@ enum Command {
     New(NewArgs),
     Init(InitArgs),
     /// `cargo build` with CUDA
-    #[command(visible_alias = "b", after_help = CARGO)]
+    #[command(visible_alias = "b", after_help = CARGO_HELP)]
     Build(BuildOptions),
     /// `cargo check` with CUDA
-    #[command(visible_alias = "c", after_help = CARGO)]
+    #[command(visible_alias = "c", after_help = CARGO_HELP)]
     Check(BuildOptions),
     /// `cargo run` with CUDA
-    #[command(visible_alias = "r", after_help = CARGO)]
+    #[command(visible_alias = "r", after_help = CARGO_HELP)]
     Run(BuildOptions),
     /// `cargo test` with CUDA
-    #[command(visible_alias = "t", after_help = CARGO)]
+    #[command(visible_alias = "t", after_help = CARGO_HELP)]
     Test(BuildOptions),
     /// `cargo bench` with CUDA
-    #[command(after_help = CARGO)]
+    #[command(after_help = CARGO_HELP)]
     Bench(BuildOptions),
     /// `cargo clippy` with CUDA
-    #[command(after_help = CARGO)]
+    #[command(after_help = CARGO_HELP)]
     Clippy(BuildOptions),
     /// `cargo doc` with CUDA
-    #[command(visible_alias = "d", after_help = CARGO)]
+    #[command(visible_alias = "d", after_help = CARGO_HELP)]
     Doc(BuildOptions),
     /// `cargo nextest` with CUDA
-    #[command(after_help = CARGO)]
+    #[command(after_help = CARGO_HELP)]
     Nextest(BuildOptions),
     /// `cargo install` with CUDA
-    #[command(after_help = CARGO)]
+    #[command(after_help = CARGO_HELP)]
     Install(BuildOptions),
     #[command(after_help = "The exit code is that of a build.")]
     Doctor(DoctorArgs),
-    #[command(after_help = FETCH)]
+    #[command(after_help = FETCH_HELP)]
     Fetch(FetchArgs),
     Toolkit(ToolkitArgs),
     Capabilities(CapabilitiesArgs),
     Clean(CleanArgs),
-    #[command(after_help = WHEEL)]
+    #[command(after_help = WHEEL_HELP)]
     Wheel(Box<WheelArgs>),
-    #[command(after_help = DEVELOP)]
+    #[command(after_help = DEVELOP_HELP)]
     Develop(DevelopArgs),
     #[command(
         after_help = "docs/audit.md describes the checks. The exit code is 17 if a finding is an error."
@@ -126,12 +126,12 @@ enum Command {
     Audit(AuditArgs),
     #[command(after_help = "Example: cargo cuda exec -- cmake -B build")]
     Exec(ExecArgs),
-    #[command(after_help = ENV)]
+    #[command(after_help = ENV_HELP)]
     Env(EnvArgs),
     #[command(after_help = "Example: cargo cuda view --output /opt/cuda --copy")]
     View(ViewArgs),
     /// Print a script that completes commands and options in a shell
-    #[command(after_help = COMPLETIONS)]
+    #[command(after_help = COMPLETIONS_HELP)]
     Completions {
         /// bash, zsh, fish or another shell
         #[arg(hide_possible_values = true)]
@@ -144,12 +144,12 @@ enum Command {
     ExitCodes,
 }
 
-/// The command line as usage and `--version` name it.
+/// The parser of the command line. Usage errors and `--version` print `name` as the name of the program.
 pub fn command_line(name: &'static str) -> clap::Command {
     Cli::command().name(name).bin_name(name)
 }
 
-/// The name of this program, if it is not started by cargo.
+/// The name that help and `--version` print if cargo has not started this program.
 const PROGRAM: &str = "cargo-cuda";
 
 /// Cargo's commands that this program runs.
@@ -160,22 +160,28 @@ const CARGO_COMMANDS: [&str; 9] = [
 /// The entry point. `arguments` do not include the program's name.
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
     // Cargo runs `cargo-cuda cuda …`; a user may run `cargo-cuda …` directly, as with `uvx cargo-cuda …`.
-    let by_cargo = arguments.first().is_some_and(|first| first == "cuda");
-    let arguments: Vec<OsString> = arguments.into_iter().skip(by_cargo.into()).collect();
-    let process = Env::from_process();
-    let name = if by_cargo { "cargo cuda" } else { PROGRAM };
-    let (cli, split) = match parse(name, &arguments) {
+    let is_started_by_cargo = arguments.first().is_some_and(|first| first == "cuda");
+    let arguments: Vec<OsString> = arguments
+        .into_iter()
+        .skip(is_started_by_cargo.into())
+        .collect();
+    let user_env = Env::from_process();
+    let program = match is_started_by_cargo {
+        true => "cargo cuda",
+        false => PROGRAM,
+    };
+    let (cli, split) = match parse(program, &arguments) {
         Ok(parsed) => parsed,
         Err(error) => {
-            output::use_colour(color(&Options::parse(&arguments)), &process);
-            return usage(&error);
+            output::use_colour(color(&CargoOptions::parse(&arguments)), &user_env);
+            return print_help_or_usage_error(&error);
         }
     };
-    output::set_up(terminal_options(&cli, &split), &process);
+    output::set_up(terminal_options(&cli, &split), &user_env);
     signals::watch();
-    let ended = dispatch(&cli.command, &split, &process)
+    let printed = dispatch(&cli.command, &split, &user_env)
         .and_then(|(text, code)| output::print(&text).map(|()| code));
-    let code = ended.unwrap_or_else(|failure| {
+    let code = printed.unwrap_or_else(|failure| {
         output::message(&failure.to_string());
         failure.code
     });
@@ -183,8 +189,8 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Prints the help or a usage error, and returns the exit code.
-fn usage(error: &clap::Error) -> ExitCode {
+/// clap returns help, the version and a usage error in the same way. Returns the exit code.
+fn print_help_or_usage_error(error: &clap::Error) -> ExitCode {
     let code = match (error.use_stderr(), error.print()) {
         (true, _) => exit_code::USAGE,
         (false, Ok(())) => exit_code::SUCCESS,
@@ -199,44 +205,47 @@ fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Parses the command line. For cargo's commands, clap gets only the options of `cargo cuda`. `name` is what the user
-/// has typed before the arguments.
-fn parse(name: &'static str, arguments: &[OsString]) -> Result<(Cli, SplitArguments), clap::Error> {
-    let parse = |arguments: &[OsString]| {
-        let all = std::iter::once(name.into()).chain(arguments.iter().cloned());
-        let matches = command_line(name).try_get_matches_from(all)?;
+/// Parses the command line. For cargo's commands, clap gets only the options of `cargo cuda`. `program` is the name that
+/// usage errors print.
+fn parse(
+    program: &'static str,
+    arguments: &[OsString],
+) -> Result<(Cli, SplitArguments), clap::Error> {
+    let parse_ours = |arguments: &[OsString]| {
+        let all = std::iter::once(program.into()).chain(arguments.iter().cloned());
+        let matches = command_line(program).try_get_matches_from(all)?;
         Cli::from_arg_matches(&matches)
     };
-    let Some((name, rest)) = cargo_command(arguments) else {
-        return Ok((parse(arguments)?, SplitArguments::default()));
+    let Some((command, arguments)) = cargo_command(arguments) else {
+        return Ok((parse_ours(arguments)?, SplitArguments::default()));
     };
-    let options = BuildOptions::augment_args(clap::Command::new("build"));
-    let find = |name: &str| {
-        let mut ours = options.get_arguments();
-        ours.find(|option| {
+    let build_options = BuildOptions::augment_args(clap::Command::new("build"));
+    let find_ours = |name: &str| {
+        let mut options = build_options.get_arguments();
+        options.find(|option| {
             option.get_long().is_some() && option.get_long() == name.strip_prefix("--")
         })
     };
-    let is_ours = |name: &str| match name {
+    let takes_value = |name: &str| match name {
         "--help" | "-h" => Some(false),
-        _ => find(name).map(|option| option.get_action().takes_values()),
+        _ => find_ours(name).map(|option| option.get_action().takes_values()),
     };
-    let split = cargo_arguments::split(&name, &rest, is_ours);
-    let ours: Vec<OsString> = std::iter::once(name.clone().into())
-        .chain(split.ours.iter().cloned())
+    let split = cargo_arguments::split(&command, &arguments, takes_value);
+    let ours: Vec<OsString> = std::iter::once(command.clone().into())
+        .chain(split.for_cargo_cuda.iter().cloned())
         .collect();
-    let cli = parse(&ours)?;
-    // An option is probably misspelled if clap suggests an option of `cargo cuda` for it. Options of
-    // cargo that take a value are not checked, because their names are known.
-    for option in &split.cargos {
-        let text = option.to_string_lossy();
-        let long = text.split('=').next().unwrap_or_default();
-        if long.starts_with("--")
-            && !cargo_arguments::is_with_value(long)
-            && let Err(error) = parse(&[name.clone().into(), long.into()])
+    let cli = parse_ours(&ours)?;
+    // clap does not see a misspelled option of `cargo cuda`, because it is passed to cargo. So clap parses each flag for
+    // cargo alone: if it suggests an option of `cargo cuda`, the flag is an error.
+    for argument in &split.for_cargo {
+        let argument = argument.to_string_lossy();
+        let name = argument.split('=').next().unwrap_or_default();
+        if name.starts_with("--")
+            && !cargo_arguments::is_long_with_value(name)
+            && let Err(error) = parse_ours(&[command.clone().into(), name.into()])
             && error.kind() == ErrorKind::UnknownArgument
             && let Some(ContextValue::String(suggestion)) = error.get(ContextKind::SuggestedArg)
-            && find(suggestion).is_some()
+            && find_ours(suggestion).is_some()
         {
             return Err(error);
         }
@@ -244,8 +253,8 @@ fn parse(name: &'static str, arguments: &[OsString]) -> Result<(Cli, SplitArgume
     Ok((cli, split))
 }
 
-/// The full name of the command of cargo in a command line, and its arguments. Options before the
-/// command are passed to it: `-v b` is `build -v`.
+/// The full name of cargo's command in a command line, and the other arguments. Options before the command are passed to
+/// it: `-v b` is `build -v`.
 fn cargo_command(arguments: &[OsString]) -> Option<(String, Vec<OsString>)> {
     let mut rest = arguments.iter().enumerate();
     let (index, name) = loop {
@@ -261,17 +270,16 @@ fn cargo_command(arguments: &[OsString]) -> Option<(String, Vec<OsString>)> {
     if !CARGO_COMMANDS.contains(&command) {
         return None;
     }
-    let before = arguments[..index].iter();
-    let after = arguments[index + 1..].iter();
-    Some((command.to_owned(), before.chain(after).cloned().collect()))
+    let others = [&arguments[..index], &arguments[index + 1..]].concat();
+    Some((command.to_owned(), others))
 }
 
-/// The options for the terminal, which cargo's commands also get.
+/// The options for the terminal. In a command of cargo, they are among the arguments for cargo.
 fn terminal_options(cli: &Cli, split: &SplitArguments) -> TerminalOptions {
     if split.command.is_empty() {
         return cli.terminal;
     }
-    let cargo = Options::parse(&split.cargos);
+    let cargo = CargoOptions::parse(&split.for_cargo);
     TerminalOptions {
         quiet: cargo.has(&["-q", "--quiet"]),
         verbose: cargo.has(&["-v", "--verbose"]).into(),
@@ -279,8 +287,8 @@ fn terminal_options(cli: &Cli, split: &SplitArguments) -> TerminalOptions {
     }
 }
 
-/// The value of `--color`. Cargo reports an invalid one.
-fn color(options: &Options) -> Option<ColorChoice> {
+/// The value of `--color`. An invalid value is ignored here, because cargo reports it.
+fn color(options: &CargoOptions) -> Option<ColorChoice> {
     options.value("--color")?.parse().ok()
 }
 
@@ -288,15 +296,16 @@ fn color(options: &Options) -> Option<ColorChoice> {
 fn dispatch(
     command: &Command,
     split: &SplitArguments,
-    user: &Env,
+    user_env: &Env,
 ) -> Result<(String, u8), Failure> {
     let root = &Root::system();
-    let seen = || CargoConfig::here(root, user, &[]).over(user);
-    let silent = |code: u8| (String::new(), code);
-    let done = |text: String| (text, exit_code::SUCCESS);
+    let configured_env =
+        || CargoConfig::of_current_directory(root, user_env, &[]).env_of_build_scripts(user_env);
+    let without_text = |code: u8| (String::new(), code);
+    let with_success = |text: String| (text, exit_code::SUCCESS);
     match command {
-        Command::New(arguments) => new::new(arguments, user, root),
-        Command::Init(arguments) => new::init(arguments, root).map(done),
+        Command::New(arguments) => new::new(arguments, user_env, root),
+        Command::Init(arguments) => new::init(arguments, root).map(with_success),
         Command::Build(options)
         | Command::Check(options)
         | Command::Run(options)
@@ -305,31 +314,33 @@ fn dispatch(
         | Command::Clippy(options)
         | Command::Doc(options)
         | Command::Nextest(options)
-        | Command::Install(options) => build::run(options, split, user, root).map(silent),
-        Command::Exec(arguments) => variables::exec(arguments, user, root).map(silent),
-        Command::Env(arguments) => variables::print(arguments, user, root).map(done),
-        Command::Wheel(arguments) => wheel::run(arguments, user, root).map(done),
+        | Command::Install(options) => build::run(options, split, user_env, root).map(without_text),
+        Command::Exec(arguments) => variables::exec(arguments, user_env, root).map(without_text),
+        Command::Env(arguments) => variables::print(arguments, user_env, root).map(with_success),
+        Command::Wheel(arguments) => wheel::run(arguments, user_env, root).map(with_success),
         Command::Audit(arguments) => audit::run(arguments),
-        Command::Develop(arguments) => develop::run(arguments, user, root).map(silent),
-        Command::Pep517(arguments) => pep517::run(arguments, user, root).map(done),
-        Command::View(arguments) => view::run(arguments, user, root).map(done),
-        Command::Doctor(arguments) => doctor::run(arguments, user, root),
-        Command::Fetch(arguments) => fetch::run(arguments, user, root).map(done),
-        Command::Clean(arguments) => clean::run(arguments, &seen(), root).map(done),
-        Command::Capabilities(arguments) => capabilities::run(arguments).map(done),
+        Command::Develop(arguments) => develop::run(arguments, user_env, root).map(without_text),
+        Command::Pep517(arguments) => pep517::run(arguments, user_env, root).map(with_success),
+        Command::View(arguments) => view::run(arguments, user_env, root).map(with_success),
+        Command::Doctor(arguments) => doctor::run(arguments, user_env, root),
+        Command::Fetch(arguments) => fetch::run(arguments, user_env, root).map(with_success),
+        Command::Clean(arguments) => {
+            clean::run(arguments, &configured_env(), root).map(with_success)
+        }
+        Command::Capabilities(arguments) => capabilities::run(arguments).map(with_success),
         Command::Completions { shell } => {
-            // The script for a name with a space would not complete the commands of a command.
+            // For `cargo cuda`, a name with a space, the script would not complete subcommands such as `toolkit add`.
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut command_line(PROGRAM), PROGRAM, &mut script);
-            Ok(done(String::from_utf8_lossy(&script).into_owned()))
+            Ok(with_success(String::from_utf8_lossy(&script).into_owned()))
         }
-        Command::ExitCodes => Ok(done(exit_code::table() + "\n")),
+        Command::ExitCodes => Ok(with_success(exit_code::table() + "\n")),
         Command::Toolkit(arguments) => {
             // Outside a workspace there is no lock file, unless `CUDA_BUILD_LOCK` names one.
             let here = std::env::current_dir().unwrap_or_default();
             let workspace = sources::workspace_root(root, &here);
-            let context = Context::new(&seen(), workspace.as_deref());
-            Ok(done(toolkit::run(arguments, &context)?))
+            let context = Context::new(&configured_env(), workspace.as_deref());
+            Ok(with_success(toolkit::run(arguments, &context)?))
         }
     }
 }
@@ -344,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelled_option_is_ours_with_a_suggestion() {
+    fn a_misspelled_option_gets_a_suggestion() {
         for (line, suggestion) in [
             ("build --capabilites 8.0", "--capabilities"),
             ("run --release --cudaa=13 x", "--cuda"),
@@ -356,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn no_option_of_cargo_is_taken_for_ours() {
+    fn no_option_of_cargo_is_taken_for_an_option_of_cargo_cuda() {
         const FLAGS: &str = "--lib --bins --examples --tests --benches --bench --all-targets --all-features \
              --no-default-features --release --workspace --all --keep-going --ignore-rust-version --locked \
              --offline --frozen --verbose --quiet --no-run --no-fail-fast --doc --open --no-deps \
@@ -364,7 +375,7 @@ mod tests {
              --force --no-track --cargo-quiet --partition --features=x --jobs 4 --branch main --list";
         for command in CARGO_COMMANDS {
             let (_, split) = parsed(&format!("{command} {FLAGS} --cuda 12")).unwrap();
-            assert_eq!(split.cargos.len(), FLAGS.split_whitespace().count());
+            assert_eq!(split.for_cargo.len(), FLAGS.split_whitespace().count());
         }
     }
 
@@ -378,7 +389,10 @@ mod tests {
             ("t", "test"),
         ] {
             let (_, split) = parsed(&format!("{alias} -r --cuda 13")).unwrap();
-            assert_eq!((split.command.as_str(), split.cargos.len()), (command, 1));
+            assert_eq!(
+                (split.command.as_str(), split.for_cargo.len()),
+                (command, 1)
+            );
         }
         for alias in ["toolkit ls", "toolkit rm 13"] {
             assert!(parsed(alias).is_ok(), "{alias}");
@@ -386,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn options_for_the_terminal_are_also_cargos() {
+    fn options_for_the_terminal_are_also_for_cargo() {
         for (line, cargos, quiet, verbose, color) in [
             ("-v build -r", "-v -r", false, 1, None),
             ("-v b -r", "-v -r", false, 1, None),
@@ -417,7 +431,7 @@ mod tests {
         ] {
             let (cli, split) = parsed(line).unwrap();
             let expected: Vec<OsString> = cargos.split_whitespace().map(OsString::from).collect();
-            assert_eq!(split.cargos, expected, "{line}");
+            assert_eq!(split.for_cargo, expected, "{line}");
             let options = terminal_options(&cli, &split);
             assert_eq!((options.quiet, options.verbose), (quiet, verbose), "{line}");
             assert_eq!(options.color, color, "{line}");

@@ -18,26 +18,26 @@ use crate::signals;
 /// Runs a program to its end and returns its exit code. If a signal ended it, the code is 128 plus
 /// the signal's number, as in a shell.
 pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
-    report(call);
-    Ok(code(status(call, &mut command(call, env))?))
+    print_call(call);
+    Ok(exit_code_of(wait_for(call, &mut command(call, env))?))
 }
 
 /// The same for cargo commands that run a program of the user, to which signals are left.
 pub fn run_program(call: &Invocation, env: &Env) -> Result<u8, Failure> {
-    report(call);
+    print_call(call);
     signals::leave_to_program();
-    let status = status(call, &mut command(call, env))?;
+    let status = wait_for(call, &mut command(call, env))?;
     signals::program_ended(status.signal());
-    Ok(code(status))
+    Ok(exit_code_of(status))
 }
 
 /// Runs a command that was made for `call`, and waits for its end.
-pub fn status(call: &Invocation, command: &mut Command) -> Result<ExitStatus, Failure> {
+pub fn wait_for(call: &Invocation, command: &mut Command) -> Result<ExitStatus, Failure> {
     let status = signals::start(command).and_then(|mut child| signals::wait(&mut child));
     status.map_err(|error| cannot_start(call, &error))
 }
 
-fn code(status: ExitStatus) -> u8 {
+fn exit_code_of(status: ExitStatus) -> u8 {
     let code = status
         .signal()
         .map_or(status.code(), |signal| Some(128 + signal));
@@ -48,12 +48,12 @@ fn code(status: ExitStatus) -> u8 {
 /// Replaces this process with a program. The program then receives the signals, and its exit code is
 /// that of this process. Returns only if the program cannot be started.
 pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
-    report(call);
+    print_call(call);
     Err(cannot_start(call, &command(call, env).exec()))
 }
 
 /// With `--verbose`, prints the command without its variables, which `cargo cuda env` prints.
-pub fn report(call: &Invocation) {
+pub fn print_call(call: &Invocation) {
     if output::is_verbose() {
         let call = Invocation {
             variables: Vec::new(),
@@ -73,7 +73,7 @@ pub fn on_path(env: &Env, name: &str) -> Option<PathBuf> {
 
 /// The standard output of a query such as `--version`; `None` if the program fails, hangs or cannot
 /// be started.
-pub fn output(call: &Invocation, env: &Env) -> Option<String> {
+pub fn stdout_of(call: &Invocation, env: &Env) -> Option<String> {
     let finished = call.query(env).ok()?;
     finished.success.then_some(finished.stdout)
 }

@@ -8,7 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use cuda_build::detail::skipped_by;
 use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease, target::Target};
 
-use crate::cargo_arguments::Options;
+use crate::cargo_arguments::CargoOptions;
 use crate::cargo_config::CargoConfig;
 use crate::dependencies::Guess;
 use crate::exit_code;
@@ -80,7 +80,7 @@ pub struct WorkspaceOptions {
     pub target: Option<String>,
     /// The user's options for cargo. Some of them, such as `--config`, change how the workspace is read.
     #[arg(skip)]
-    pub cargo: Options,
+    pub cargo: CargoOptions,
     #[arg(skip)]
     pub workspace: WorkspaceUse,
     #[arg(skip)]
@@ -105,7 +105,7 @@ impl WorkspaceOptions {
         let workspace = match self.workspace {
             WorkspaceUse::Required => Some(load()?),
             // Cargo would search the same directories, but starting it takes ten times as long as creating a view.
-            WorkspaceUse::Optional if manifest.is_some() || workspace::is_here(root) => {
+            WorkspaceUse::Optional if manifest.is_some() || workspace::has_manifest_above(root) => {
                 match load() {
                     Err(failure) if failure.code == exit_code::MISSING_PROGRAM => None,
                     workspace => Some(workspace?),
@@ -141,14 +141,14 @@ pub struct Project {
 impl Project {
     /// Reads Cargo's configuration for the current directory, and the workspace that `which` chooses.
     pub fn open(
-        user: &Env,
+        user_env: &Env,
         root: &Root,
         build: &BuildOptions,
         which: &WorkspaceOptions,
     ) -> Result<Self, Failure> {
         let configs: Vec<String> = which.cargo.values("--config").collect();
-        let config = CargoConfig::here(root, user, &configs);
-        let mut env = config.over(user);
+        let config = CargoConfig::of_current_directory(root, user_env, &configs);
+        let mut env = config.env_of_build_scripts(user_env);
         if let Some(release) = build.search.cuda {
             env = env.with(RequestedRelease::VARIABLE, release.to_string());
         }
@@ -175,7 +175,7 @@ impl Project {
             root: root.clone(),
             search_env: toolkits::with_lock(env.clone(), workspace.as_ref()),
             env,
-            target: toolkits::target(option, configured, jetson)?,
+            target: toolkits::choose_target(option, configured, jetson)?,
             config,
             workspace,
             packages,

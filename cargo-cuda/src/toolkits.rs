@@ -470,25 +470,25 @@ impl<'a> Finder<'a> {
 }
 
 /// The variable that names the directory of views.
-pub const VIEWS: &str = "CUDA_BUILD_VIEWS";
+pub const VIEWS_VARIABLE: &str = "CUDA_BUILD_VIEWS";
 
-/// Where `cargo cuda view` creates a view: in the directory that [`VIEWS`] names, else in the
+/// Where `cargo cuda view` creates a view: in the directory that [`VIEWS_VARIABLE`] names, else in the
 /// workspace's target directory, else in the user's cache directory.
 pub fn view_place(
     env: &Env,
     workspace: Option<&Workspace>,
     target: &Target,
 ) -> Result<ViewPlace, Failure> {
-    if workspace.is_none() || env.peek(VIEWS).is_some() {
+    if workspace.is_none() || env.peek(VIEWS_VARIABLE).is_some() {
         return Ok(ViewPlace::from_env(env, target)?);
     }
-    let base = builds(env, workspace)?;
+    let base = builds_directory(env, workspace)?;
     Ok(ViewPlace::below(&base.join("views"), target))
 }
 
 /// The parent of all target directories of `cargo cuda`. It is in the workspace's target directory,
 /// or in the user's cache directory if there is no workspace.
-pub fn builds(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure> {
+pub fn builds_directory(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure> {
     let place = match workspace {
         Some(workspace) => workspace.target_directory.clone(),
         None => store::cache_dir(env)?,
@@ -498,7 +498,7 @@ pub fn builds(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failu
 
 /// The platform of `option` (`--target`), else of `configured` (Cargo's configuration), else of this
 /// machine.
-pub fn target(
+pub fn choose_target(
     option: Option<&str>,
     configured: Option<&str>,
     jetson: bool,

@@ -6,7 +6,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use cuda_build::detail::Config;
 use cuda_find::detail::{env::Env, root::Root};
 
-use crate::cargo_arguments::Options;
+use crate::cargo_arguments::CargoOptions;
 use crate::dependencies::Dependencies;
 use crate::exit_code;
 use crate::failure::Failure;
@@ -55,7 +55,7 @@ pub struct Package {
 }
 
 /// `cargo metadata` for a manifest, otherwise for the current directory.
-fn metadata_command(env: &Env, manifest: Option<&Path>, options: Vec<String>) -> MetadataCommand {
+fn metadata_command(env: &Env, manifest: Option<&Path>, arguments: Vec<String>) -> MetadataCommand {
     let mut command = MetadataCommand::new();
     if let Some(cargo) = env.peek("CARGO") {
         command.cargo_path(cargo);
@@ -63,7 +63,7 @@ fn metadata_command(env: &Env, manifest: Option<&Path>, options: Vec<String>) ->
     if let Some(manifest) = manifest {
         command.manifest_path(manifest);
     }
-    command.other_options(options);
+    command.other_options(arguments);
     command
 }
 
@@ -73,11 +73,11 @@ impl Workspace {
         root: &Root,
         env: &Env,
         manifest: Option<&Path>,
-        options: &Options,
+        options: &CargoOptions,
         resolve: Resolve,
     ) -> Result<Self, Failure> {
         let mut command = metadata_command(env, manifest, options.metadata_arguments());
-        let metadata = command.no_deps().exec().map_err(failure)?;
+        let metadata = command.no_deps().exec().map_err(metadata_failure)?;
         let mut packages = Vec::new();
         for package in metadata.workspace_packages() {
             let manifest = package.manifest_path.clone().into_std_path_buf();
@@ -99,17 +99,17 @@ impl Workspace {
         let build_directory = metadata.build_directory.as_ref();
         let lock = root.text(metadata.workspace_root.join("Cargo.lock").as_std_path());
         let has_no_cudarc = lock.is_ok_and(|text| !text.contains("name = \"cudarc\""));
-        let resolved = || {
-            let options = [options.metadata_arguments(), options.features()].concat();
-            let metadata = metadata_command(env, manifest, options).exec();
+        let resolve_dependencies = || {
+            let arguments = [options.metadata_arguments(), options.feature_arguments()].concat();
+            let metadata = metadata_command(env, manifest, arguments).exec();
             metadata
                 .map(|metadata| Dependencies::new(&metadata))
-                .map_err(failure)
+                .map_err(metadata_failure)
         };
         let dependencies = match resolve {
-            Resolve::Always => resolved()?,
+            Resolve::Always => resolve_dependencies()?,
             Resolve::ForCudarc if has_no_cudarc => Dependencies::default(),
-            Resolve::ForCudarc | Resolve::IfPossible => resolved().unwrap_or_default(),
+            Resolve::ForCudarc | Resolve::IfPossible => resolve_dependencies().unwrap_or_default(),
         };
         Ok(Self {
             has_separate_build_directory: build_directory
@@ -152,13 +152,13 @@ impl Workspace {
 }
 
 /// Whether there is a manifest in the current directory or above.
-pub fn is_here(root: &Root) -> bool {
+pub fn has_manifest_above(root: &Root) -> bool {
     let here = std::env::current_dir().unwrap_or_default();
     let mut directories = here.ancestors();
     directories.any(|directory| root.is_file(&directory.join("Cargo.toml")))
 }
 
-fn failure(error: cargo_metadata::Error) -> Failure {
+fn metadata_failure(error: cargo_metadata::Error) -> Failure {
     match error {
         cargo_metadata::Error::CargoMetadata { stderr } => Failure::new(
             exit_code::FAILURE,

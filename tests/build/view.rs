@@ -182,6 +182,17 @@ mod online {
         let absent = run(&["--components", "cufft"]);
         assert_eq!(absent.status.code(), Some(10), "{}", text(&absent));
         assert!(text(&absent).contains("cufft"));
+        // As in builds, variables of Cargo's configuration count.
+        fs::create_dir(place.path().join(".cargo")).unwrap();
+        let configuration = "env.PATH = { value = '/absent', force = true }\n";
+        fs::write(place.path().join(".cargo/config.toml"), configuration).unwrap();
+        let without_compiler = run(&["--components", "cudart", "--output", "without-stub"]);
+        let expected = "no C compiler is on `PATH`";
+        assert!(
+            text(&without_compiler).contains(expected),
+            "{}",
+            text(&without_compiler)
+        );
     }
 
     #[test]

@@ -28,7 +28,6 @@ mod freshness;
 mod guesses;
 mod help;
 mod interrupted;
-mod lacking;
 mod launchers;
 #[path = "../build/layout_files.rs"]
 #[allow(dead_code, reason = "these tests use some parts of it")]
@@ -36,6 +35,7 @@ mod layout_files;
 mod library;
 mod linking;
 mod locked;
+mod missing_libraries;
 mod project;
 mod python_backend;
 mod python_installs;

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use cuda_find::detail::{command::Invocation, env::Env, root::Root};
 
-use crate::cargo_arguments::{Options, SplitArguments};
+use crate::cargo_arguments::{CargoOptions, SplitArguments};
 use crate::failure::Failure;
 use crate::isolated_build::{self, Build, Purpose};
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
-use crate::{lacking, output, process};
+use crate::{missing_libraries, output, process};
 
 const CARGO_FAILED: u8 = 101;
 
@@ -25,11 +25,11 @@ const NO_DRIVER: &str = "note: this machine has no driver of NVIDIA's, so a prog
 pub fn run(
     options: &BuildOptions,
     arguments: &SplitArguments,
-    user: &Env,
+    user_env: &Env,
     root: &Root,
 ) -> Result<u8, Failure> {
     let command = arguments.command.as_str();
-    let cargo = Options::parse(&arguments.cargos);
+    let cargo = CargoOptions::parse(&arguments.for_cargo);
     let manifest_path = match command {
         "install" => cargo
             .value("--path")
@@ -48,15 +48,15 @@ pub fn run(
     };
     let target_directory = cargo.value("--target-dir").map(PathBuf::from);
     let which = WorkspaceOptions { cargo, ..which };
-    let project = Project::open(user, root, options, &which)?;
+    let project = Project::open(user_env, root, options, &which)?;
     let gpus = isolated_build::gpus();
     let build = Build::prepare(&project, Purpose::Cargo, &gpus, target_directory.as_deref())?;
     build.print_notes();
     let directory = &build.directory.path;
     let runs_programs = ["run", "test", "bench", "nextest"].contains(&command);
-    let mut call = Invocation::new(user.peek("CARGO").unwrap_or("cargo".as_ref()))
+    let mut call = Invocation::new(user_env.peek("CARGO").unwrap_or("cargo".as_ref()))
         .args([command])
-        .args(arguments.cargos.iter().cloned());
+        .args(arguments.for_cargo.iter().cloned());
     call.variables = match runs_programs {
         true => build.variables.clone(),
         false => build.variables_without_loader_path(),
@@ -73,15 +73,15 @@ pub fn run(
         let path = toml::Value::from(&*directory.to_string_lossy());
         call = call.args(["--config".to_owned(), format!("build.build-dir={path}")]);
     }
-    let call = call.args(arguments.programs.iter().cloned());
+    let call = call.args(arguments.for_program.iter().cloned());
     let code = match runs_programs {
-        true => process::run_program(&call, user)?,
-        false => process::run(&call, user)?,
+        true => process::run_program(&call, user_env)?,
+        false => process::run(&call, user_env)?,
     };
     if code == LOADER_FAILED && runs_programs && !isolated_build::has_driver() {
         output::message(NO_DRIVER);
     } else if code == CARGO_FAILED {
-        for hint in lacking::hints(&build, &project) {
+        for hint in missing_libraries::hints(&build, root) {
             output::message(&format!("hint: {hint}"));
         }
     } else if code == 0 && command == "build" {

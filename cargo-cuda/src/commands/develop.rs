@@ -24,10 +24,10 @@ pub struct DevelopArgs {
 }
 
 /// Replaces this process with the installer.
-pub fn run(arguments: &DevelopArgs, user: &Env, root: &Root) -> Result<u8, Failure> {
-    let environment = active_environment(user, root)?;
+pub fn run(arguments: &DevelopArgs, user_env: &Env, root: &Root) -> Result<u8, Failure> {
+    let environment = active_environment(user_env, root)?;
     let options = arguments.search.clone().into();
-    let source = Source::open(&WorkspaceOptions::default(), &options, &[], user, root)?;
+    let source = Source::open(&WorkspaceOptions::default(), &options, &[], user_env, root)?;
     source.project.check_not_skipped()?;
     let pyproject = source.pyproject.as_ref();
     let pyproject = pyproject.filter(|pyproject| pyproject.backend_file(root).is_some());
@@ -36,7 +36,7 @@ pub fn run(arguments: &DevelopArgs, user: &Env, root: &Root) -> Result<u8, Failu
     // build backend.
     source.project.finder().find()?;
     let python = environment.join("bin/python");
-    let site = backend::site_packages(&python, user).ok_or_else(|| {
+    let site = backend::site_packages(&python, user_env).ok_or_else(|| {
         let python = python.display();
         let text = format!("{python} did not print its site-packages");
         Failure::new(exit_code::FAILURE, text).hint(format!(
@@ -44,7 +44,7 @@ pub fn run(arguments: &DevelopArgs, user: &Env, root: &Root) -> Result<u8, Failu
         ))
     })?;
     let name = pyproject.name().unwrap_or(&source.package.name);
-    let (call, setting) = installer(&python, name, user)?;
+    let (call, setting) = installer(&python, name, user_env)?;
     let mut call = call.args(["--editable".as_ref(), pyproject.directory.as_os_str()]);
     call = call.args([setting, &format!("site-packages={}", site.display())]);
     if let Some(release) = arguments.search.cuda {
@@ -53,17 +53,17 @@ pub fn run(arguments: &DevelopArgs, user: &Env, root: &Root) -> Result<u8, Failu
     // The build backend calls the program of this name on `PATH`.
     let program = process::own_program()?;
     let own_directory = program.parent().map(PathBuf::from);
-    let path = std::env::join_paths(own_directory.into_iter().chain(user.search_path()));
+    let path = std::env::join_paths(own_directory.into_iter().chain(user_env.search_path()));
     let call = call
         .args(arguments.passthrough.iter().cloned())
         .variable("PATH", path.unwrap_or_default());
-    process::replace(&call, user)
+    process::replace(&call, user_env)
 }
 
 /// The directory of the active environment.
-fn active_environment(user: &Env, root: &Root) -> Result<PathBuf, Failure> {
+fn active_environment(user_env: &Env, root: &Root) -> Result<PathBuf, Failure> {
     for name in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
-        let Some(directory) = user.peek(name).filter(|value| !value.is_empty()) else {
+        let Some(directory) = user_env.peek(name).filter(|value| !value.is_empty()) else {
             continue;
         };
         let directory = PathBuf::from(directory);
@@ -98,12 +98,16 @@ fn no_backend() -> Failure {
 
 /// The command that installs the package `name` into an environment, and its option for config settings: the
 /// environment's pip if it has one, otherwise uv.
-fn installer(python: &Path, name: &str, user: &Env) -> Result<(Invocation, &'static str), Failure> {
+fn installer(
+    python: &Path,
+    name: &str,
+    user_env: &Env,
+) -> Result<(Invocation, &'static str), Failure> {
     let pip = Invocation::new(python).args(["-m", "pip"]);
-    if process::output(&pip.clone().args(["--version"]), user).is_some() {
+    if process::stdout_of(&pip.clone().args(["--version"]), user_env).is_some() {
         return Ok((pip.args(["install"]), "--config-settings"));
     }
-    let uv = process::on_path(user, "uv").ok_or_else(|| {
+    let uv = process::on_path(user_env, "uv").ok_or_else(|| {
         let python = python.display();
         let text = format!("{python} has no pip, and uv is not on `PATH`");
         Failure::new(exit_code::NO_INSTALLER, text)

@@ -38,11 +38,11 @@ pub struct DoctorArgs {
 }
 
 /// Returns the report, with the exit code that a build would have.
-pub fn run(arguments: &DoctorArgs, user: &Env, root: &Root) -> Result<(String, u8), Failure> {
+pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(String, u8), Failure> {
     let build = BuildOptions::new(arguments.cuda, false);
     let mut workspace = arguments.workspace.clone();
     workspace.resolve = Resolve::IfPossible;
-    let project = Project::open(user, root, &build, &workspace)?;
+    let project = Project::open(user_env, root, &build, &workspace)?;
     let outcome = project.finder().report()?;
     let driver = driver::driver();
     let mut diagnosis = Diagnosis::of_search(&outcome);

@@ -53,8 +53,8 @@ struct Variable {
     value: String,
 }
 
-pub fn print(arguments: &EnvArgs, user: &Env, root: &Root) -> Result<String, Failure> {
-    let (settings, build) = settings(&arguments.build, &arguments.workspace, user, root)?;
+pub fn print(arguments: &EnvArgs, user_env: &Env, root: &Root) -> Result<String, Failure> {
+    let (settings, build) = settings(&arguments.build, &arguments.workspace, user_env, root)?;
     let mut notes = build.notes;
     let mut variables = Vec::new();
     for (name, value) in settings {
@@ -97,22 +97,22 @@ fn export(name: &str, value: &str) -> String {
 }
 
 /// Replaces this process with the program.
-pub fn exec(arguments: &ExecArgs, user: &Env, root: &Root) -> Result<u8, Failure> {
-    let (settings, build) = settings(&arguments.build, &arguments.workspace, user, root)?;
+pub fn exec(arguments: &ExecArgs, user_env: &Env, root: &Root) -> Result<u8, Failure> {
+    let (settings, build) = settings(&arguments.build, &arguments.workspace, user_env, root)?;
     build.print_notes();
     let mut command = arguments.command.iter().cloned();
     let mut call = Invocation::new(command.next().unwrap_or_default()).args(command);
     call.variables.extend(settings);
-    process::replace(&call, user)
+    process::replace(&call, user_env)
 }
 
 fn settings(
     options: &BuildOptions,
     which: &WorkspaceOptions,
-    user: &Env,
+    user_env: &Env,
     root: &Root,
 ) -> Result<(Vec<environment::Variable>, Build), Failure> {
-    let project = Project::open(user, root, options, which)?;
+    let project = Project::open(user_env, root, options, which)?;
     let build = Build::prepare(&project, Purpose::Program, &isolated_build::gpus(), None)?;
     let mut settings = build.variables.clone();
     // Only Cargo applies `[env]` of its configuration. Other programs need two kinds of its
@@ -122,7 +122,7 @@ fn settings(
         let is_kept = build.kept.iter().any(|kept| kept == name);
         let is_about_cuda = name.starts_with("CUDA") || name.starts_with("NVCC");
         if (is_kept || is_about_cuda)
-            && user.peek(name) != Some(value)
+            && user_env.peek(name) != Some(value)
             && settings.iter().all(|(set, _)| set != name)
         {
             settings.push((name.to_owned(), value.to_owned()));

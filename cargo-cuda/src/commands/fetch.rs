@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease};
 
-use crate::cargo_arguments::Options;
+use crate::cargo_arguments::CargoOptions;
 use crate::commands::toolkit;
 use crate::failure::Failure;
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
@@ -34,7 +34,7 @@ pub struct FetchArgs {
 
 impl FetchArgs {
     /// The options of cargo that decide which features are enabled, and whether its lock file may change.
-    fn cargo_options(&self) -> Options {
+    fn cargo_options(&self) -> CargoOptions {
         let features = self.features.iter().flat_map(|list| ["--features", list]);
         let all = self.all_features.then_some("--all-features");
         let none = self.no_default_features.then_some("--no-default-features");
@@ -45,18 +45,18 @@ impl FetchArgs {
             .chain(locked)
             .map(OsString::from)
             .collect();
-        Options::parse(&arguments)
+        CargoOptions::parse(&arguments)
     }
 }
 
 /// Fetches the toolkits and returns the text for standard output.
-pub fn run(arguments: &FetchArgs, env: &Env, root: &Root) -> Result<String, Failure> {
+pub fn run(arguments: &FetchArgs, user_env: &Env, root: &Root) -> Result<String, Failure> {
     let build = BuildOptions::new(arguments.cuda, true);
     let which = WorkspaceOptions {
         cargo: arguments.cargo_options(),
         ..arguments.workspace.clone()
     };
-    let mut project = Project::open(env, root, &build, &which)?;
+    let mut project = Project::open(user_env, root, &build, &which)?;
     if let Some(workspace) = &mut project.workspace {
         workspace.packages.clone_from(&project.packages);
     }

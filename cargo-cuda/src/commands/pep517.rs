@@ -53,7 +53,7 @@ enum Words {
 }
 
 /// Runs a hook, and returns the name of the file or directory that it made.
-pub fn run(arguments: &Pep517Args, user: &Env, root: &Root) -> Result<String, Failure> {
+pub fn run(arguments: &Pep517Args, user_env: &Env, root: &Root) -> Result<String, Failure> {
     let settings = settings(&arguments.config_settings).map_err(|reason| {
         Failure::new(
             exit_code::USAGE,
@@ -65,7 +65,7 @@ pub fn run(arguments: &Pep517Args, user: &Env, root: &Root) -> Result<String, Fa
         )
     })?;
     let (python, out) = (&arguments.python, &arguments.directory);
-    let backend = Backend::open(&settings, python, out, user, root)?;
+    let backend = Backend::open(&settings, python, out, user_env, root)?;
     let name = match arguments.hook {
         Hook::BuildSdist => backend.build_sdist(),
         Hook::BuildWheel => backend.build(Mode::Wheel),

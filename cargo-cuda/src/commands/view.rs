@@ -40,9 +40,9 @@ pub struct ViewArgs {
 }
 
 /// Makes the view and returns the text for standard output.
-pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failure> {
+pub fn run(arguments: &ViewArgs, user_env: &Env, root: &Root) -> Result<String, Failure> {
     let build = arguments.search.clone().into();
-    let project = Project::open(env, root, &build, &arguments.workspace)?;
+    let project = Project::open(user_env, root, &build, &arguments.workspace)?;
     let mut place = match &arguments.output {
         Some(directory) => ViewPlace::at(directory, &project.target),
         None => toolkits::view_place(&project.env, project.workspace.as_ref(), &project.target)?,
@@ -83,7 +83,7 @@ pub fn run(arguments: &ViewArgs, env: &Env, root: &Root) -> Result<String, Failu
             version.major
         )));
     }
-    let view = View::create(&toolkit, &place, root, env)?;
+    let view = View::create(&toolkit, &place, root, &project.env)?;
     for note in view.notes() {
         output::message(&format!("note: {note}"));
     }

@@ -77,10 +77,10 @@ pub struct WheelArgs {
 }
 
 /// Builds the wheels and returns a report about them. After a failure, finished wheels are kept.
-pub fn run(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<String, Failure> {
+pub fn run(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<String, Failure> {
     let (wheels, sdists, max_size) = match &arguments.from_wheel {
         Some(wheel) => (vec![rewrite(arguments, wheel)?], Vec::new(), None),
-        None => build(arguments, user, root)?,
+        None => build(arguments, user_env, root)?,
     };
     output::messages(&summary::warnings(&wheels));
     summary::check_sizes(&wheels, arguments.max_size.or(max_size))?;
@@ -104,7 +104,7 @@ fn rewrite(arguments: &WheelArgs, path: &Path) -> Result<BuiltWheel, Failure> {
 type Built = (Vec<BuiltWheel>, Vec<PathBuf>, Option<u64>);
 
 /// Builds the wheels and source distributions. Also returns the largest size that the manifest declares.
-fn build(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<Built, Failure> {
+fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built, Failure> {
     // These options must come first, because `passthrough` may contain a `--`, and the arguments
     // after it are for rustc.
     let mut passthrough: Vec<OsString> = Vec::new();
@@ -126,7 +126,7 @@ fn build(arguments: &WheelArgs, user: &Env, root: &Root) -> Result<Built, Failur
             fetch_variable: true,
         },
     };
-    let source = Source::open(&which, &options, &passthrough, user, root)?;
+    let source = Source::open(&which, &options, &passthrough, user_env, root)?;
     source.project.check_not_skipped()?;
     let config = source.package.config.clone();
     let releases = releases(arguments, &config, &source.project.env)?;

@@ -32,7 +32,7 @@ use crate::environment::Variable;
 use crate::failure::Failure;
 use crate::output;
 use crate::project::Project;
-use crate::toolkits::{VIEWS, builds};
+use crate::toolkits::{VIEWS_VARIABLE, builds_directory};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Purpose {
@@ -60,12 +60,12 @@ const FLAGS: &str = "NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS NVCC_CCBIN CUDAHOSTCXX
 type Record = BTreeMap<String, String>;
 
 #[derive(Clone, Debug)]
-pub struct Directory {
+pub struct TargetDirectory {
     /// The absolute path. Cargo gets it as the value of `--target-dir`.
     pub path: PathBuf,
 }
 
-impl Directory {
+impl TargetDirectory {
     /// Chooses the directory for a toolkit and `variables`, and records the toolkit in it.
     pub fn choose(
         project: &Project,
@@ -74,8 +74,8 @@ impl Directory {
         variables: &[(&str, &OsStr)],
     ) -> Result<Self, Failure> {
         let root = &project.root;
-        let record = record(root, toolkit);
-        let base = builds(&project.env, project.workspace.as_ref())?;
+        let record = identities(root, toolkit);
+        let base = builds_directory(&project.env, project.workspace.as_ref())?;
         let is_wheel = purpose == Purpose::Wheel;
         let target = (project.target.triple(), project.target.directory());
         let compiler = COMPILER_COMPONENTS.map(|component| record.get(component.id()));
@@ -106,7 +106,7 @@ impl Directory {
         notes: &mut Vec<String>,
     ) -> Result<Self, Failure> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let record = record(root, toolkit);
+        let record = identities(root, toolkit);
         if !is_reusable(root, &path, &record) {
             notes.push(format!(
                 "warning: {} was built with another toolkit: crates that do not detect the change are not rebuilt; \
@@ -118,7 +118,7 @@ impl Directory {
     }
 
     fn with_record(path: PathBuf, record: &Record) -> Result<Self, Failure> {
-        let file = path.join(RECORD);
+        let file = path.join(RECORD_FILE);
         let text = serde_json::to_string_pretty(record).unwrap_or_default();
         output::write_if_changed(&file, text.as_bytes())?;
         output::touch(&file)?;
@@ -140,19 +140,20 @@ impl Directory {
         let file = self.path.join(".cuda/toolkit.toml");
         output::write_if_changed(&file, toolkit.to_toml()?.as_bytes())?;
         let mut variables = vec![("CUDA_BUILD_TOOLKIT".to_owned(), file.into())];
-        if env.peek(VIEWS).is_none() {
-            variables.push((VIEWS.to_owned(), self.views().into()));
+        if env.peek(VIEWS_VARIABLE).is_none() {
+            variables.push((VIEWS_VARIABLE.to_owned(), self.views().into()));
         }
         Ok(variables)
     }
 }
 
-const RECORD: &str = ".cuda/components.json";
+const RECORD_FILE: &str = ".cuda/components.json";
 
-/// Target directories whose last build is older than `unused`.
-pub fn old(root: &Root, base: &Path, unused: Duration) -> Vec<PathBuf> {
+/// Target directories whose last build is longer ago than `time`.
+pub fn unused_for(root: &Root, base: &Path, time: Duration) -> Vec<PathBuf> {
     let paths = root.names(base).into_iter().map(|name| base.join(name));
-    let is_old = |path: &PathBuf| output::age(&path.join(RECORD)).is_some_and(|age| age > unused);
+    let is_old =
+        |path: &PathBuf| output::age(&path.join(RECORD_FILE)).is_some_and(|age| age > time);
     paths
         .filter(|path| !root.is_link(path) && is_old(path))
         .collect()
@@ -161,7 +162,7 @@ pub fn old(root: &Root, base: &Path, unused: Duration) -> Vec<PathBuf> {
 /// Whether a build with the components in `record` can use the directory: it has no record yet, or
 /// `record` contains everything that it records, unchanged.
 fn is_reusable(root: &Root, path: &Path, record: &Record) -> bool {
-    let text = match root.text(&path.join(RECORD)) {
+    let text = match root.text(&path.join(RECORD_FILE)) {
         Ok(text) => text,
         Err(error) => return error.kind() == ErrorKind::NotFound,
     };
@@ -176,7 +177,7 @@ fn is_reusable(root: &Root, path: &Path, record: &Record) -> bool {
 /// time of each of its libraries and tools. Paths are not hashed, because they change although the
 /// files do not: if a toolkit of the store gains a component, it moves to a new directory
 /// that has hard links to the old files.
-fn record(root: &Root, toolkit: &Toolkit) -> Record {
+fn identities(root: &Root, toolkit: &Toolkit) -> Record {
     toolkit
         .components()
         .iter()
@@ -216,7 +217,7 @@ mod tests {
             (Some(""), false),
         ] {
             if let Some(text) = text {
-                output::write(&place.path().join(RECORD), text.as_bytes()).unwrap();
+                output::write(&place.path().join(RECORD_FILE), text.as_bytes()).unwrap();
             }
             let is_reusable = is_reusable(&Root::system(), place.path(), &record);
             assert_eq!(is_reusable, expected, "{text:?}");

@@ -10,6 +10,7 @@ pub mod directory;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use cuda_build::detail::config::capabilities_variable;
 use cuda_build::detail::{ViewPlace, driver};
 use cuda_build::{Capability, Component, Plan, Toolkit, View};
 use cuda_find::detail::link;
@@ -21,10 +22,10 @@ use crate::environment::{self, Environment, Inputs, Variable, overridden_by_tool
 use crate::failure::Failure;
 use crate::output;
 use crate::project::{CAPABILITIES, Project};
-use crate::toolkits::VIEWS;
+use crate::toolkits::VIEWS_VARIABLE;
 use crate::workspace::Package;
 
-pub use directory::{Directory, Purpose};
+pub use directory::{Purpose, TargetDirectory};
 
 /// Everything that is decided before cargo, maturin or a program is started.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub struct Build {
     /// The toolkit as one root, at a stable path.
     pub view: View,
     /// Cargo's target directory.
-    pub directory: Directory,
+    pub directory: TargetDirectory,
     pub variables: Vec<Variable>,
     /// The names of variables that keep the user's value.
     pub kept: Vec<String>,
@@ -74,7 +75,7 @@ impl Build {
         notes.extend(toolkit.warnings().iter().map(|w| format!("warning: {w}")));
 
         let triple = target.triple();
-        let is_native_build = target.is_native() && !project.config.other_target(triple);
+        let is_native_build = target.is_native() && !project.config.has_other_target(triple);
         let workspace = project.workspace.as_ref();
         let cudarc = workspace.and_then(|workspace| workspace.dependencies.cudarc.as_deref());
         let inputs = Inputs {
@@ -89,15 +90,27 @@ impl Build {
             driver_loader_path: link::nixos_driver_directory(root),
         };
         let list = common_capabilities(&packages, version.major);
+        // Every package of the workspace has read the same table.
+        let of_packages = packages.first().map(|package| &package.config.packages);
+        let of_packages = of_packages.into_iter().flatten();
+        let of_packages: Vec<(String, OsString)> = of_packages
+            .map(|(name, list)| (capabilities_variable(name), list.join(", ").into()))
+            .filter(|(variable, _)| env.peek(variable).is_none())
+            .collect();
         // The name of the target directory contains a hash of the variables, some variables contain
         // the path of the view, and the view is in the target directory. A placeholder for the path
         // of the view breaks this cycle.
         let placeholder = Environment::new(&inputs, Path::new("/view"), env);
         let mut affecting: Vec<(&str, &OsStr)> = placeholder.affecting_builds().collect();
         affecting.extend(list.iter().map(|list| (CAPABILITIES, OsStr::new(list))));
+        affecting.extend(
+            of_packages
+                .iter()
+                .map(|(name, list)| (name.as_str(), list.as_os_str())),
+        );
         let directory = match target_directory {
-            Some(path) => Directory::named(root, path, &toolkit, &mut notes)?,
-            None => Directory::choose(project, purpose, &toolkit, &affecting)?,
+            Some(path) => TargetDirectory::named(root, path, &toolkit, &mut notes)?,
+            None => TargetDirectory::choose(project, purpose, &toolkit, &affecting)?,
         };
         let view = view(project, &toolkit, &directory)?;
         let environment = Environment::new(&inputs, view.root(), env);
@@ -117,6 +130,7 @@ impl Build {
             let value = value.map(OsString::from).or_else(requested);
             variables.extend(value.map(|value| (name.to_owned(), value)));
         }
+        variables.extend(of_packages);
         Ok(Self {
             toolkit,
             plan: chosen.plan,
@@ -215,9 +229,13 @@ fn common_capabilities(packages: &[&Package], major: u32) -> Option<String> {
 }
 
 /// The view. Its root is a link, whose path stays the same when the toolkit gains a component.
-fn view(project: &Project, toolkit: &Toolkit, directory: &Directory) -> Result<View, Failure> {
+fn view(
+    project: &Project,
+    toolkit: &Toolkit,
+    directory: &TargetDirectory,
+) -> Result<View, Failure> {
     let Project { env, target, .. } = project;
-    let mut place = match env.peek(VIEWS) {
+    let mut place = match env.peek(VIEWS_VARIABLE) {
         Some(_) => ViewPlace::from_env(env, target)?,
         None => ViewPlace::below(&directory.views(), target),
     };
@@ -231,14 +249,14 @@ fn view(project: &Project, toolkit: &Toolkit, directory: &Directory) -> Result<V
 /// The directory of the driver's own `libcuda.so`. `None` in a cross build, or if the driver has no
 /// file of this name, which the linker needs.
 fn driver_directory(root: &Root, target: &Target) -> Option<PathBuf> {
-    let drivers = ["/run/opengl-driver/lib", "/usr/lib/wsl/lib"].map(|place| root.locate(place));
-    let mut places = library_directories(root, target).chain(drivers);
-    places.find(|place| target.is_native() && root.is_file(&place.join("libcuda.so")))
-}
-
-/// The system's directories of libraries.
-pub fn library_directories(root: &Root, target: &Target) -> impl Iterator<Item = PathBuf> {
     let multiarch = format!("/usr/lib/{}", target.multiarch());
-    let places = [multiarch.as_str(), "/usr/lib64", "/usr/lib"];
-    places.map(|place| root.locate(place)).into_iter()
+    let directories = [
+        &multiarch,
+        "/usr/lib64",
+        "/usr/lib",
+        "/run/opengl-driver/lib",
+        "/usr/lib/wsl/lib",
+    ];
+    let mut directories = directories.map(|path| root.locate(path)).into_iter();
+    directories.find(|path| target.is_native() && root.is_file(&path.join("libcuda.so")))
 }

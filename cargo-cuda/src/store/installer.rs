@@ -136,7 +136,7 @@ impl Installer {
         remove_file(&answer);
         write(&place.join("requirements.in"), &requirements.join("\n"))?;
         let call = self.resolve_call(requirements, &answer);
-        process::report(&call);
+        process::print_call(&call);
         let run = || {
             let (mut reader, writer) = io::pipe()?;
             let mut command = process::command(&call, &self.env);
@@ -227,7 +227,7 @@ impl Installer {
         let requirements = part.path("requirements.txt");
         write(&requirements, &requirements_file(packages))?;
         let call = self.install_call(&requirements, part, platform, use_cache);
-        process::report(&call);
+        process::print_call(&call);
         let status = run_visibly(&call, &self.env, lock)?;
         // uv leaves this file in its target directory.
         remove_file(&part.site().join(".lock"));
@@ -265,7 +265,7 @@ pub(super) fn run_visibly(
         ))
     };
     let (input, stderr) = streams().map_err(|error| process::cannot_start(call, &error))?;
-    let status = process::status(call, command.stdin(input).stdout(stderr))?;
+    let status = process::wait_for(call, command.stdin(input).stdout(stderr))?;
     check_not_interrupted()?;
     Ok(status)
 }

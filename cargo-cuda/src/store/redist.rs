@@ -215,7 +215,7 @@ impl<'a> Mirror<'a> {
                 .args(["--output".as_ref(), file.as_os_str()])
                 .args([url])
         };
-        process::report(&call(&shown));
+        process::print_call(&call(&shown));
         let status = run_visibly(&call(url), self.env, self.lock)?;
         if status.success() {
             return Ok(());

@@ -279,7 +279,7 @@ impl<'a> Backend<'a> {
 /// The site-packages of an interpreter.
 pub fn site_packages(python: &Path, env: &Env) -> Option<PathBuf> {
     let query = "import sysconfig; print(sysconfig.get_path('purelib'))";
-    let printed = process::output(&Invocation::new(python).args(["-c", query]), env)?;
+    let printed = process::stdout_of(&Invocation::new(python).args(["-c", query]), env)?;
     Some(PathBuf::from(printed.trim_end()))
 }
 

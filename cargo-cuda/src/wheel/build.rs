@@ -22,7 +22,7 @@ use crate::audit::check::Code;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::isolated_build::{Build, Purpose};
-use crate::lacking;
+use crate::missing_libraries;
 use crate::output::{self, TemporaryDirectory};
 use crate::package::archive::Wheel;
 use crate::package::elf::ElfFacts;
@@ -284,7 +284,7 @@ impl Job {
         };
         let code = process::run(&with_variables, &project.env)?;
         if code != 0 {
-            let hints = lacking::hints(build, project);
+            let hints = missing_libraries::hints(build, &project.root);
             return Err(hints.into_iter().fold(failed(code, &call), Failure::hint));
         }
         let is_wheel = |file: &PathBuf| file.extension().is_some_and(|e| e == "whl");

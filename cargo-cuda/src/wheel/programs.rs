@@ -31,7 +31,8 @@ pub fn maturin(env: &Env, fetch: bool) -> Result<Invocation, Failure> {
     };
     if let Some(program) = program {
         let call = Invocation::new(&program);
-        let printed = process::output(&call.clone().args(["--version"]), env).unwrap_or_default();
+        let printed =
+            process::stdout_of(&call.clone().args(["--version"]), env).unwrap_or_default();
         let version = printed.split_whitespace().nth(1);
         let version: Option<Version> = version.and_then(|text| text.parse().ok());
         if version >= MINIMUM.parse().ok() {

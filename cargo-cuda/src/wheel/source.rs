@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_find::detail::{env::Env, root::Root};
 
-use crate::cargo_arguments::Options;
+use crate::cargo_arguments::CargoOptions;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::package::pyproject::{MaturinTable, Pyproject};
@@ -45,7 +45,7 @@ impl Source {
             .clone()
             .or_else(|| manifest_of_pyproject(root, &here));
         let open = |manifest: Option<PathBuf>, added: Vec<OsString>| {
-            let cargo = Options::parse(&[added, passthrough.to_vec()].concat());
+            let cargo = CargoOptions::parse(&[added, passthrough.to_vec()].concat());
             let which = WorkspaceOptions {
                 manifest_path: manifest,
                 target: cargo.value("--target"),

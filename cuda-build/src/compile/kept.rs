@@ -16,8 +16,12 @@
 //! can be merged.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use super::portable::PortableNames;
 use super::step::{Image, Step};
+use crate::cache::cache_dir;
+use crate::env::Env;
 use crate::error::Error;
 use crate::freshness::{Freshness, InputStates};
 use crate::hash::of_content as digest;
@@ -37,31 +41,70 @@ pub(super) struct KeptOutput {
     pub(super) inputs: InputStates,
 }
 
-/// The directory with all kept outputs.
+/// The directory with all kept outputs: the output store.
 pub(crate) struct KeptOutputs {
     directory: PathBuf,
-    /// Whether other builds also use the directory.
-    is_shared: bool,
+    /// `None` in `OUT_DIR`, which belongs to one build and one toolkit.
+    shared: Option<SharedStore>,
     /// The steps of this build, as [`file_prefix`] names them.
     used: Set<String>,
 }
+
+/// The output store that several builds share.
+pub(crate) struct SharedStore {
+    pub(crate) names: PortableNames,
+    /// The size in bytes to which the directory is reduced; `None` in a directory that the user named.
+    pub(crate) limit: Option<u64>,
+}
+
+/// A file's time of use is renewed if it is older than this.
+const USE_INTERVAL: Duration = Duration::from_secs(60 * 60);
+/// How often the oldest files are removed.
+const TRIM_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+/// The file whose time is the time of the last removal.
+const TRIM_MARKER: &str = "trimmed";
 
 impl KeptOutputs {
     /// The outputs that the build in `out` keeps for itself.
     pub(super) fn below(out: &Path) -> Self {
         Self {
             directory: out.join("images"),
-            is_shared: false,
+            shared: None,
             used: Set::default(),
         }
     }
 
     /// The outputs of all builds that share this directory.
-    pub(crate) fn shared(directory: PathBuf) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// [`cuda_find::Error::Io`] if the directory cannot be written.
+    pub(crate) fn shared(directory: PathBuf, store: SharedStore) -> Result<Self, Error> {
+        output::create_directory(&directory)?;
+        if let Some(limit) = store.limit {
+            let marker = directory.join(TRIM_MARKER);
+            if output::age(&marker).is_none_or(|age| age > TRIM_INTERVAL) {
+                output::write(&marker, b"")?;
+                trim(&directory, limit);
+            } else {
+                output::check_writable(&marker)?;
+            }
+        }
+        Ok(Self {
             directory,
-            is_shared: true,
+            shared: Some(store),
             used: Set::default(),
+        })
+    }
+
+    /// The keys under which outputs of a step are kept: without the toolkit's paths, and with them.
+    fn keys(&self, step: &Step) -> Vec<u64> {
+        match &self.shared {
+            None => vec![step.image_key()],
+            Some(SharedStore { names, .. }) => {
+                let mut keys = vec![names.key(step, false), names.key(step, true)];
+                keys.dedup();
+                keys
+            }
         }
     }
 
@@ -72,17 +115,28 @@ impl KeptOutputs {
         freshness: &mut Freshness,
         step: &Step,
     ) -> Result<Vec<KeptOutput>, Error> {
-        let (prefix, key) = (file_prefix(step), step.image_key());
         let mut outputs = Vec::new();
-        for name in freshness.files.names(&self.directory).iter() {
-            if prefix_of(&name.to_string_lossy()) != Some(&prefix) {
-                continue;
-            }
-            let path = self.directory.join(name);
-            let bytes = freshness.files.bytes(&path).unwrap_or_default();
-            match parse(&bytes, key).filter(|output| freshness.is_current(&output.inputs)) {
-                Some(output) => outputs.push(output),
-                None => output::remove(&path)?,
+        for key in self.keys(step) {
+            let prefix = file_prefix(step, key);
+            for name in freshness.files.names(&self.directory).iter() {
+                if prefix_of(&name.to_string_lossy()) != Some(&prefix) {
+                    continue;
+                }
+                let path = self.directory.join(name);
+                let bytes = freshness.files.bytes(&path).unwrap_or_default();
+                let mut output = parse(&bytes, key);
+                if let (Some(output), Some(store)) = (&mut output, &self.shared) {
+                    output.inputs.map_paths(|path| store.names.expanded(path));
+                }
+                match output.filter(|output| freshness.is_current(&output.inputs)) {
+                    Some(output) => {
+                        outputs.push(output);
+                        if output::age(&path).is_none_or(|age| age > USE_INTERVAL) {
+                            output::touch(&path);
+                        }
+                    }
+                    None => output::remove(&path)?,
+                }
             }
         }
         self.mark_used(step);
@@ -91,7 +145,9 @@ impl KeptOutputs {
 
     /// Records that this build has the step, so that [`Self::remove_unused`] does not remove its outputs.
     pub(super) fn mark_used(&mut self, step: &Step) {
-        self.used.insert(file_prefix(step));
+        if self.shared.is_none() {
+            self.used.insert(file_prefix(step, step.image_key()));
+        }
     }
 
     /// Keeps an output.
@@ -100,19 +156,22 @@ impl KeptOutputs {
         step: &Step,
         images: &[Image],
         output: &[u8],
-        inputs: &InputStates,
+        mut inputs: InputStates,
     ) -> Result<(), Error> {
+        let mut key = step.image_key();
+        if let Some(SharedStore { names, .. }) = &self.shared {
+            let has_paths = names.occur_in(output);
+            key = names.key(step, has_paths);
+            inputs.map_paths(|path| names.shortened(path));
+        }
         let list = Image::names(images);
-        let mut content = format!("{:016x}\n{list}\n", step.image_key()).into_bytes();
+        let mut content = format!("{key:016x}\n{list}\n").into_bytes();
         content.extend(inputs.to_lines());
         content.extend_from_slice(&END[1..]);
         content.extend_from_slice(output);
         let head = format!("{HEAD}{:016x}\n", digest(&content));
-        let name = format!(
-            "{}.{:08x}",
-            file_prefix(step),
-            digest(list.as_bytes()) as u32
-        );
+        let list = digest(list.as_bytes()) as u32;
+        let name = format!("{}.{list:08x}", file_prefix(step, key));
         output::create_directory(&self.directory)?;
         let bytes = [head.into_bytes(), content].concat();
         Ok(output::write(&self.directory.join(name), &bytes)?)
@@ -121,7 +180,7 @@ impl KeptOutputs {
     /// Removes the outputs of steps that this build does not have. In a shared directory nothing is removed, because
     /// other builds may have these steps.
     pub(super) fn remove_unused(&self, freshness: &mut Freshness) -> Result<(), Error> {
-        if self.is_shared {
+        if self.shared.is_some() {
             return Ok(());
         }
         for name in freshness.files.names(&self.directory).iter() {
@@ -134,10 +193,51 @@ impl KeptOutputs {
     }
 }
 
+/// If the files are larger than `limit` together, removes the least recently used files until nine tenths of `limit` are
+/// left. Another build may do the same at the same time, so a missing file is no error.
+fn trim(directory: &Path, limit: u64) {
+    let mut files = output::files_by_age(directory);
+    let mut size: u64 = files.iter().map(|(_, size)| size).sum();
+    if size <= limit {
+        return;
+    }
+    while let Some((path, bytes)) = files.pop().filter(|_| size > limit / 10 * 9) {
+        let _ = output::remove(&path);
+        size -= bytes;
+    }
+}
+
+/// The output store: `CUDA_BUILD_IMAGES`, otherwise `outputs` in the user's cache directory. `None` if no variable names
+/// a cache directory.
+pub fn output_store(env: &Env) -> Option<PathBuf> {
+    let named = env.path("CUDA_BUILD_IMAGES");
+    named.or_else(|| Some(cache_dir(env)?.join("outputs")))
+}
+
+/// Removes all kept outputs from a directory, and nothing else. Returns their size in bytes.
+///
+/// # Errors
+/// [`cuda_find::Error::Io`] if a file cannot be removed.
+pub fn remove_outputs(directory: &Path) -> Result<u64, Error> {
+    let is_hex = |part: Option<&str>, length| {
+        part.is_some_and(|part| part.len() == length && part.bytes().all(|b| b.is_ascii_hexdigit()))
+    };
+    let mut removed = 0;
+    for (path, size) in output::files_by_age(directory) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let mut parts = name.rsplit('.');
+        if is_hex(parts.next(), 8) && is_hex(parts.next(), 16) {
+            output::remove(&path)?;
+            removed += size;
+        }
+    }
+    Ok(removed)
+}
+
 /// The start of the names of all files of a step: the name of the output, and the key.
-fn file_prefix(step: &Step) -> String {
+fn file_prefix(step: &Step, key: u64) -> String {
     let output = step.output.file_name().unwrap_or_default();
-    format!("{}.{:016x}", output.to_string_lossy(), step.image_key())
+    format!("{}.{key:016x}", output.to_string_lossy())
 }
 
 /// The [`file_prefix`] in the name of a file; `None` for a file that another build is writing.
@@ -164,4 +264,41 @@ fn parse(bytes: &[u8], key: u64) -> Option<KeptOutput> {
         output: content[end + END.len()..].to_owned(),
         inputs: InputStates::parse(lines)?,
     })
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "prepares real files")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn trimming_keeps_the_files_used_last() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, hours) in [("a", 3), ("b", 1), ("c", 2)] {
+            let path = directory.path().join(name);
+            fs::write(&path, [0; 100]).unwrap();
+            let used = std::time::SystemTime::now() - Duration::from_secs(hours * 3600);
+            fs::File::options()
+                .append(true)
+                .open(&path)
+                .unwrap()
+                .set_modified(used)
+                .unwrap();
+        }
+        trim(directory.path(), 300);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
+        trim(directory.path(), 250);
+        let mut left: Vec<_> = fs::read_dir(directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["b", "c"]);
+        let kept = directory.path().join("k.fatbin.0123456789abcdef.01234567");
+        fs::write(&kept, [0; 10]).unwrap();
+        assert_eq!(remove_outputs(directory.path()).unwrap(), 10);
+        assert!(!kept.exists() && directory.path().join("b").exists());
+    }
 }

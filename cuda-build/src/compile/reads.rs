@@ -77,6 +77,11 @@ impl Reader {
             let scan = (self.scanner).scan(files, sources.cloned(), headers, names, search);
             unknown_because = scan.unknown_query.clone().or(unknown_because);
             scans.push(scan);
+            for header in &listed {
+                if search.toolkit.iter().any(|dir| header.starts_with(dir)) {
+                    add_queried_headers(files, header, &search.toolkit, &mut reads);
+                }
+            }
             reads.files.extend(listed);
         } else {
             unknown_because = scans[0].unknown_include.clone().or(unknown_because);
@@ -87,6 +92,7 @@ impl Reader {
             reads.absent.extend(scan.absent);
             reads.searched.extend(scan.searched);
         }
+        reads.toolkit.clone_from(&search.toolkit);
         let unknown_option = |option: &String| {
             format!("the option `{option}` may make the compiler read other files")
         };
@@ -120,6 +126,28 @@ fn is_of_user(path: &Path, step: &Step, search: &SearchPath) -> bool {
         && (path.starts_with(&search.working)
             || below(&search.directories)
             || beside_sources.any(|directory| path.starts_with(directory)))
+}
+
+/// Adds the paths that a header of the toolkit queries with `__has_include`. For example, CUB queries headers of NVTX,
+/// which may be added to a toolkit later.
+fn add_queried_headers(files: &mut Files, header: &Path, toolkit: &[PathBuf], reads: &mut Reads) {
+    let bytes = files.bytes(header).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    // CCCL also uses the macro `_CCCL_HAS_INCLUDE`.
+    for (start, _) in text.to_ascii_lowercase().match_indices("has_include") {
+        let argument = text[start..].split(['(', ')']).nth(1).unwrap_or_default();
+        let quoted = argument.trim().strip_prefix(['<', '"']);
+        let Some(name) = quoted.and_then(|name| name.strip_suffix(['>', '"'])) else {
+            continue;
+        };
+        for directory in toolkit {
+            let path = files.without_dots(&directory.join(name));
+            match files.is_file(&path) {
+                true => reads.files.insert(path),
+                false => reads.absent.insert(path),
+            };
+        }
+    }
 }
 
 /// All names that may include a file: `b.h`, `a/b.h`, `x/a/b.h` for `/x/a/b.h`.

@@ -360,7 +360,8 @@ impl Runner {
             match self.freshness.after_run(&running_job.run_start, &reads) {
                 Ok(inputs_of_run) => {
                     if let Some(run) = run.filter(|run| run.is_reusable) {
-                        (self.kept).write(step, &run.images, &run.output, &inputs_of_run)?;
+                        let inputs = inputs_of_run.clone();
+                        self.kept.write(step, &run.images, &run.output, inputs)?;
                     }
                     inputs.push(inputs_of_run);
                 }
@@ -383,6 +384,9 @@ impl Runner {
             .add(&made.printed, &mut self.compiled.warnings);
         let reason = match made.whole_because {
             Some(because) => format!("compiled as a whole, because {because}"),
+            None if made.compiled.is_empty() && !made.used.is_empty() => {
+                "an earlier build compiled the same".to_owned()
+            }
             // The kept outputs that were used have the same command, except for the list.
             None if running_job.stale_reason == StaleReason::Command && !made.used.is_empty() => {
                 "the list of capabilities changed".to_owned()

@@ -244,14 +244,20 @@ impl Files {
     }
 
     /// Whether a path may have changed since `start`. If its last change was so shortly before `start` that the time does
-    /// not decide, `digest_at_start` does.
+    /// not decide, `digest_at_start` does. `ctime` is ignored for files of the toolkit, because a new hard link to such a
+    /// file changes it.
     pub(super) fn changed_since(
         &mut self,
         start: u64,
         path: &Path,
+        is_of_toolkit: bool,
         digest_at_start: impl FnOnce() -> Option<u64>,
     ) -> bool {
-        match self.facts(path).stat {
+        let mut stat = self.facts(path).stat;
+        if let Some(stat) = stat.as_mut().filter(|_| is_of_toolkit) {
+            stat.changed = stat.modified;
+        }
+        match stat {
             Some(stat) if stat.changed > start => true,
             Some(stat) if !stat.is_settled_at(start) => {
                 let before = digest_at_start();

@@ -39,6 +39,8 @@ pub(crate) struct Reads {
     pub(crate) absent: Set<PathBuf>,
     /// Directories of the user in which the tool looked for headers.
     pub(crate) searched: Set<PathBuf>,
+    /// Directories of the toolkit. Their files are replaced only as a whole, and linked to other places at any time.
+    pub(crate) toolkit: Vec<PathBuf>,
     /// Why these sets may be incomplete; `None` if they are complete.
     pub(crate) incomplete: Option<String>,
 }
@@ -59,6 +61,13 @@ impl InputStates {
     pub(crate) fn parse<'l>(lines: impl Iterator<Item = &'l [u8]>) -> Option<Self> {
         let inputs = lines.map(InputState::parse);
         inputs.collect::<Option<_>>().map(Self)
+    }
+
+    /// Replaces each path.
+    pub(crate) fn map_paths(&mut self, replaced: impl Fn(&Path) -> PathBuf) {
+        for input in &mut self.0 {
+            input.path = replaced(&input.path);
+        }
     }
 
     /// The files that were read.
@@ -220,8 +229,9 @@ impl Freshness {
                     Some(digests.find(|(file, _)| file == path)?.1)
                 };
                 // The time of a directory or a device has no meaning.
+                let is_of_toolkit = reads.toolkit.iter().any(|dir| path.starts_with(dir));
                 if state != State::NotAFile
-                    && (self.files).changed_since(start.time, path, digest_at_start)
+                    && (self.files).changed_since(start.time, path, is_of_toolkit, digest_at_start)
                 {
                     return failed("changed while it was compiled");
                 }

@@ -1,8 +1,8 @@
-//! After a build that failed: what the toolkit lacks, and the command that adds it.
+//! After a failed build, a hint names the missing libraries and the command that adds them.
 
 use crate::project::Project;
 
-/// As build scripts that compile CUDA libraries into the crate end.
+/// A build script that links CUDA's static libraries, as many published ones do.
 const STATIC: &str = r#"
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -50,16 +50,16 @@ mod online {
         assert!(!run.stderr.contains("hint: "), "{run:?}");
 
         project.write("sys/build.rs", STATIC);
-        let hint = "hint: a build script links cublas_static, cublasLt_static, and this CUDA 13.4 has no such static \
-                    library; the Python packages do not contain them";
+        let hint = "hint: a build script links cublas_static, cublasLt_static, but this CUDA 13.4 has no such static \
+                    library, and the Python packages of CUDA do not contain static libraries";
         let words = [
             // rustc names one of them.
             "could not find native static library `",
             "hint: a build script links culibos, which this CUDA 13.4 does not have; ",
-            "as in `components = [\"culibos\"]`, run `cargo cuda fetch`, and commit cuda-toolkits.lock",
+            "declare `components = [\"culibos\"]` in `[package.metadata.cuda]`, and run `cargo cuda fetch`",
             hint,
-            "`dynamic-link`",
-            "CUDA_BUILD_ROOTS or CUDA_PATH",
+            "feature for dynamic linking",
+            "`CUDA_BUILD_ROOTS`",
         ];
         project.run(&["build"]).failed(101, &words);
         // The advice helps.
@@ -69,9 +69,8 @@ mod online {
         let script = "fn main() { for name in [\"cudart\", \"cufft\", \"cudnn\"] { \
                       println!(\"cargo:rustc-link-lib=dylib={name}\") } }\n";
         project.write("sys/build.rs", script);
-        let hint = "hint: a build script links cufft, cudnn, which this CUDA 13.4 does not have; declare what it needs \
-                    in `[package.metadata.cuda]`, as in `components = [\"cufft\", \"cudnn\"]`, run `cargo cuda fetch`, \
-                    and commit cuda-toolkits.lock";
+        let hint = "hint: a build script links cufft, cudnn, which this CUDA 13.4 does not have; declare \
+                    `components = [\"cufft\", \"cudnn\"]` in `[package.metadata.cuda]`, and run `cargo cuda fetch`";
         for arguments in [&["build", "--profile", "test"][..], &["run"]] {
             let run = project.run(arguments);
             run.failed(101, &[hint]);

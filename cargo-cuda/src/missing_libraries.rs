@@ -2,75 +2,58 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use cuda_build::Component;
-use cuda_find::detail::{component::Facts, root::Root, target::Target};
+use cuda_find::detail::root::Root;
 
 use crate::dependencies::ORDINARY_NAMES;
-use crate::isolated_build::{Build, library_directories};
-use crate::project::Project;
+use crate::isolated_build::Build;
 
-/// Names the libraries that are missing, and what adds them.
-pub fn hints(build: &Build, project: &Project) -> Vec<String> {
+/// Names the libraries that are missing, and the command or the setting that adds them.
+pub fn hints(build: &Build, root: &Root) -> Vec<String> {
     let version = build.toolkit.version();
-    let linked = linked_libraries(&project.root, &build.directory.path);
-    let (mut absent, mut archives) = (Vec::new(), Vec::new());
+    let linked = linked_libraries(root, &build.directory.path);
+    let (mut components, mut archives) = (Vec::new(), Vec::new());
     for facts in Component::all().map(Component::facts) {
-        // `-lOpenCL` of the system is no part of CUDA.
+        // `-lOpenCL` links the system's library.
         if facts.package(version.major).is_none() || ORDINARY_NAMES.contains(&facts.component) {
             continue;
         }
         let found = build.toolkit.get(facts.component);
-        let is_absent = found.is_none_or(|found| found.libraries.is_empty());
+        let has_libraries = found.is_some_and(|found| !found.libraries.is_empty());
         let mut shared = facts.libraries.iter();
-        if is_absent
-            && shared.any(|name| {
-                linked.contains(*name) && !is_installed(&project.root, &project.target, name)
-            })
-        {
-            absent.push(facts);
+        if !has_libraries && shared.any(|name| linked.contains(*name)) {
+            components.push(facts.id);
         }
-        let missing = static_names(facts).filter(|name| {
+        let files = facts.archives.iter();
+        let names = files.map(|file| file.trim_start_matches("lib").trim_end_matches(".a"));
+        let mut missing = names.filter(|name| {
             linked.contains(*name) && !build.view.contains(format!("lib/lib{name}.a"))
         });
-        // A component with static libraries alone, such as culibos, is added like any other.
+        // A component that has only static libraries, such as culibos, can be fetched like any other.
         match facts.libraries {
-            [] => absent.extend(missing.take(1).map(|_| facts)),
+            [] => components.extend(missing.next().map(|_| facts.id)),
             _ => archives.extend(missing),
         }
     }
     let mut hints = Vec::new();
-    if !absent.is_empty() {
-        let ids: Vec<&str> = absent.iter().map(|facts| facts.id).collect();
+    if !components.is_empty() {
         hints.push(format!(
-            "a build script links {}, which this CUDA {version} does not have; declare what it needs in \
-             `[package.metadata.cuda]`, as in `components = {ids:?}`, run `cargo cuda fetch`, and commit \
-             cuda-toolkits.lock",
-            ids.join(", ")
+            "a build script links {}, which this CUDA {version} does not have; declare \
+             `components = {components:?}` in `[package.metadata.cuda]`, and run `cargo cuda fetch`",
+            components.join(", ")
         ));
     }
     if !archives.is_empty() {
         hints.push(format!(
-            "a build script links {}, and this CUDA {version} has no such static library; the Python packages do not \
-             contain them. Enable the crate's feature for dynamic linking (`dynamic-link`, `dynamic-linking` or \
-             similar), or set CUDA_BUILD_ROOTS or CUDA_PATH to a toolkit that has them: from NVIDIA's installer or \
-             redist archives, from Debian, or from conda with the `-static` packages",
+            "a build script links {}, but this CUDA {version} has no such static library, and the Python packages of \
+             CUDA do not contain static libraries; enable the crate's feature for dynamic linking, or name a toolkit \
+             of NVIDIA's installer in `CUDA_BUILD_ROOTS`",
             archives.join(", ")
         ));
     }
     hints
-}
-
-/// The names of a component's static libraries, as in `-l<name>`.
-fn static_names(facts: &Facts) -> impl Iterator<Item = &'static str> + use<> {
-    let files = facts.archives.iter();
-    files.map(|file| file.trim_start_matches("lib").trim_end_matches(".a"))
-}
-
-/// Whether the linker finds a library without CUDA's directories, as a cuDNN of the distribution.
-fn is_installed(root: &Root, target: &Target, name: &str) -> bool {
-    let mut directories = library_directories(root, target);
-    directories.any(|directory| root.is_file(&directory.join(format!("lib{name}.so"))))
 }
 
 /// The libraries that build scripts have passed to rustc, as in `-l<name>`. Cargo writes what a script has printed to
@@ -80,25 +63,29 @@ fn linked_libraries(root: &Root, target: &Path) -> BTreeSet<String> {
         let names = root.names(directory).into_iter();
         names.map(|name| directory.join(name)).collect()
     };
+    let changed = |file: PathBuf| root.metadata(&file).ok()?.modified().ok();
     let profiles = below(target);
-    let profiles = profiles.iter().flat_map(|path| below(path));
-    let builds = below(target).into_iter().chain(profiles);
-    // The newest build of each package. The others were made with other features.
-    let mut newest = BTreeMap::new();
-    for directory in builds.flat_map(|profile| below(&profile.join("build"))) {
+    let profiles_of_triples = profiles.iter().flat_map(|triple| below(triple));
+    let profiles = profiles.clone().into_iter().chain(profiles_of_triples);
+    // Only the newest build of each package counts, because the others had other features.
+    let mut newest: BTreeMap<String, (SystemTime, PathBuf)> = BTreeMap::new();
+    for directory in profiles.flat_map(|profile| below(&profile.join("build"))) {
         let name = directory.file_name().unwrap_or_default().to_string_lossy();
-        let started = root.metadata(&directory.join("invoked.timestamp"));
-        if let (Some((package, _)), Ok(started)) = (name.rsplit_once('-'), started) {
-            let started = started.modified().ok();
-            let build = newest.entry(package.to_owned()).or_default();
-            *build = std::cmp::max((started, directory.clone()), std::mem::take(build));
+        let Some((package, _)) = name.rsplit_once('-') else {
+            continue;
+        };
+        let Some(started) = changed(directory.join("invoked.timestamp")) else {
+            continue;
+        };
+        let package = package.to_owned();
+        if newest.get(&package).is_none_or(|(time, _)| *time < started) {
+            newest.insert(package, (started, directory));
         }
     }
-    // What a script has printed is written when it succeeds: an older file is of an earlier run than the one that failed.
+    // Cargo writes the file when the script succeeds. An older file is from a run before the one that failed.
     let outputs = newest.into_values().filter_map(|(started, directory)| {
         let output = directory.join("output");
-        let written = root.metadata(&output).ok()?.modified().ok();
-        (written >= started).then(|| root.text(&output).ok())?
+        (changed(output.clone())? >= started).then(|| root.text(&output).ok())?
     });
     outputs
         .flat_map(|output| output.lines().filter_map(library).collect::<Vec<_>>())
