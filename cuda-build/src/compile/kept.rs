@@ -1,17 +1,19 @@
 //! Keeps the outputs of compilers, so that later builds take images from them instead of compiling again.
 //!
-//! A file holds the output of one call of a compiler, for one list of architectures:
+//! A file contains the output of one call of a compiler, for one list of architectures:
 //!
 //! ```text
-//! cuda-build images 1 <digest of the text up to and with `end`>
-//! cuda-build stamps 1 …   what the compiler read, and the key of the step
+//! cuda-build images 2 <digest of everything after this line>
+//! <key of the step>
+//! sm_80 compute_90    the list of architectures
+//! f …                 the paths that the compiler looked at, as in the file of records
 //! end
 //! the output: an object, a fat binary, or one image
 //! ```
 //!
-//! A file is used only if it is whole, has the key of the step, and everything that the compiler
-//! read is still the same. Its name is `<output>.<key of the step>.<digest of the list>`, so that directories
-//! of several machines can be put together.
+//! A file is used only if its digest is right, it has the key of the step, and no path that the compiler looked at
+//! has changed. Its name is `<output>.<key of the step>.<digest of the list>`, so that directories of several machines
+//! can be merged.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,22 +23,22 @@ use super::step::{Image, Step};
 use crate::cache::cache_dir;
 use crate::env::Env;
 use crate::error::Error;
-use crate::freshness::{Evidence, Freshness};
+use crate::freshness::{Freshness, InputStates};
 use crate::hash::of_content as digest;
 use crate::list::Set;
 use crate::output;
 
-const HEAD: &str = "cuda-build images 1 ";
+const HEAD: &str = "cuda-build images 2 ";
 const END: &[u8] = b"\nend\n";
 
 /// One output of a compiler.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptOutput {
     /// The architectures that it was compiled for.
     pub(super) images: Vec<Image>,
     pub(super) output: Vec<u8>,
-    /// What the compiler read.
-    pub(super) evidence: Evidence,
+    /// The paths that the compiler looked at.
+    pub(super) inputs: InputStates,
 }
 
 /// The directory with all kept outputs: the output store.
@@ -44,22 +46,22 @@ pub(crate) struct KeptOutputs {
     directory: PathBuf,
     /// `None` in `OUT_DIR`, which belongs to one build and one toolkit.
     shared: Option<SharedStore>,
-    /// The steps of this build: the names of their files without the list.
+    /// The steps of this build, as [`file_prefix`] names them.
     used: Set<String>,
 }
 
-/// What a directory needs that other builds use too.
+/// The output store that several builds share.
 pub(crate) struct SharedStore {
     pub(crate) names: PortableNames,
     /// The size in bytes to which the directory is reduced; `None` in a directory that the user named.
     pub(crate) limit: Option<u64>,
 }
 
-/// How long after its last use a file counts as just used.
+/// A file's time of use is renewed if it is older than this.
 const USE_INTERVAL: Duration = Duration::from_secs(60 * 60);
-/// How often the directory is reduced to its limit.
+/// How often the oldest files are removed.
 const TRIM_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
-/// Its time is that of the last reduction.
+/// The file whose time is the time of the last removal.
 const TRIM_MARKER: &str = "trimmed";
 
 impl KeptOutputs {
@@ -72,7 +74,10 @@ impl KeptOutputs {
         }
     }
 
-    /// The outputs of all builds that share this directory. An error is the reason why it cannot be written.
+    /// The outputs of all builds that share this directory.
+    ///
+    /// # Errors
+    /// [`cuda_find::Error::Io`] if the directory cannot be written.
     pub(crate) fn shared(directory: PathBuf, store: SharedStore) -> Result<Self, Error> {
         output::create_directory(&directory)?;
         if let Some(limit) = store.limit {
@@ -103,29 +108,29 @@ impl KeptOutputs {
         }
     }
 
-    /// Everything that is kept of a step, in the order of the files' names. Files that do not fit the sources as they
-    /// are now are removed, so that they are not read again.
+    /// The kept outputs of a step, in the order of the files' names. Outputs that were made from other inputs are
+    /// removed, so that they are not read again.
     pub(super) fn load(
         &mut self,
         freshness: &mut Freshness,
         step: &Step,
-    ) -> Result<Vec<Kept>, Error> {
-        let mut kept = Vec::new();
+    ) -> Result<Vec<KeptOutput>, Error> {
+        let mut outputs = Vec::new();
         for key in self.keys(step) {
-            let name_of_step = name_of_step(step, key);
+            let prefix = file_prefix(step, key);
             for name in freshness.files.names(&self.directory).iter() {
-                if step_of(&name.to_string_lossy()) != Some(&name_of_step) {
+                if prefix_of(&name.to_string_lossy()) != Some(&prefix) {
                     continue;
                 }
                 let path = self.directory.join(name);
                 let bytes = freshness.files.bytes(&path).unwrap_or_default();
-                let mut found = parse(&bytes, key);
-                if let (Some(found), Some(store)) = (&mut found, &self.shared) {
-                    found.evidence.map_paths(|path| store.names.expanded(path));
+                let mut output = parse(&bytes, key);
+                if let (Some(output), Some(store)) = (&mut output, &self.shared) {
+                    output.inputs.map_paths(|path| store.names.expanded(path));
                 }
-                match found.filter(|kept| freshness.holds(&kept.evidence)) {
-                    Some(found) => {
-                        kept.push(found);
+                match output.filter(|output| freshness.is_current(&output.inputs)) {
+                    Some(output) => {
+                        outputs.push(output);
                         if output::age(&path).is_none_or(|age| age > USE_INTERVAL) {
                             output::touch(&path);
                         }
@@ -134,14 +139,14 @@ impl KeptOutputs {
                 }
             }
         }
-        self.used(step);
-        Ok(kept)
+        self.mark_used(step);
+        Ok(outputs)
     }
 
-    /// Records that this build has the step, so that [`Self::finish`] does not remove its outputs.
-    pub(super) fn used(&mut self, step: &Step) {
+    /// Records that this build has the step, so that [`Self::remove_unused`] does not remove its outputs.
+    pub(super) fn mark_used(&mut self, step: &Step) {
         if self.shared.is_none() {
-            self.used.insert(name_of_step(step, step.image_key()));
+            self.used.insert(file_prefix(step, step.image_key()));
         }
     }
 
@@ -151,35 +156,36 @@ impl KeptOutputs {
         step: &Step,
         images: &[Image],
         output: &[u8],
-        evidence: &Evidence,
+        mut inputs: InputStates,
     ) -> Result<(), Error> {
         let mut key = step.image_key();
-        let mut evidence = evidence.clone();
         if let Some(SharedStore { names, .. }) = &self.shared {
             let has_paths = names.occur_in(output);
             key = names.key(step, has_paths);
-            evidence.map_paths(|path| names.shortened(path));
+            inputs.map_paths(|path| names.shortened(path));
         }
-        let names = Image::names(images);
-        let text = evidence.to_bytes(key, &names, digest(output));
-        let mut bytes = format!("{HEAD}{:016x}\n", digest(&text)).into_bytes();
-        bytes.extend_from_slice(&text);
-        bytes.extend_from_slice(output);
-        let list = digest(names.as_bytes());
-        let name = format!("{}.{:08x}", name_of_step(step, key), list as u32);
+        let list = Image::names(images);
+        let mut content = format!("{key:016x}\n{list}\n").into_bytes();
+        content.extend(inputs.to_lines());
+        content.extend_from_slice(&END[1..]);
+        content.extend_from_slice(output);
+        let head = format!("{HEAD}{:016x}\n", digest(&content));
+        let list = digest(list.as_bytes()) as u32;
+        let name = format!("{}.{list:08x}", file_prefix(step, key));
         output::create_directory(&self.directory)?;
+        let bytes = [head.into_bytes(), content].concat();
         Ok(output::write(&self.directory.join(name), &bytes)?)
     }
 
     /// Removes the outputs of steps that this build does not have. In a shared directory nothing is removed, because
     /// other builds may have these steps.
-    pub(super) fn finish(&self, freshness: &mut Freshness) -> Result<(), Error> {
+    pub(super) fn remove_unused(&self, freshness: &mut Freshness) -> Result<(), Error> {
         if self.shared.is_some() {
             return Ok(());
         }
         for name in freshness.files.names(&self.directory).iter() {
             let text = name.to_string_lossy();
-            if !step_of(&text).is_some_and(|step| self.used.contains(step)) {
+            if !prefix_of(&text).is_some_and(|prefix| self.used.contains(prefix)) {
                 output::remove(&self.directory.join(name))?;
             }
         }
@@ -187,8 +193,8 @@ impl KeptOutputs {
     }
 }
 
-/// Removes the files that were not used for the longest time, until the others are smaller than nine tenths of
-/// `limit`. Another build may do the same at the same time, so a file that is missing is no error.
+/// If the files are larger than `limit` together, removes the least recently used files until nine tenths of `limit` are
+/// left. Another build may do the same at the same time, so a missing file is no error.
 fn trim(directory: &Path, limit: u64) {
     let mut files = output::files_by_age(directory);
     let mut size: u64 = files.iter().map(|(_, size)| size).sum();
@@ -228,33 +234,35 @@ pub fn remove_outputs(directory: &Path) -> Result<u64, Error> {
     Ok(removed)
 }
 
-/// The name of the output and the key, with which the names of all files of a step start.
-fn name_of_step(step: &Step, key: u64) -> String {
+/// The start of the names of all files of a step: the name of the output, and the key.
+fn file_prefix(step: &Step, key: u64) -> String {
     let output = step.output.file_name().unwrap_or_default();
     format!("{}.{key:016x}", output.to_string_lossy())
 }
 
-/// The part of a file's name that [`name_of_step`] returns; `None` for a file that another build is writing.
-fn step_of(name: &str) -> Option<&str> {
-    let (step, list) = name.rsplit_once('.')?;
-    (list.len() == 8).then_some(step)
+/// The [`file_prefix`] in the name of a file; `None` for a file that another build is writing.
+fn prefix_of(name: &str) -> Option<&str> {
+    let (prefix, list) = name.rsplit_once('.')?;
+    (list.len() == 8).then_some(prefix)
 }
 
-fn parse(bytes: &[u8], key: u64) -> Option<Kept> {
+/// Reads a file of [`KeptOutputs::write`]. `None` if it is damaged or has another key.
+fn parse(bytes: &[u8], key: u64) -> Option<KeptOutput> {
     let rest = bytes.strip_prefix(HEAD.as_bytes())?;
-    let (expected, rest) = rest.split_at_checked(17)?;
-    let mut ends = rest.windows(END.len());
-    let end = ends.position(|window| window == END)? + END.len();
-    let (text, output) = rest.split_at(end);
-    if expected != format!("{:016x}\n", digest(text)).as_bytes() {
+    let (expected_digest, content) = rest.split_at_checked(17)?;
+    if expected_digest != format!("{:016x}\n", digest(content)).as_bytes() {
         return None;
     }
-    let (evidence, names, content) = Evidence::parse(text, key)?;
-    let images = names.split(' ').map(Image::parse).collect::<Option<_>>()?;
-    (digest(output) == content).then(|| Kept {
-        images,
-        output: output.to_owned(),
-        evidence,
+    let end = content.windows(END.len()).position(|text| text == END)?;
+    let mut lines = content[..end].split(|byte| *byte == b'\n');
+    if lines.next()? != format!("{key:016x}").as_bytes() {
+        return None;
+    }
+    let list = std::str::from_utf8(lines.next()?).ok()?;
+    Some(KeptOutput {
+        images: list.split(' ').map(Image::parse).collect::<Option<_>>()?,
+        output: content[end + END.len()..].to_owned(),
+        inputs: InputStates::parse(lines)?,
     })
 }
 
@@ -266,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_that_were_used_last_stay() {
+    fn trimming_keeps_the_files_used_last() {
         let directory = tempfile::tempdir().unwrap();
         for (name, hours) in [("a", 3), ("b", 1), ("c", 2)] {
             let path = directory.path().join(name);
