@@ -25,6 +25,11 @@ pub mod fatbin {
 pub mod host_compiler {
     pub use crate::host_compiler::*;
 }
+/// What compilers made, for all builds of a user.
+#[cfg(feature = "compile")]
+pub mod outputs {
+    pub use crate::compile::{output_store, remove_outputs};
+}
 /// Programs that can be put before nvcc.
 #[cfg(feature = "compile")]
 pub mod launcher {

@@ -48,6 +48,8 @@
 //! - `check_device(major, minor) -> Result<Support, DeviceError>`: whether this build has code for a GPU, as machine
 //!   code or as PTX. The text of the error is for the user: "this build has no code for your 7.5 GPU; it has 8.0, 9.0,
 //!   12.0+PTX";
+//! - `modules::check_device("saxpy", major, minor)`: the same for one module;
+//! - `modules::SAXPY_KERNELS: &[&str]`: the names of the kernels in a module, so that a test can find a misspelt name;
 //! - `CAPABILITIES` and `PTX: &[Capability]`, the same as text in `CAPABILITY_LIST`, `CUDA_VERSION` and `CUDART`.
 //!
 //! With [cust](https://docs.rs/cust), which links the driver's library:
@@ -81,6 +83,10 @@
 //! ```
 //!
 //! `cargo cuda new --template module-cust` and `--template module-cudarc` write these as complete programs.
+//!
+//! The build script sets `cfg(cuda_since = "12.8")` for each CUDA release up to the toolkit's,
+//! `cfg(cuda_capability = "9.0")` for each declared number, and `cfg(cuda_part = "saxpy")` for each library and module
+//! that was compiled.
 //!
 //! On docs.rs, and with `CUDA_BUILD_SKIP=1`, nothing of CUDA is needed: modules are empty, `check_device` returns
 //! `DeviceError::Skipped`, and `cfg(cuda_build_skipped)` is set ([`Build::is_skipped`]).

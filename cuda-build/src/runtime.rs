@@ -1,6 +1,7 @@
 //! Generates Rust source that a crate includes, to check at run time whether a device can run the crate's code.
 
 use crate::capability::{Capability, Plan, Suffix, all, sass_runs_on};
+use crate::list::sorted_set;
 use crate::version::ToolkitVersion;
 
 /// The template of the source. It has a placeholder such as `@PTX@` for each value that depends on the build.
@@ -17,28 +18,58 @@ const SOURCE: &str = include_str!("runtime_source.rs.in");
 /// - `check_device(major, minor) -> Result<Support, DeviceError>`, with `Support::Native` (SASS) and `Support::Jit`
 ///   (PTX that the driver compiles). The text of the error is a message for the user.
 ///
+/// `modules` has the name of each module, and the capabilities in its file.
+///
 /// ```
 /// use cuda_build::detail::runtime::generated_source;
 /// use cuda_find::detail::capability::Declared;
 /// use cuda_build::ToolkitVersion;
 /// let toolkit = ToolkitVersion::new(13, 4);
 /// let plan = Declared::parse(["7.5+PTX"])?.plan(toolkit, &[], None)?;
-/// let source = generated_source(&plan, toolkit, "static");
+/// let source = generated_source(&plan, toolkit, "static", &[]);
 /// assert!(source.contains(r#"CAPABILITY_LIST: &str = "7.5+PTX""#));
 /// # Ok::<(), cuda_build::Error>(())
 /// ```
-pub fn generated_source(plan: &Plan, toolkit: ToolkitVersion, cudart: &str) -> String {
-    source(plan, toolkit, cudart, false)
+pub fn generated_source(
+    plan: &Plan,
+    toolkit: ToolkitVersion,
+    cudart: &str,
+    modules: &[(&str, Plan)],
+) -> String {
+    source(plan, toolkit, cudart, Some(modules))
 }
 
 /// The same source for a build without CUDA: the lists are empty, and `check_device` always returns an error.
 pub fn source_of_skipped_build() -> String {
-    source(&Plan::default(), ToolkitVersion::new(0, 0), "none", true)
+    source(&Plan::default(), ToolkitVersion::new(0, 0), "none", None)
 }
 
-fn source(plan: &Plan, toolkit: ToolkitVersion, cudart: &str, skipped: bool) -> String {
+/// `modules` is `None` in a skipped build.
+fn source(
+    plan: &Plan,
+    toolkit: ToolkitVersion,
+    cudart: &str,
+    modules: Option<&[(&str, Plan)]>,
+) -> String {
+    let code_of_module = |(name, plan): &(&str, Plan)| {
+        let (sass, ptx) = (codes(&plan.real), codes(&plan.ptx));
+        format!("({name:?}, ({sass}, {ptx}, {:?}))", plan.to_string())
+    };
+    let listed: Vec<String> = modules
+        .unwrap_or_default()
+        .iter()
+        .map(code_of_module)
+        .collect();
+    let mut all = plan.all();
+    all.extend(
+        modules
+            .unwrap_or_default()
+            .iter()
+            .flat_map(|(_, plan)| plan.all()),
+    );
     SOURCE
-        .replace("@SKIPPED@", &skipped.to_string())
+        .replace("@SKIPPED@", &modules.is_none().to_string())
+        .replace("@MODULES@", &format!("&[{}]", listed.join(", ")))
         .replace(
             "@CUDA_VERSION@",
             &format!("({}, {})", toolkit.major, toolkit.minor),
@@ -47,7 +78,7 @@ fn source(plan: &Plan, toolkit: ToolkitVersion, cudart: &str, skipped: bool) -> 
         .replace("@CAPABILITIES@", &codes(&plan.real))
         .replace("@PTX@", &codes(&plan.ptx))
         .replace("@CAPABILITY_LIST@", &format!("{:?}", plan.to_string()))
-        .replace("@NOT_NATIVE@", &exceptions(plan, toolkit))
+        .replace("@NOT_NATIVE@", &exceptions(&sorted_set(all), toolkit))
 }
 
 fn code(capability: Capability) -> String {
@@ -66,9 +97,9 @@ fn codes(list: &[Capability]) -> String {
 
 /// The exceptions to the rule of the generated source, which accepts code for a device of the same major if the
 /// device's minor is not smaller: the pairs of code and device that this rule accepts, but [`super::rules`] does not.
-fn exceptions(plan: &Plan, toolkit: ToolkitVersion) -> String {
+fn exceptions(targets: &[Capability], toolkit: ToolkitVersion) -> String {
     let mut items = Vec::new();
-    for target in plan.all() {
+    for &target in targets {
         for device in all().map(|facts| facts.capability) {
             let admitted = target.suffix != Some(Suffix::ArchSpecific)
                 && target.major == device.major

@@ -158,8 +158,21 @@ impl Package {
 
     /// Builds in the directory `out`; returns the images of each call of the compiler, and why.
     pub fn build(&self, out: &str, capabilities: &str) -> (Vec<String>, String) {
+        self.build_with(out, capabilities, &self.variables)
+    }
+
+    fn build_with(
+        &self,
+        out: &str,
+        capabilities: &str,
+        variables: &[(&'static str, PathBuf)],
+    ) -> (Vec<String>, String) {
         fs::create_dir_all(self.path(out)).unwrap();
-        let build = self.with_source(self.env(out, &self.available(capabilities)));
+        let mut env = self.env(out, &self.available(capabilities));
+        for (name, path) in variables {
+            env = env.with(*name, path);
+        }
+        let build = self.with_source(env);
         let built = build.run().unwrap();
         let mut touched = built.compiled.never_fresh.iter();
         let touched = touched.find(|(_, reason)| reason.contains("while it was compiled"));
@@ -184,7 +197,7 @@ impl Package {
             ("PATH", std::env::var_os("PATH").unwrap().into()),
         ];
         let paths = paths.into_iter().chain(images).chain(compiler);
-        for (name, path) in paths.chain(self.variables.clone()) {
+        for (name, path) in paths {
             env = env.with(name, path);
         }
         env
@@ -220,7 +233,9 @@ impl Package {
         let (path, aside) = (self.path(out), self.path("aside"));
         let made = self.output(out);
         fs::rename(&path, &aside).unwrap();
-        self.build(out, capabilities);
+        let mut afresh = self.variables.clone();
+        afresh.push(("CUDA_BUILD_IMAGES", self.path("aside/empty")));
+        self.build_with(out, capabilities, &afresh);
         let expected = self.output(out);
         fs::remove_dir_all(&path).unwrap();
         fs::rename(&aside, &path).unwrap();
@@ -398,6 +413,41 @@ mod online {
         }
     }
 
+    /// The same files below another path, and one header more, as after `cargo cuda toolkit add`.
+    fn other_toolkit(package: &mut Package, name: &str) {
+        let copy = package.path(name);
+        let original = site_packages(13);
+        let copied = std::process::Command::new("cp")
+            .arg("-rs")
+            .args([&original, &copy])
+            .output();
+        assert!(copied.unwrap().status.success());
+        let include = copy.join("nvidia/cu13/include");
+        fs::write(include.join(format!("{name}.h")), "").unwrap();
+        let path = "__device__ const char *path() { return __FILE__; }\n";
+        fs::write(include.join("path.h"), path).unwrap();
+        package.components = copy;
+    }
+
+    #[test]
+    fn a_component_that_is_added_compiles_nothing() {
+        let print = format!(
+            "#include <path.h>\n{}",
+            KERNELS.replace("%d\\n\", x", "%s\", path()")
+        );
+        for (source, expected) in [(KERNELS, 0), (print.as_str(), 1)] {
+            let mut package = Package::new(source, None, &[]);
+            other_toolkit(&mut package, "first");
+            assert_eq!(package.build("out", "8.0").0.len(), 1);
+            other_toolkit(&mut package, "second");
+            let (calls, reason) = package.build("out", "8.0");
+            assert_eq!(calls.len(), expected, "{reason}");
+            package.check("out", "8.0");
+            let (calls, reason) = package.build("another-target-directory", "8.0");
+            assert_eq!(calls, [""; 0], "{reason}");
+        }
+    }
+
     #[test]
     fn damaged_and_unfinished_kept_outputs_are_not_used() {
         let mut package = Package::new(WITHOUT_HEADERS, NVRTC, &[]);
@@ -421,7 +471,7 @@ mod online {
         });
         let lengths = [0, 10, 40, whole.len() / 2, whole.len() - 1];
         let cut = lengths.map(|length| whole[..length].to_vec());
-        let other = String::from_utf8_lossy(&whole[..20]).replace("images 1", "images 2");
+        let other = String::from_utf8_lossy(&whole[..20]).replace("images 2", "images 3");
         let other_version = [other.as_bytes(), &whole[20..]].concat();
         for (number, bytes) in flipped.chain(cut).chain([other_version]).enumerate() {
             fs::write(&file, bytes).unwrap();

@@ -37,6 +37,7 @@ mod named_places;
 mod newest_major;
 mod nvrtc;
 mod package;
+mod parts;
 mod random_edits;
 mod sources;
 mod support;

@@ -331,12 +331,21 @@ impl Package {
         fs::write(&script, fs::read(&script).unwrap()).unwrap();
     }
 
-    /// What the script makes in an empty output directory.
+    /// What the script makes in an empty output directory, with an empty output store.
     pub fn build_afresh(&self) -> Result<Outputs, String> {
         let out = self.place.join("fresh");
-        let _ = fs::remove_dir_all(&out);
-        fs::create_dir_all(&out).unwrap();
-        succeeded(self.script(&out).output().unwrap())?;
+        let images = self.place.join("fresh-images");
+        for directory in [&out, &images] {
+            let _ = fs::remove_dir_all(directory);
+            fs::create_dir_all(directory).unwrap();
+        }
+        let mut script = self.script(&out);
+        succeeded(
+            script
+                .env("CUDA_BUILD_IMAGES", self.seen(&images))
+                .output()
+                .unwrap(),
+        )?;
         Ok(script_outputs(&out))
     }
 

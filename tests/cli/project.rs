@@ -210,7 +210,9 @@ impl Project {
         command
             .current_dir(&self.path)
             .env("CARGO_TARGET_DIR", &self.target)
-            .env("CUDA_BUILD_CACHE_DIR", &self.cache);
+            .env("CUDA_BUILD_CACHE_DIR", &self.cache)
+            // Each test compiles, whatever others and earlier runs compiled.
+            .env("CUDA_BUILD_IMAGES", self.path.with_extension("images"));
         // Cargo sets these for the tests themselves.
         for (name, _) in std::env::vars() {
             if name.starts_with("CARGO_PKG") || name.starts_with("CARGO_MANIFEST") {

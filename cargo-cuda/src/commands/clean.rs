@@ -3,16 +3,22 @@
 use std::time::Duration;
 
 use clap::Args;
+use cuda_build::detail::outputs::{output_store, remove_outputs};
+use cuda_find::detail::cache::required_cache_dir;
 use cuda_find::detail::{env::Env, root::Root};
 
 use crate::failure::Failure;
 use crate::isolated_build::directory;
 use crate::project::WorkspaceOptions;
+use crate::store::human_size;
 use crate::{output, toolkits};
 
 /// Remove target directories that no build has used for 30 days
 #[derive(Args, Clone, Debug)]
 pub struct CleanArgs {
+    /// Remove what compilers made for all projects, instead of target directories
+    #[arg(long)]
+    images: bool,
     #[command(flatten)]
     workspace: WorkspaceOptions,
 }
@@ -21,6 +27,9 @@ const UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Removes the directories, and returns a line for each.
 pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Failure> {
+    if arguments.images {
+        return remove_images(env);
+    }
     let workspace = arguments.workspace.load(root, env)?;
     let base = toolkits::builds_directory(env, workspace.as_ref())?;
     let mut text = String::new();
@@ -41,6 +50,14 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Fail
         );
     }
     Ok(text)
+}
+
+fn remove_images(env: &Env) -> Result<String, Failure> {
+    required_cache_dir(env)?;
+    let directory = output_store(env).unwrap_or_default();
+    let size = remove_outputs(&directory)?;
+    let (size, directory) = (human_size(size), directory.display());
+    Ok(format!("removed {size} from {directory}\n"))
 }
 
 #[cfg(test)]
@@ -69,6 +86,7 @@ mod tests {
             record.unwrap().set_modified(time).unwrap();
         }
         let arguments = CleanArgs {
+            images: false,
             workspace: WorkspaceOptions {
                 workspace: WorkspaceUse::Ignored,
                 ..WorkspaceOptions::default()

@@ -10,6 +10,7 @@ pub mod directory;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use cuda_build::detail::config::capabilities_variable;
 use cuda_build::detail::{ViewPlace, driver};
 use cuda_build::{Capability, Component, Plan, Toolkit, View};
 use cuda_find::detail::link;
@@ -90,12 +91,24 @@ impl Build {
             driver_loader_path: link::nixos_driver_directory(root),
         };
         let list = common_capabilities(&packages, version.major);
+        // Every package of the workspace has read the same table.
+        let of_packages = packages.first().map(|package| &package.config.packages);
+        let of_packages = of_packages.into_iter().flatten();
+        let of_packages: Vec<(String, OsString)> = of_packages
+            .map(|(name, list)| (capabilities_variable(name), list.join(", ").into()))
+            .filter(|(variable, _)| env.peek(variable).is_none())
+            .collect();
         // The name of the target directory contains a hash of the variables, some variables contain
         // the path of the view, and the view is in the target directory. A placeholder for the path
         // of the view breaks this cycle.
         let placeholder = Environment::new(&inputs, Path::new("/view"), env);
         let mut affecting: Vec<(&str, &OsStr)> = placeholder.affecting_builds().collect();
         affecting.extend(list.iter().map(|list| (CAPABILITIES, OsStr::new(list))));
+        affecting.extend(
+            of_packages
+                .iter()
+                .map(|(name, list)| (name.as_str(), list.as_os_str())),
+        );
         let directory = match target_directory {
             Some(path) => TargetDirectory::named(root, path, &toolkit, &mut notes)?,
             None => TargetDirectory::choose(project, purpose, &toolkit, &affecting)?,
@@ -118,6 +131,7 @@ impl Build {
             let value = value.map(OsString::from).or_else(requested);
             variables.extend(value.map(|value| (name.to_owned(), value)));
         }
+        variables.extend(of_packages);
         Ok(Self {
             toolkit,
             plan: chosen.plan,

@@ -8,9 +8,29 @@ use super::Library;
 use super::sources::{Language, Sources};
 use super::step::{Compiler, Form, Settings, Step, depfile_of, reading, step_key};
 use crate::command::Invocation;
+use crate::env::Env;
 use crate::error::Error;
 use crate::includes::options;
 use crate::nvcc::locate;
+
+/// What Cargo's profile says about C and C++.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Profile {
+    /// `OPT_LEVEL`: `0` to `3`, `s` or `z`.
+    opt_level: Option<String>,
+    /// `DEBUG`.
+    debug: bool,
+}
+
+impl Profile {
+    fn of(env: &Env) -> Self {
+        let text = |name| env.peek(name).and_then(OsStr::to_str);
+        Self {
+            opt_level: text("OPT_LEVEL").map(str::to_owned),
+            debug: text("DEBUG").is_some_and(|debug| !["0", "false", "none"].contains(&debug)),
+        }
+    }
+}
 
 impl Library {
     /// The steps that compile the C and C++ sources.
@@ -90,11 +110,15 @@ impl Library {
         language: Language,
         settings: &Settings<'_>,
     ) -> Result<(Option<PathBuf>, Invocation), Error> {
-        let (env, profile) = (settings.env, settings.profile);
+        let env = settings.env;
+        let profile = Profile::of(env);
         let text = |name| env.peek(name).and_then(OsStr::to_str);
         let target = text("TARGET").unwrap_or_default();
         let host = text("HOST").unwrap_or(target);
-        let level = self.opt_level_of(profile).unwrap_or_else(|| "0".to_owned());
+        let level = self.opt_level.map(|level| level.to_string());
+        let level = level
+            .or(profile.opt_level)
+            .unwrap_or_else(|| "0".to_owned());
         let mut build = cc::Build::new();
         build
             .cargo_metadata(false)
@@ -156,5 +180,19 @@ impl Library {
             }
         }
         Ok((launcher_of_cc.or(own), invocation))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_profile_is_read_as_cargo_writes_it() {
+        let profile = |debug: &str| Profile::of(&Env::from_pairs([("DEBUG", debug)])).debug;
+        assert_eq!(["true", "2", "limited"].map(profile), [true; 3]);
+        assert_eq!(["false", "0", "none", ""].map(profile), [false; 4]);
+        let level = Profile::of(&Env::from_pairs([("OPT_LEVEL", "s")])).opt_level;
+        assert_eq!(level.as_deref(), Some("s"));
     }
 }

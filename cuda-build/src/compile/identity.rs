@@ -7,7 +7,6 @@ use crate::component::Component;
 use crate::env::Env;
 use crate::freshness::Files;
 use crate::hash::Fnv;
-use crate::host_compiler::HostCompiler;
 use crate::toolkit::Toolkit;
 
 /// Variables with directories that gcc searches before the system's (from gcc's documentation).
@@ -112,19 +111,13 @@ pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
     digest.hex()
 }
 
-/// A digest of the contents of these files and of the host compiler's, because times differ between machines that
-/// share outputs.
-pub(crate) fn of_contents(
-    files: &mut Files,
-    toolkit: &Toolkit,
-    host: Option<&HostCompiler>,
-) -> String {
-    let mut paths = toolkit_files(files, toolkit);
-    paths.extend(host.iter().flat_map(|host| host.compiler.files.clone()));
+/// A digest of the names and contents of files, because paths and times differ between toolkits that were fetched twice,
+/// and between machines that share outputs.
+pub(crate) fn of_contents(files: &mut Files, paths: &[PathBuf]) -> String {
     let mut digest = Fnv::default();
     for path in paths {
-        digest.field(path.as_os_str().as_encoded_bytes());
-        digest.field(&files.digest(&path).unwrap_or_default().to_le_bytes());
+        digest.field(path.file_name().unwrap_or_default().as_encoded_bytes());
+        digest.field(&files.digest(path).unwrap_or_default().to_le_bytes());
     }
     digest.hex()
 }
@@ -135,38 +128,58 @@ const HEADER_DEPTH: u32 = 1;
 
 /// The programs, libraries and headers with which device code is compiled.
 fn toolkit_files(files: &mut Files, toolkit: &Toolkit) -> Vec<PathBuf> {
-    let mut paths = Vec::new();
-    let compilers = [
-        Component::Nvcc,
-        Component::Nvvm,
-        Component::Crt,
-        Component::Nvrtc,
-    ];
-    for found in compilers.iter().filter_map(|name| toolkit.get(*name)) {
-        paths.extend(found.tools.iter().chain(&found.libraries).cloned());
-    }
+    let mut paths = nvcc_files(files, toolkit);
+    paths.extend(nvrtc_files(files, toolkit));
+    paths
+}
+
+/// nvcc, the programs that it starts, its configuration and its library of device functions. Headers are not among
+/// them, because nvcc lists those that it read.
+pub(crate) fn nvcc_files(files: &mut Files, toolkit: &Toolkit) -> Vec<PathBuf> {
+    let mut paths = binaries(toolkit, &[Component::Nvcc, Component::Nvvm, Component::Crt]);
     if let Some(nvcc) = toolkit.tool(Component::Nvcc, "nvcc") {
-        // nvcc reads its configuration from its own directory.
+        // nvcc reads its configuration from the directory of its program.
         paths.push(nvcc.with_file_name("nvcc.profile"));
     }
-    let nvrtc = toolkit.get(Component::Nvrtc);
-    let nvrtc = nvrtc.and_then(|found| found.libraries.first()?.parent());
     // `nvvm/libdevice/libdevice.10.bc` beside `nvvm/bin/cicc`
-    let nvvm = toolkit.tool(Component::Nvvm, "cicc");
-    let libdevice = nvvm.and_then(|cicc| Some(cicc.parent()?.parent()?.join("libdevice")));
-    for (directory, start) in [
-        (nvrtc, "libnvrtc-builtins"),
-        (libdevice.as_deref(), "libdevice"),
-    ] {
-        let Some(directory) = directory else { continue };
-        let names = files.names(directory);
-        let wanted = |name: &&OsString| name.as_encoded_bytes().starts_with(start.as_bytes());
-        paths.extend(names.iter().filter(wanted).map(|name| directory.join(name)));
-    }
+    let cicc = toolkit.tool(Component::Nvvm, "cicc");
+    let libdevice = cicc.and_then(|cicc| Some(cicc.parent()?.parent()?.join("libdevice")));
+    paths.extend(names_with(files, libdevice.as_deref(), "libdevice"));
+    paths
+}
+
+/// NVRTC with its built-in functions, and the toolkit's headers, of which NVRTC does not list those that it read.
+pub(crate) fn nvrtc_files(files: &mut Files, toolkit: &Toolkit) -> Vec<PathBuf> {
+    let mut paths = binaries(toolkit, &[Component::Nvrtc]);
+    let directory = paths
+        .first()
+        .and_then(|library| library.parent())
+        .map(Path::to_owned);
+    paths.extend(names_with(files, directory.as_deref(), "libnvrtc-builtins"));
     for directory in toolkit.include_dirs() {
         add_directory(files, &mut paths, &directory, HEADER_DEPTH);
     }
     paths
+}
+
+fn binaries(toolkit: &Toolkit, components: &[Component]) -> Vec<PathBuf> {
+    let found = components.iter().filter_map(|name| toolkit.get(*name));
+    let files = found.flat_map(|found| found.tools.iter().chain(&found.libraries));
+    files.cloned().collect()
+}
+
+/// The files in a directory whose names start with `start`.
+fn names_with(files: &mut Files, directory: Option<&Path>, start: &str) -> Vec<PathBuf> {
+    let Some(directory) = directory else {
+        return Vec::new();
+    };
+    let names = files.names(directory);
+    let wanted = |name: &&OsString| name.as_encoded_bytes().starts_with(start.as_bytes());
+    names
+        .iter()
+        .filter(wanted)
+        .map(|name| directory.join(name))
+        .collect()
 }
 
 fn add_directory(files: &mut Files, paths: &mut Vec<PathBuf>, directory: &Path, depth: u32) {

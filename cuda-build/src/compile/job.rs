@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::joining::{self, Joining, Reason};
-use super::kept::Kept;
+use super::kept::KeptOutput;
 use super::launcher::Launcher;
 use super::run_directory::RunDirectory;
 use super::step::{Compiler, Form, Image, OBJECT, Step, depfile_of, with_ending};
@@ -47,10 +47,10 @@ pub(crate) struct Tools {
 pub(super) struct Job<'a> {
     pub(super) step: &'a Step,
     pub(super) tools: &'a Tools,
-    pub(super) kept: Vec<Kept>,
+    pub(super) kept: Vec<KeptOutput>,
     pub(super) list_use: ListUse,
     /// How many processes nvcc may run at once.
-    pub(super) threads: usize,
+    pub(super) processes: usize,
     pub(super) nvrtc: Option<NvrtcInput>,
     pub(super) run: Arc<RunDirectory>,
 }
@@ -66,8 +66,8 @@ pub(super) struct NvrtcInput {
 pub(super) struct CompilerRun {
     pub(super) images: Vec<Image>,
     pub(super) output: Vec<u8>,
-    /// Whether the output has exactly these images, so that other builds can use them.
-    pub(super) keep: bool,
+    /// Whether the output has exactly these images, so that other builds can use it.
+    pub(super) is_reusable: bool,
     /// The file in which nvcc listed what it read.
     pub(super) depfile: Option<PathBuf>,
 }
@@ -147,7 +147,7 @@ impl Job<'_> {
     fn join_kept(&self, nvcc: &Invocation) -> Result<Option<Made>, Reason> {
         let (step, run) = (self.step, &self.run);
         let is_object = step.form == Form::Object;
-        let has_all = |kept: &Kept| {
+        let has_all = |kept: &KeptOutput| {
             kept.images == step.images && joining::is_object(&kept.output) == is_object
         };
         if let Some(index) = self.kept.iter().position(has_all) {
@@ -278,7 +278,7 @@ impl Job<'_> {
         let (mut compiled, printed) = self.compile(nvcc, mode, &step.images, &step.output)?;
         // With options such as `-arch`, nvcc makes other images than the requested ones.
         let expected = Image::in_nvcc_order(&step.images);
-        compiled.keep = step.form == Form::Single
+        compiled.is_reusable = step.form == Form::Single
             || part(&compiled.output, None).is_ok_and(|part| {
                 let made = part.entries.iter().map(image_of);
                 made.eq(expected.into_iter().map(Some))
@@ -306,8 +306,8 @@ impl Job<'_> {
             false => nvcc.clone().args([mode]),
         };
         let mut invocation = self.for_images(invocation, images);
-        if self.threads > 1 && images.len() > 1 {
-            let threads = self.threads.min(images.len());
+        if self.processes > 1 && images.len() > 1 {
+            let threads = self.processes.min(images.len());
             invocation = invocation.args([format!("--threads={threads}")]);
         }
         invocation = invocation.args(["-MD", "-MF"]).args([&depfile]);
@@ -320,7 +320,7 @@ impl Job<'_> {
         let compiled = CompilerRun {
             images: images.to_vec(),
             output: output::read(output)?,
-            keep: true,
+            is_reusable: true,
             depfile: Some(depfile),
         };
         Ok((compiled, printed))
@@ -365,7 +365,7 @@ impl Job<'_> {
         let mut made = Made::default();
         let mut entries = Vec::new();
         for image in Image::in_nvcc_order(&step.images) {
-            let is_it = |kept: &Kept| kept.images == [image];
+            let is_it = |kept: &KeptOutput| kept.images == [image];
             let output = if let Some(index) = self.kept.iter().position(is_it) {
                 made.used.push(index);
                 self.kept[index].output.clone()
@@ -376,7 +376,7 @@ impl Job<'_> {
                 made.compiled.push(CompilerRun {
                     images: vec![image],
                     output: output.clone(),
-                    keep: true,
+                    is_reusable: true,
                     depfile: None,
                 });
                 output

@@ -3,13 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use super::nvcc_call::NvccCall;
-use super::options::{Flag, Options, Profile, common_options, host_option};
+use super::options::{Flag, Options, common_options, host_option};
 use super::sources::{Language, Source, Sources};
 use super::step::{Form, Image, Settings, Step};
 use crate::error::Error;
 use crate::hash::Fnv;
 use crate::link;
 use crate::root::Root;
+
+/// The optimization of the host code of `.cu` files.
+const DEFAULT_OPT_LEVEL: u32 = 3;
 
 /// Host and device code that becomes one static library, linked into the crate.
 ///
@@ -41,10 +44,9 @@ use crate::root::Root;
 ///
 /// # Debugging and optimization
 ///
-/// Host code follows Cargo's profile, as with the `cc` crate: `-O0 -g` in `dev`, `-O3` in `release`.
-/// Device code is optimized in every profile, as nvcc does by default, because unoptimized kernels are
-/// many times slower, and because all profiles can then use the same device code. [`Library::debug`]
-/// turns this off.
+/// `.cu` files are compiled in the same way in every profile, so that all profiles use the same outputs: host and
+/// device code optimized (`-O3`), without debug information. [`Library::debug`] and [`Library::opt_level`] change that.
+/// C and C++ follow Cargo's profile, as with the `cc` crate.
 ///
 /// # The C++ standard library
 ///
@@ -54,7 +56,8 @@ use crate::root::Root;
 pub struct Library {
     name: String,
     sources: Vec<Source>,
-    pub(super) options: Options,
+    excluded: Vec<String>,
+    pub(crate) options: Options,
     pub(super) opt_level: Option<u32>,
     pub(super) host_flags: Vec<String>,
     rdc: bool,
@@ -66,6 +69,7 @@ impl Library {
         Self {
             name: name.into(),
             sources: Vec::new(),
+            excluded: Vec::new(),
             options: Options::default(),
             opt_level: None,
             host_flags: Vec::new(),
@@ -101,6 +105,14 @@ impl Library {
         self
     }
 
+    /// Leaves out the files of all [`glob`](Self::glob)s of this library that match a pattern:
+    /// `glob("src/*.cu").exclude("src/moe_*.cu")`.
+    #[must_use]
+    pub fn exclude(mut self, pattern: impl Into<String>) -> Self {
+        self.excluded.push(pattern.into());
+        self
+    }
+
     /// Adds an object file that is already compiled: `object(out.join("table.o"))`. It goes into the archive, and
     /// must be position-independent (`-fPIC`).
     #[must_use]
@@ -128,15 +140,15 @@ impl Library {
     }
 
     /// With `true`, compiles for debuggers: host code with `-g`, device code with `-G`, which turns off its
-    /// optimization. With `false`, nothing gets debug information. By default, Cargo's profile (`debug = …`)
-    /// decides whether host code gets debug information, and device code gets none.
+    /// optimization. With `false`, nothing gets debug information. By default, only C and C++ get it, if Cargo's
+    /// profile says so (`debug = …`).
     #[must_use]
     pub fn debug(mut self, debug: bool) -> Self {
         self.options.debug = Some(debug);
         self
     }
 
-    /// Sets the optimization of host code, `0` to `3`, instead of the level of Cargo's profile.
+    /// Sets the optimization of host code, `0` to `3`.
     #[must_use]
     pub fn opt_level(mut self, level: u32) -> Self {
         self.opt_level = Some(level);
@@ -159,7 +171,7 @@ impl Library {
     /// # Errors
     /// As [`Sources::resolve`].
     pub(crate) fn resolve(&self, root: &Root, package: &Path) -> Result<Sources, Error> {
-        Sources::resolve(&self.name, &self.sources, root, package)
+        Sources::resolve(&self.name, &self.sources, &self.excluded, root, package)
     }
 
     /// The steps, in the order in which they have to run.
@@ -172,6 +184,7 @@ impl Library {
         sources: &Sources,
         settings: &Settings<'_>,
     ) -> Result<Vec<Step>, Error> {
+        let plan = self.options.plan(settings.plan);
         let nvcc = NvccCall::new(&self.name, settings)?;
         let is_supported = |flag: &str| nvcc.supports(flag, settings);
         let mut options = self.host_options(settings);
@@ -190,7 +203,7 @@ impl Library {
             let object = settings.out.join(self.object_name(source));
             objects.push(object.clone());
             if *language == Language::Cuda {
-                let code = (Image::of_plan(settings.plan), Form::Object);
+                let code = (Image::of_plan(plan), Form::Object);
                 steps.push(nvcc.step(source, options.clone(), code, object, settings));
             }
         }
@@ -199,7 +212,7 @@ impl Library {
         let first = sources.files.first().map(|(source, _)| source.clone());
         let first = first.unwrap_or_default();
         if self.rdc {
-            let mut options = settings.plan.nvcc_gencode();
+            let mut options = plan.nvcc_gencode();
             options.extend(["-dlink", "--compiler-options=-fPIC"].map(str::to_owned));
             let archive = link::device_runtime(settings.toolkit);
             if let Some(directory) = archive.and_then(|archive| archive.parent()) {
@@ -220,26 +233,17 @@ impl Library {
     /// nvcc's options for host code.
     fn host_options(&self, settings: &Settings<'_>) -> Vec<String> {
         let mut options = Vec::new();
-        if self.options.debug.unwrap_or(settings.profile.debug) {
+        if self.options.debug == Some(true) {
             options.push("-g".to_owned());
         }
         let variables = &settings.nvcc.options;
         let is_set =
             self.opt_level.is_none() && self.options.has_flag(&["-O", "--optimize"], variables);
-        match self.opt_level_of(settings.profile).as_deref() {
-            _ if is_set => {}
-            // nvcc's `-O` accepts numbers only.
-            Some("s" | "z") => options.push(host_option("-Os")),
-            Some(level) => options.push(format!("-O{level}")),
-            None => {}
+        if !is_set {
+            options.push(format!("-O{}", self.opt_level.unwrap_or(DEFAULT_OPT_LEVEL)));
         }
         options.extend(self.host_flags.iter().map(|flag| host_option(flag)));
         options
-    }
-
-    pub(super) fn opt_level_of(&self, profile: &Profile) -> Option<String> {
-        let level = self.opt_level.map(|level| level.to_string());
-        level.or_else(|| profile.opt_level.clone())
     }
 
     /// `gpu-a-b.1f0c5d3e.o`: readable, and different for `a/b.cu`, `a-b.cu` and `a/b.cpp`.

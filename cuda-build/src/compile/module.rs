@@ -6,7 +6,7 @@ use super::nvcc_call::{NvccCall, missing};
 use super::options::{Flag, Options, common_options};
 use super::step::{Compiler, Form, Image, Settings, Step, reading, step_key};
 use super::supported;
-use crate::capability::Plan;
+use crate::capability::{Capability, Plan};
 use crate::component::Component;
 use crate::error::Error;
 use crate::includes::options;
@@ -30,9 +30,9 @@ pub enum Format {
     /// Code for all declared capabilities in one file.
     #[default]
     Fatbin,
-    /// PTX for the one declared virtual architecture.
+    /// PTX for the lowest capability, without `a` or `f`, which the driver compiles for every newer GPU.
     Ptx,
-    /// SASS for the one declared real architecture.
+    /// SASS for one capability.
     Cubin,
 }
 
@@ -69,9 +69,10 @@ impl Format {
 pub struct Module {
     name: String,
     source: PathBuf,
+    pub(crate) excluded: Vec<String>,
     pub(crate) engine: Engine,
     pub(crate) format: Format,
-    options: Options,
+    pub(crate) options: Options,
 }
 
 impl Module {
@@ -86,6 +87,7 @@ impl Module {
         Self {
             name,
             source,
+            excluded: Vec::new(),
             engine: Engine::default(),
             format: Format::default(),
             options: Options::default(),
@@ -114,6 +116,13 @@ impl Module {
         self
     }
 
+    /// Leaves out the files that match a pattern, if this module is given to [`Build::modules`](crate::Build::modules).
+    #[must_use]
+    pub fn exclude(mut self, pattern: impl Into<String>) -> Self {
+        self.excluded.push(pattern.into());
+        self
+    }
+
     common_options!();
 
     /// Compiles for a debugger (`-G`): device code without optimization, many times slower. The default is
@@ -134,6 +143,16 @@ impl Module {
     #[must_use]
     pub fn source(&self) -> &PathBuf {
         &self.source
+    }
+
+    /// The same module for another source, named after that source.
+    pub(crate) fn with_source(&self, source: PathBuf) -> Self {
+        let Self { name, source, .. } = Self::new(source);
+        Self {
+            name,
+            source,
+            ..self.clone()
+        }
     }
 
     /// The name of its constant in the generated source: `saxpy-2` gives `SAXPY_2`.
@@ -170,7 +189,7 @@ impl Module {
     /// [`cuda_find::Error::Capability`] if the format holds code for one capability and the plan does not have
     /// exactly one; [`cuda_find::Error::NotFound`] if the toolkit lacks the engine.
     pub(crate) fn step(&self, settings: &Settings<'_>) -> Result<Step, Error> {
-        let images = self.images(settings.plan)?;
+        let images = Image::of_plan(&self.plan(settings.plan)?);
         let form = match self.format {
             Format::Fatbin => Form::Fatbin,
             Format::Ptx | Format::Cubin => Form::Single,
@@ -187,29 +206,32 @@ impl Module {
         Ok(call.step(&self.source, options, (images, form), output, settings))
     }
 
-    fn images(&self, plan: &Plan) -> Result<Vec<Image>, Error> {
-        let mut images = Image::of_plan(plan);
-        let (what, example) = match self.format {
-            Format::Fatbin => return Ok(images),
-            Format::Cubin => ("real architecture", "9.0"),
-            Format::Ptx => ("virtual architecture", "8.0-virtual"),
-        };
-        images.retain(|image| matches!(image, Image::Real(_)) == (self.format == Format::Cubin));
-        if images.len() == 1 {
-            return Ok(images);
+    /// The capabilities in the module's file, in a build for `whole`.
+    ///
+    /// # Errors
+    /// [`cuda_find::Error::Capability`] if the file holds code for one capability, and there are several.
+    pub(crate) fn plan(&self, whole: &Plan) -> Result<Plan, Error> {
+        let plan = self.options.plan(whole);
+        match (self.format, plan.real.as_slice()) {
+            (Format::Fatbin, _) => Ok(plan.clone()),
+            (Format::Ptx, _) => Ok(Plan {
+                real: Vec::new(),
+                ptx: plan.lowest().map(Capability::base).into_iter().collect(),
+            }),
+            (Format::Cubin, [one]) => Ok(Plan {
+                real: vec![*one],
+                ptx: Vec::new(),
+            }),
+            (Format::Cubin, real) => Err(cuda_find::Error::Capability {
+                reason: format!(
+                    "module `{}` becomes a .cubin file, which holds SASS for one capability; the build is for {}",
+                    self.name,
+                    real.len()
+                ),
+                hint: "write `.capabilities([\"9.0\"])`, or use the fatbin format".to_owned(),
+            }
+            .into()),
         }
-        Err(cuda_find::Error::Capability {
-            reason: format!(
-                "module `{}` becomes a .{} file, which holds code for one {what}; {} are declared",
-                self.name,
-                self.format.extension(),
-                images.len()
-            ),
-            hint: format!(
-                "declare one, such as `capabilities = [\"{example}\"]`, or use the fatbin format"
-            ),
-        }
-        .into())
     }
 
     fn nvrtc_step(

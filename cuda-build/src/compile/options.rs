@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::capability::Plan;
 use crate::command::quoted;
-use crate::env::Env;
 use crate::error::Error;
 
 /// The C++ standard of sources for which the build script sets none.
@@ -19,6 +19,27 @@ pub(crate) struct Options {
     pub(crate) std: Option<String>,
     pub(crate) debug: Option<bool>,
     pub(crate) lineinfo: bool,
+    /// What the part is written for; empty for every declared capability.
+    pub(crate) capabilities: Vec<String>,
+    /// The capabilities that the part is compiled for, if they are not those of the build.
+    pub(crate) plan: Option<Plan>,
+}
+
+/// nvcc's options that choose capabilities.
+const CAPABILITY_OPTIONS: [&str; 6] = [
+    "-arch",
+    "-gpu-architecture",
+    "-code",
+    "-gpu-code",
+    "-gencode",
+    "-generate-code",
+];
+
+/// Whether a word of a command line is an option that chooses capabilities.
+pub(super) fn chooses_capabilities(word: &str) -> bool {
+    let name = word.split('=').next().unwrap_or_default();
+    CAPABILITY_OPTIONS.contains(&name)
+        || name.starts_with("--") && CAPABILITY_OPTIONS.contains(&&name[1..])
 }
 
 /// An option for the compiler of device code.
@@ -29,6 +50,25 @@ pub(crate) struct Flag {
 }
 
 impl Options {
+    /// The capabilities that the part is compiled for, in a build for `whole`.
+    pub(super) fn plan<'a>(&'a self, whole: &'a Plan) -> &'a Plan {
+        self.plan.as_ref().unwrap_or(whole)
+    }
+
+    /// # Errors
+    /// [`Error::Usage`] if a flag chooses capabilities: the code would have other capabilities than the crate declares.
+    pub(crate) fn check_flags(&self, part: &str) -> Result<(), Error> {
+        let mut flags = self.flags.iter().map(|flag| flag.text.as_str());
+        match flags.find(|flag| chooses_capabilities(flag)) {
+            None => Ok(()),
+            Some(flag) => Err(Error::Usage {
+                reason: format!("`{part}`: the option `{flag}` chooses capabilities"),
+                hint: "remove it, and write `.capabilities([\"9.0a\"])` for a part that is written for some capabilities"
+                    .to_owned(),
+            }),
+        }
+    }
+
     /// The standard that C++ is compiled with.
     pub(super) fn std(&self) -> &str {
         self.std.as_deref().unwrap_or(DEFAULT_STD)
@@ -78,25 +118,6 @@ impl Options {
             }
         }
         Ok(options)
-    }
-}
-
-/// What Cargo's profile says about host code.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Profile {
-    /// `OPT_LEVEL`: `0` to `3`, `s` or `z`.
-    pub(super) opt_level: Option<String>,
-    /// `DEBUG`.
-    pub(super) debug: bool,
-}
-
-impl Profile {
-    pub(crate) fn of(env: &Env) -> Self {
-        let text = |name| env.peek(name).and_then(OsStr::to_str);
-        Self {
-            opt_level: text("OPT_LEVEL").map(str::to_owned),
-            debug: text("DEBUG").is_some_and(|debug| !["0", "false", "none"].contains(&debug)),
-        }
     }
 }
 
@@ -174,6 +195,25 @@ macro_rules! common_options {
             self
         }
 
+        /// Sets what this part is written for: `capabilities(["9.0a"])`, `capabilities([">=8.0"])`. By default, it is
+        /// compiled for every capability that the crate declares.
+        ///
+        /// An entry covers the declared capability of the same number. An entry with `f`, as `10.0f`, covers its family,
+        /// and `>=8.0` covers every declared capability from 8.0 on. What is covered is compiled as the entry is spelled
+        /// (`9.0a` if 9.0 is declared), or, for `>=`, as it is declared. `+PTX` of the declared list is kept, except for
+        /// an entry with `a`. Prefer `>=` unless the code needs one GPU.
+        ///
+        /// If no declared capability is covered, the part is left out with a warning: it has no constant, and
+        /// `cfg(cuda_part = "<name>")` is not set.
+        #[must_use]
+        pub fn capabilities(
+            mut self,
+            entries: impl IntoIterator<Item = impl Into<String>>,
+        ) -> Self {
+            self.options.capabilities = entries.into_iter().map(Into::into).collect();
+            self
+        }
+
         /// Sets the C++ standard, `c++17` by default: `std("c++20")`. nvcc and NVRTC accept `c++11` and newer,
         /// and `c++20` from CUDA 12 on.
         #[must_use]
@@ -231,14 +271,5 @@ mod tests {
         assert_eq!(options(&["-G"], &["-O2"]), ["-std=c++17", "-G"]);
         assert_eq!(options(&["--std=c++20"], &[]), ["--std=c++20"]);
         assert_eq!(options(&[], &["-std=c++20"]), [""; 0]);
-    }
-
-    #[test]
-    fn the_profile_is_read_as_cargo_writes_it() {
-        let profile = |debug: &str| Profile::of(&Env::from_pairs([("DEBUG", debug)])).debug;
-        assert_eq!(["true", "2", "limited"].map(profile), [true; 3]);
-        assert_eq!(["false", "0", "none", ""].map(profile), [false; 4]);
-        let level = Profile::of(&Env::from_pairs([("OPT_LEVEL", "s")])).opt_level;
-        assert_eq!(level.as_deref(), Some("s"));
     }
 }

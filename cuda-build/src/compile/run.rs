@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 
 use super::Diagnostics;
 use super::job::{CompilerRun, Job, ListUse, Made, NvrtcInput, Tools};
-use super::kept::{Kept, KeptOutputs};
+use super::kept::{KeptOutput, KeptOutputs};
 use super::reads::Reader;
 use super::run_directory::RunDirectory;
 use super::step::{Compiler, Image, ReadFiles, Step};
 use super::workers::Workers;
 use crate::error::Error;
-use crate::freshness::{Files, Freshness, RunStart, Stale};
+use crate::freshness::{Files, Freshness, RunStart, StaleReason};
 use crate::includes::Scan;
 use crate::list::{sort_by_key, sorted_set};
 use crate::nvrtc::{Nvrtc, shims};
 use crate::output;
 
 /// How long to wait for a running step before requesting another token from the jobserver.
-const WAIT: Duration = Duration::from_millis(5);
+const JOBSERVER_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The result of running steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Compiled {
     pub fresh: Vec<PathBuf>,
     /// Every file that was read and every directory that was searched, sorted.
     pub inputs: Vec<PathBuf>,
-    /// Outputs that are made again whenever the build script runs, and the reason.
+    /// Outputs that are made again whenever the build script runs, each with the reason.
     pub never_fresh: Vec<(PathBuf, String)>,
     /// Warnings and other messages of the compilers, each with its source line and caret.
     pub warnings: Vec<String>,
@@ -58,7 +58,7 @@ pub struct MadeOutput {
 pub(crate) struct Runner {
     out: PathBuf,
     /// Created when the first program is started.
-    directory: Option<Arc<RunDirectory>>,
+    run_directory: Option<Arc<RunDirectory>>,
     freshness: Freshness,
     reader: Reader,
     pub(crate) kept: KeptOutputs,
@@ -68,13 +68,22 @@ pub(crate) struct Runner {
     compiled: Compiled,
 }
 
-/// A job, and what is recorded when it has ended.
-struct Running<'a> {
+/// A job with the values that [`Runner::finish`] needs after it.
+struct RunningJob<'a> {
     job: Job<'a>,
-    stale: Stale,
+    stale_reason: StaleReason,
     scan: Scan,
-    start: RunStart,
-    at: Instant,
+    run_start: RunStart,
+    started: Instant,
+}
+
+/// A thread that runs a step.
+struct Worker<'scope, 'a> {
+    /// The index of the step.
+    index: usize,
+    /// How many processes the step may run at once.
+    processes: usize,
+    thread: ScopedJoinHandle<'scope, (RunningJob<'a>, Result<Made, Error>)>,
 }
 
 impl Runner {
@@ -82,7 +91,7 @@ impl Runner {
     pub(crate) fn new(out: &Path) -> Self {
         Self {
             out: out.to_owned(),
-            directory: None,
+            run_directory: None,
             freshness: Freshness::load(out),
             reader: Reader::default(),
             kept: KeptOutputs::below(out),
@@ -92,12 +101,12 @@ impl Runner {
         }
     }
 
-    /// The files that this run has looked at.
+    /// The files that this build script has looked at.
     pub(crate) fn files(&mut self) -> &mut Files {
         &mut self.freshness.files
     }
 
-    /// Runs all steps. After one has failed, no other is started.
+    /// Runs all steps. After a step has failed, no other step is started.
     ///
     /// # Errors
     /// [`Error::Usage`] if a source file does not exist, [`Error::Compile`] with the compiler's own messages,
@@ -110,16 +119,17 @@ impl Runner {
     ) -> Result<Compiled, Error> {
         let mut made = Vec::new();
         if RunDirectory::has_unfinished(&mut self.freshness.files, &self.out) {
-            self.run_directory()?;
+            self.create_run_directory()?;
         }
-        let result = self.run_steps(steps, workers, tools, &mut made);
-        let directory = self.directory.as_ref();
-        let result = result.and(directory.map_or(Ok(()), |directory| directory.finish()));
+        let mut result = self.run_steps(steps, workers, tools, &mut made);
+        if let Some(directory) = &self.run_directory {
+            result = result.and(directory.finish());
+        }
         sort_by_key(&mut made, |(index, _)| *index);
         self.compiled.made = made.into_iter().map(|(_, made)| made).collect();
         // Also save after a failure, so that finished steps do not run again.
         let saved = if result.is_ok() {
-            self.kept.finish(&mut self.freshness)?;
+            self.kept.remove_unused(&mut self.freshness)?;
             self.freshness.finish()
         } else {
             self.freshness.save()
@@ -127,10 +137,10 @@ impl Runner {
         result.and(saved)?;
         let made = self.compiled.made.iter().map(|made| &made.output);
         let outputs: Vec<PathBuf> = self.compiled.fresh.iter().chain(made).cloned().collect();
-        let recorded = self.freshness.recorded(&outputs);
-        // Steps that are never up to date have no record.
-        let inputs = std::mem::take(&mut self.compiled.inputs).into_iter();
-        self.compiled.inputs = sorted_set(inputs.chain(recorded));
+        let recorded = self.freshness.inputs_of(&outputs);
+        // `self.compiled.inputs` has the inputs of steps without a record.
+        let unrecorded = std::mem::take(&mut self.compiled.inputs).into_iter();
+        self.compiled.inputs = sorted_set(unrecorded.chain(recorded));
         Ok(self.compiled)
     }
 
@@ -142,72 +152,76 @@ impl Runner {
         made: &mut Vec<(usize, MadeOutput)>,
     ) -> Result<(), Error> {
         let mut waiting: Vec<usize> = (0..steps.len()).collect();
-        let mut ready: Vec<(usize, Stale)> = Vec::new();
+        let mut ready: Vec<(usize, StaleReason)> = Vec::new();
         let main = thread::current();
         thread::scope(|scope| {
-            // The index of the step, how many processes it may run, and its thread.
-            let mut running: Vec<(usize, usize, ScopedJoinHandle<'_, _>)> = Vec::new();
+            let mut running: Vec<Worker<'_, '_>> = Vec::new();
             let mut result = Ok(());
             loop {
                 let unfinished: Vec<&Path> = (waiting.iter())
                     .chain(ready.iter().map(|(index, _)| index))
-                    .chain(running.iter().map(|(index, ..)| index))
+                    .chain(running.iter().map(|worker| &worker.index))
                     .map(|index| steps[*index].output.as_path())
                     .collect();
                 let has_inputs = |index: &usize| {
                     let mut inputs = steps[*index].inputs.iter();
                     !inputs.any(|input| unfinished.contains(&input.as_path()))
                 };
-                let (now, later): (Vec<_>, Vec<_>) = waiting.iter().partition(|i| has_inputs(i));
-                waiting = later;
-                let is_stuck = now.is_empty();
-                for index in now {
+                let (startable, blocked): (Vec<_>, Vec<_>) =
+                    waiting.iter().partition(|index| has_inputs(index));
+                waiting = blocked;
+                let is_stuck = startable.is_empty();
+                for index in startable {
                     // After a failure, an input may be missing because its step has failed.
                     if result.is_err() {
                         break;
                     }
-                    match self.check(&steps[index]) {
-                        Ok(Some(stale)) => ready.push((index, stale)),
+                    match self.stale_reason(&steps[index]) {
+                        Ok(Some(reason)) => ready.push((index, reason)),
                         Ok(None) => self.compiled.fresh.push(steps[index].output.clone()),
                         Err(error) => result = Err(error),
                     }
                 }
                 while result.is_ok()
                     && let Some((index, _)) = ready.first()
-                    && let processes = running.iter().map(|(_, threads, _)| threads).sum()
+                    && let processes = running.iter().map(|worker| worker.processes).sum()
                     && let most = steps[*index].most_processes()
-                    && let Some(token) = workers.take(processes, ready.len(), most)
+                    && let Some(permit) = workers.take(processes, ready.len(), most)
                 {
-                    let (index, stale) = ready.remove(0);
-                    match self.start(&steps[index], stale, tools, token.threads) {
-                        Ok(step) => {
-                            let (main, threads) = (main.clone(), token.threads);
-                            let worker = scope.spawn(move || {
-                                let made = step.job.make();
-                                drop(token);
+                    let (index, reason) = ready.remove(0);
+                    match self.prepare(&steps[index], reason, tools, permit.processes) {
+                        Ok(running_job) => {
+                            let (main, processes) = (main.clone(), permit.processes);
+                            let thread = scope.spawn(move || {
+                                let made = running_job.job.make();
+                                drop(permit);
                                 main.unpark();
-                                (step, made)
+                                (running_job, made)
                             });
-                            running.push((index, threads, worker));
+                            running.push(Worker {
+                                index,
+                                processes,
+                                thread,
+                            });
                         }
                         Err(error) => result = Err(error),
                     }
                 }
-                let ended = running.iter().position(|(.., worker)| worker.is_finished());
+                let ended = (running.iter()).position(|worker| worker.thread.is_finished());
                 if let Some(place) = ended {
-                    let (index, _, worker) = running.swap_remove(place);
-                    let (step, ended) = worker
-                        .join()
-                        .unwrap_or_else(|cause| panic::resume_unwind(cause));
-                    match ended.and_then(|ended| self.finish(&step, ended)) {
-                        Ok(output) => made.push((index, output)),
+                    let worker = running.swap_remove(place);
+                    let joined = worker.thread.join();
+                    let (running_job, result_of_job) =
+                        joined.unwrap_or_else(|cause| panic::resume_unwind(cause));
+                    match result_of_job.and_then(|made| self.finish(&running_job, made)) {
+                        Ok(output) => made.push((worker.index, output)),
                         Err(error) if result.is_ok() => {
                             result = Err(self.diagnostics.in_error(error));
                         }
                         Err(_) => {}
                     }
                 } else if !running.is_empty() {
-                    thread::park_timeout(WAIT);
+                    thread::park_timeout(JOBSERVER_INTERVAL);
                 } else if result.is_err() || ready.is_empty() && is_stuck {
                     break result;
                 }
@@ -216,7 +230,7 @@ impl Runner {
     }
 
     /// Why a step has to run; `None` if its output is up to date.
-    fn check(&mut self, step: &Step) -> Result<Option<Stale>, Error> {
+    fn stale_reason(&mut self, step: &Step) -> Result<Option<StaleReason>, Error> {
         let mut inputs = step.inputs.iter();
         if let Some(missing) = inputs.find(|input| !self.files().is_file(input)) {
             return Err(Error::Usage {
@@ -224,34 +238,35 @@ impl Runner {
                 hint: "create it, or correct its name in build.rs".to_owned(),
             });
         }
-        let stale = self.freshness.check(&step.output, step.output_key());
-        if stale.is_none() {
-            self.kept.used(step);
+        let reason = (self.freshness).stale_reason(&step.output, step.output_key());
+        if reason.is_none() {
+            self.kept.mark_used(step);
         }
-        Ok(stale)
+        Ok(reason)
     }
 
-    fn run_directory(&mut self) -> Result<Arc<RunDirectory>, Error> {
-        if let Some(directory) = &self.directory {
+    fn create_run_directory(&mut self) -> Result<Arc<RunDirectory>, Error> {
+        if let Some(directory) = &self.run_directory {
             return Ok(Arc::clone(directory));
         }
         let created = RunDirectory::create(&mut self.freshness.files, &self.out)?;
-        Ok(Arc::clone(self.directory.insert(Arc::new(created))))
+        Ok(Arc::clone(self.run_directory.insert(Arc::new(created))))
     }
 
-    fn start<'s>(
+    /// Reads everything that a thread needs to run the step.
+    fn prepare<'s>(
         &mut self,
         step: &'s Step,
-        stale: Stale,
+        stale_reason: StaleReason,
         tools: &'s Tools,
-        threads: usize,
-    ) -> Result<Running<'s>, Error> {
-        let scan = self.reader.before(&mut self.freshness.files, step);
-        let known = (step.inputs.iter())
+        processes: usize,
+    ) -> Result<RunningJob<'s>, Error> {
+        let scan = self.reader.before_run(&mut self.freshness.files, step);
+        let scanned_files = (step.inputs.iter())
             .chain(&scan.files)
             .chain(&scan.toolkit_files);
-        let start = self.freshness.start(known.map(PathBuf::as_path));
-        let at = Instant::now();
+        let run_start = (self.freshness).before_run(scanned_files.map(PathBuf::as_path));
+        let started = Instant::now();
         let mut kept = Vec::new();
         if !step.images.is_empty() {
             kept = self.kept.load(&mut self.freshness, step)?;
@@ -261,44 +276,40 @@ impl Runner {
             tools,
             list_use: self.list_use(step, &scan, &kept),
             kept,
-            threads,
+            processes,
             nvrtc: self.nvrtc_input(step, &scan)?,
-            run: self.run_directory()?,
+            run: self.create_run_directory()?,
         };
-        Ok(Running {
+        Ok(RunningJob {
             job,
-            stale,
+            stale_reason,
             scan,
-            start,
-            at,
+            run_start,
+            started,
         })
     }
 
-    /// Whether the files that were read mention the list of architectures. They are searched only if
-    /// something was kept of another list.
-    fn list_use(&mut self, step: &Step, scan: &Scan, kept: &[Kept]) -> ListUse {
+    /// Which files mention the list of architectures. Files are searched only if an output for another list is kept.
+    fn list_use(&mut self, step: &Step, scan: &Scan, kept: &[KeptOutput]) -> ListUse {
         let ReadFiles::Headers { search, .. } = &step.reading else {
             return ListUse::None;
         };
         if step.uses_nvrtc() {
             return ListUse::None;
         }
-        // An option can give the list another name, and a macro can put the name together. Another
-        // capability may read a header whose name is a macro.
+        // An option can define another name for the list, and a macro can build the name from two parts. For another
+        // capability, nvcc may read another header if the name of the header is a macro.
         let parts = ["ARCH_L", "LIST__"];
         let mentions = |line: &String| parts.iter().any(|part| line.contains(part));
         if step.key.iter().any(mentions) || scan.unknown_include.is_some() {
             return ListUse::User;
         }
         let mut list_use = ListUse::None;
-        let other_list = kept.iter().filter(|kept| kept.images != step.images);
-        for path in other_list.flat_map(|kept| kept.evidence.files()) {
+        let for_other_list = kept.iter().filter(|kept| kept.images != step.images);
+        for path in for_other_list.flat_map(|kept| kept.inputs.files()) {
             if self.freshness.files.contains(path, &parts) {
-                if !search
-                    .toolkit
-                    .iter()
-                    .any(|toolkit| path.starts_with(toolkit))
-                {
+                let mut toolkit = search.toolkit.iter();
+                if !toolkit.any(|directory| path.starts_with(directory)) {
                     return ListUse::User;
                 }
                 list_use = ListUse::Toolkit;
@@ -327,44 +338,45 @@ impl Runner {
         }))
     }
 
-    /// Records and keeps what a worker made.
-    fn finish(&mut self, running: &Running<'_>, made: Made) -> Result<MadeOutput, Error> {
-        let (step, kept) = (running.job.step, &running.job.kept);
+    /// Records the output of a job, and keeps the outputs of the compilers.
+    fn finish(&mut self, running_job: &RunningJob<'_>, made: Made) -> Result<MadeOutput, Error> {
+        let (step, kept) = (running_job.job.step, &running_job.job.kept);
         self.files().forget(&step.output);
-        let mut evidence = Vec::new();
-        let mut unknown = None;
+        let mut inputs = Vec::new();
+        let mut never_fresh_because = None;
         let mut runs: Vec<Option<&CompilerRun>> = made.compiled.iter().map(Some).collect();
         if step.images.is_empty() {
+            // The one program of the step ran.
             runs.push(None);
         }
         for run in runs {
             let depfile = run.and_then(|run| run.depfile.as_deref());
             let files = &mut self.freshness.files;
-            let reads = self
-                .reader
-                .after(files, step, running.scan.clone(), depfile)?;
+            let scan = running_job.scan.clone();
+            let reads = self.reader.after_run(files, step, scan, depfile)?;
             if let Some(depfile) = depfile {
                 output::remove(depfile)?;
             }
-            match self.freshness.observe(&running.start, &reads) {
-                Ok(observed) => {
-                    if let Some(run) = run.filter(|run| run.keep) {
-                        self.kept.write(step, &run.images, &run.output, &observed)?;
+            match self.freshness.after_run(&running_job.run_start, &reads) {
+                Ok(inputs_of_run) => {
+                    if let Some(run) = run.filter(|run| run.is_reusable) {
+                        let inputs = inputs_of_run.clone();
+                        self.kept.write(step, &run.images, &run.output, inputs)?;
                     }
-                    evidence.push(observed);
+                    inputs.push(inputs_of_run);
                 }
                 Err(reason) => {
                     // Nothing is recorded, but Cargo has to run the script again after an edit.
-                    let looked_at = reads.files.into_iter().chain(reads.absent);
-                    self.compiled.inputs.extend(looked_at.chain(reads.searched));
-                    unknown = Some(reason);
+                    let paths = reads.files.into_iter().chain(reads.absent);
+                    self.compiled.inputs.extend(paths.chain(reads.searched));
+                    never_fresh_because = Some(reason);
                 }
             }
         }
-        evidence.extend(made.used.iter().map(|&index| kept[index].evidence.clone()));
-        let evidence = unknown.map_or(Ok(evidence.as_slice()), Err);
+        inputs.extend(made.used.iter().map(|&index| kept[index].inputs.clone()));
+        let inputs = never_fresh_because.map_or(Ok(inputs.as_slice()), Err);
         let key = step.output_key();
-        if let Some(reason) = self.freshness.record(&step.output, key, evidence)? {
+        if let Some(reason) = self.freshness.record(&step.output, key, inputs)? {
             let never_fresh = (step.output.clone(), reason);
             self.compiled.never_fresh.push(never_fresh);
         }
@@ -372,11 +384,14 @@ impl Runner {
             .add(&made.printed, &mut self.compiled.warnings);
         let reason = match made.whole_because {
             Some(because) => format!("compiled as a whole, because {because}"),
-            // What was kept has the same command, except for the list.
-            None if running.stale == Stale::Command && !made.used.is_empty() => {
+            None if made.compiled.is_empty() && !made.used.is_empty() => {
+                "an earlier build compiled the same".to_owned()
+            }
+            // The kept outputs that were used have the same command, except for the list.
+            None if running_job.stale_reason == StaleReason::Command && !made.used.is_empty() => {
                 "the list of capabilities changed".to_owned()
             }
-            None => running.stale.to_string(),
+            None => running_job.stale_reason.to_string(),
         };
         let compiled = made.compiled.iter();
         Ok(MadeOutput {
@@ -384,7 +399,7 @@ impl Runner {
             tool: step.tool.clone(),
             reason,
             compiled: compiled.map(|run| Image::names(&run.images)).collect(),
-            elapsed: running.at.elapsed(),
+            elapsed: running_job.started.elapsed(),
         })
     }
 }

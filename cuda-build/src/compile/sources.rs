@@ -41,6 +41,7 @@ impl Sources {
     pub(crate) fn resolve(
         library: &str,
         named: &[Source],
+        excluded: &[String],
         root: &Root,
         package: &Path,
     ) -> Result<Self, Error> {
@@ -49,28 +50,14 @@ impl Sources {
             match source {
                 Source::File(path) => sources.push(path)?,
                 Source::Glob(pattern) => {
-                    let mut walk = Walk {
-                        root,
-                        package,
-                        found: Set::default(),
-                        searched: &mut sources.searched,
-                    };
-                    // The first part of an absolute pattern is `/`.
-                    let parts = Path::new(pattern).components();
-                    let parts = parts.filter_map(|part| part.as_os_str().to_str());
-                    walk.find(Path::new(""), &parts.collect::<Vec<_>>());
-                    let found = walk.found;
-                    if found.is_empty() {
-                        return Err(Error::Usage {
-                            reason: format!(
-                                "library `{library}`: no file in {} matches `{pattern}`",
-                                package.display()
-                            ),
-                            hint: "correct the pattern in build.rs: `*` stands for a part of one name, `**` for any \
-                                   number of directories, as in `kernels/**/*.cu`"
-                                .to_owned(),
-                        });
-                    }
+                    let found = matching_files(pattern, excluded, root, package);
+                    let (found, searched) = found.map_err(|reason| Error::Usage {
+                        reason: format!("library `{library}`: {reason}"),
+                        hint: "correct the pattern in build.rs: `*` stands for a part of one name, `**` for any \
+                               number of directories, as in `kernels/**/*.cu`"
+                            .to_owned(),
+                    })?;
+                    sources.searched.extend(searched);
                     found.iter().try_for_each(|path| sources.push(path))?;
                 }
             }
@@ -135,6 +122,51 @@ fn language(path: &Path) -> Result<Language, Error> {
         });
     }
     Ok(language)
+}
+
+/// The files that match a pattern and none of `excluded`, relative to the package, and the directories that were
+/// searched.
+///
+/// # Errors
+/// A sentence if there is no such file.
+pub(crate) fn matching_files(
+    pattern: &str,
+    excluded: &[String],
+    root: &Root,
+    package: &Path,
+) -> Result<(Vec<PathBuf>, Set<PathBuf>), String> {
+    let mut searched = Set::default();
+    let mut find = |pattern: &str| {
+        let mut walk = Walk {
+            root,
+            package,
+            found: Set::default(),
+            searched: &mut searched,
+        };
+        // The first part of an absolute pattern is `/`.
+        let parts = Path::new(pattern).components();
+        let parts = parts.filter_map(|part| part.as_os_str().to_str());
+        walk.find(Path::new(""), &parts.collect::<Vec<_>>());
+        walk.found
+    };
+    let found = find(pattern);
+    let excluded_files: Vec<Set<PathBuf>> = excluded.iter().map(|pattern| find(pattern)).collect();
+    let is_excluded = |path: &PathBuf| excluded_files.iter().any(|files| files.contains(path));
+    let files: Vec<PathBuf> = found
+        .into_iter()
+        .filter(|path| !is_excluded(path))
+        .collect();
+    if files.is_empty() {
+        let but = match excluded {
+            [] => String::new(),
+            excluded => format!(" and not `{}`", excluded.join("` or `")),
+        };
+        return Err(format!(
+            "no file in {} matches `{pattern}`{but}",
+            package.display()
+        ));
+    }
+    Ok((files, searched))
 }
 
 /// A search for the files that match a pattern.
@@ -221,7 +253,7 @@ mod tests {
 
     fn found(package: &Path, pattern: &str) -> Result<Vec<String>, Error> {
         let glob = [Source::Glob(pattern.to_owned())];
-        let sources = Sources::resolve("x", &glob, &Root::system(), package)?;
+        let sources = Sources::resolve("x", &glob, &[], &Root::system(), package)?;
         let names = sources.files.iter().map(|(path, _)| path.display());
         Ok(names.map(|name| name.to_string()).collect())
     }
@@ -265,7 +297,7 @@ mod tests {
             Source::Glob("*/*.cu".to_owned()),
             Source::File("a/x.cu".into()),
         ];
-        let sources = Sources::resolve("x", &named, &Root::system(), path).unwrap();
+        let sources = Sources::resolve("x", &named, &[], &Root::system(), path).unwrap();
         assert_eq!(sources.cuda_files(), 2);
         let searched: Vec<PathBuf> = sources.searched.into_iter().collect();
         assert_eq!(searched, [path.to_owned(), path.join("a"), path.join("b")]);
@@ -275,7 +307,7 @@ mod tests {
     fn other_files_are_refused() {
         let refused = |file: &str| {
             let named = [Source::File(file.into())];
-            Sources::resolve("x", &named, &Root::system(), Path::new("/"))
+            Sources::resolve("x", &named, &[], &Root::system(), Path::new("/"))
         };
         assert!(format!("{:?}", refused("a.cuh")).contains("is not a source"));
         assert!(refused("a.o").is_ok());
@@ -285,7 +317,7 @@ mod tests {
                 assert!(error.contains("features = [\"host-sources\"]"), "{error}");
             }
         }
-        let empty = Sources::resolve("x", &[], &Root::system(), Path::new("/"));
+        let empty = Sources::resolve("x", &[], &[], &Root::system(), Path::new("/"));
         assert!(format!("{empty:?}").contains("has no sources"));
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::identity::Variables;
 use super::launcher::Launcher;
-use super::options::Profile;
+use super::options::chooses_capabilities;
 use crate::capability::{Capability, Plan};
 use crate::command::Invocation;
 use crate::env::Env;
@@ -41,8 +41,6 @@ pub(crate) struct Settings<'a> {
     pub(crate) host: Option<(&'a HostCompiler, &'a str)>,
     /// The view whose nvcc is called; `None` to call nvcc where it is installed.
     pub(crate) view: Option<&'a View>,
-    /// How Cargo's profile compiles host code.
-    pub(crate) profile: &'a Profile,
     pub(crate) env: &'a Env,
     pub(crate) root: &'a Root,
     #[cfg_attr(
@@ -148,14 +146,6 @@ impl Step {
 
     /// Whether an option or a variable makes nvcc compile for architectures of its own.
     pub(super) fn chooses_images(&self) -> bool {
-        const NAMES: [&str; 6] = [
-            "-arch",
-            "-gpu-architecture",
-            "-code",
-            "-gpu-code",
-            "-gencode",
-            "-generate-code",
-        ];
         let mut words = self.key.iter().flat_map(|line| {
             let variable = line.split_once('=');
             let value = variable.filter(|(name, _)| name.starts_with("NVCC_"));
@@ -163,10 +153,7 @@ impl Step {
                 .map_or(line.as_str(), |(_, value)| value)
                 .split([' ', '"'])
         });
-        words.any(|word| {
-            let name = word.split('=').next().unwrap_or_default();
-            NAMES.contains(&name) || name.starts_with("--") && NAMES.contains(&&name[1..])
-        })
+        words.any(chooses_capabilities)
     }
 
     /// Whether NVRTC compiles the source.

@@ -1,7 +1,7 @@
 //! How many steps run at once: as many as Cargo allows.
 //!
-//! Cargo passes the jobserver of GNU make to build scripts: a pipe with one byte for each further
-//! process that may run. A process takes a byte, and puts it back.
+//! Cargo passes a jobserver as GNU make's to build scripts: a pipe with one byte (a token) for each additional process
+//! that may run. A process takes a byte, and puts it back when it ends.
 #![allow(
     clippy::disallowed_methods,
     reason = "the jobserver is a pipe that Cargo opened"
@@ -16,14 +16,14 @@ use crate::env::Env;
 
 /// Permission to run steps.
 ///
-/// A build script may always run one process. For each further one it takes a token from Cargo's
-/// jobserver; without a jobserver, `NUM_JOBS` is the limit.
+/// A build script may always run one process. For each additional process it takes a token from Cargo's jobserver.
+/// It never runs more processes than `NUM_JOBS`.
 #[derive(Debug)]
 pub(crate) struct Workers {
     jobserver: Option<Arc<Jobserver>>,
     limit: usize,
     /// Whether the one process that needs no token is running.
-    runs_own: Arc<AtomicBool>,
+    is_free_slot_taken: Arc<AtomicBool>,
 }
 
 /// Both ends of the pipe.
@@ -34,17 +34,18 @@ struct Jobserver {
 }
 
 /// Permission for one step; it ends when the value is dropped.
-pub(super) struct Token {
-    taken: Vec<u8>,
+pub(super) struct Permit {
+    /// The bytes from the jobserver's pipe.
+    tokens: Vec<u8>,
     jobserver: Option<Arc<Jobserver>>,
-    /// Set if the step runs the process that needs no token.
-    runs_own: Option<Arc<AtomicBool>>,
+    /// [`Workers::is_free_slot_taken`], if the step runs the process that needs no token.
+    free_slot: Option<Arc<AtomicBool>>,
     /// How many processes the step may run at once.
-    pub(super) threads: usize,
+    pub(super) processes: usize,
 }
 
 impl Workers {
-    /// What Cargo allows this build script.
+    /// The limits that Cargo passes to this build script.
     pub(crate) fn of_cargo(env: &Env) -> Self {
         let text = |name| env.peek(name).and_then(|value| value.to_str());
         let flags = text("CARGO_MAKEFLAGS").unwrap_or_default();
@@ -52,36 +53,36 @@ impl Workers {
         Self {
             jobserver: Jobserver::open(flags).map(Arc::new),
             limit: jobs.unwrap_or(1),
-            runs_own: Arc::default(),
+            is_free_slot_taken: Arc::default(),
         }
     }
 
     /// Permission to start one of `ready` steps while `running` processes run. If there are more
     /// processors than steps, the step may run several processes, but not more than `most`.
-    pub(super) fn take(&self, running: usize, ready: usize, most: usize) -> Option<Token> {
+    pub(super) fn take(&self, running: usize, ready: usize, most: usize) -> Option<Permit> {
         let free = self.limit.max(1).checked_sub(running)?;
         if free == 0 {
             return None;
         }
-        let mut token = Token {
-            taken: Vec::new(),
+        let mut permit = Permit {
+            tokens: Vec::new(),
             jobserver: self.jobserver.clone(),
-            runs_own: None,
-            threads: 0,
+            free_slot: None,
+            processes: 0,
         };
         let wanted = (free / ready.max(1)).clamp(1, most.max(1));
-        while token.threads < wanted {
-            if !self.runs_own.swap(true, Ordering::Relaxed) {
-                token.runs_own = Some(Arc::clone(&self.runs_own));
+        while permit.processes < wanted {
+            if !self.is_free_slot_taken.swap(true, Ordering::Relaxed) {
+                permit.free_slot = Some(Arc::clone(&self.is_free_slot_taken));
             } else if let Some(jobserver) = &self.jobserver {
-                let Some(byte) = jobserver.take() else {
+                let Some(token) = jobserver.take() else {
                     break;
                 };
-                token.taken.push(byte);
+                permit.tokens.push(token);
             }
-            token.threads += 1;
+            permit.processes += 1;
         }
-        (token.threads > 0).then_some(token)
+        (permit.processes > 0).then_some(permit)
     }
 }
 
@@ -95,8 +96,8 @@ impl Jobserver {
             Some(path) => (path.to_owned(), path.to_owned()),
             None => {
                 let (tokens, returned) = auth.split_once(',')?;
-                let own = |number: &str| format!("/proc/self/fd/{number}");
-                (own(tokens), own(returned))
+                let path = |descriptor: &str| format!("/proc/self/fd/{descriptor}");
+                (path(tokens), path(returned))
             }
         };
         Some(Self {
@@ -129,14 +130,14 @@ fn open_pipe(_: &mut OpenOptions, _: &str) -> Option<File> {
     None
 }
 
-impl Drop for Token {
+impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(runs_own) = &self.runs_own {
-            runs_own.store(false, Ordering::Relaxed);
+        if let Some(free_slot) = &self.free_slot {
+            free_slot.store(false, Ordering::Relaxed);
         }
         if let Some(jobserver) = &self.jobserver {
-            // The write succeeds without waiting: every token was taken from this pipe, so there is room for it.
-            let _ = (&jobserver.returned).write_all(&self.taken);
+            // The write does not wait: every token was taken from this pipe, so the pipe has room for it.
+            let _ = (&jobserver.returned).write_all(&self.tokens);
         }
     }
 }
@@ -161,20 +162,20 @@ mod tests {
         let flags = format!("-j --jobserver-auth=fifo:{}", path.display());
         let env = Env::from_pairs([("CARGO_MAKEFLAGS", flags.as_str()), ("NUM_JOBS", "8")]);
         let workers = Workers::of_cargo(&env);
-        // One process needs no token, and two take those in the pipe.
+        // One process needs no token, and two processes take the tokens in the pipe.
         let first = workers.take(0, 8, 9).unwrap();
         let second = workers.take(1, 8, 9).unwrap();
         let third = workers.take(2, 8, 9).unwrap();
-        assert_eq!([first.threads, second.threads, third.threads], [1; 3]);
+        assert_eq!([first.processes, second.processes, third.processes], [1; 3]);
         assert!(workers.take(3, 8, 9).is_none());
-        // After the first has ended, its successor needs no token either.
+        // The first process has ended, so another process needs no token.
         drop(first);
         let fourth = workers.take(2, 8, 9).unwrap();
-        assert!(fourth.taken.is_empty());
+        assert!(fourth.tokens.is_empty());
         assert!(workers.take(3, 8, 9).is_none());
         drop(second);
         let fifth = workers.take(2, 1, 9).unwrap();
-        assert_eq!(fifth.threads, 1, "the other token is still taken");
+        assert_eq!(fifth.processes, 1, "the other token is still taken");
         drop((third, fourth, fifth));
         let mut left = [0; 3];
         assert_eq!(pipe.read(&mut left).unwrap(), 2, "both are back");
@@ -184,20 +185,20 @@ mod tests {
     fn the_last_files_may_use_several_processes() {
         let env = Env::from_pairs([("NUM_JOBS", "8")]);
         let workers = Workers::of_cargo(&env);
-        let threads = |running, ready, most| {
-            let token = workers.take(running, ready, most);
-            token.map(|token| token.threads)
+        let processes = |running, ready, most| {
+            let permit = workers.take(running, ready, most);
+            permit.map(|permit| permit.processes)
         };
-        assert_eq!(threads(0, 2, 5), Some(4));
-        assert_eq!(threads(4, 1, 5), Some(4));
-        assert_eq!(threads(0, 1, 1), Some(1), "a step with one image");
-        assert_eq!(threads(8, 1, 5), None);
+        assert_eq!(processes(0, 2, 5), Some(4));
+        assert_eq!(processes(4, 1, 5), Some(4));
+        assert_eq!(processes(0, 1, 1), Some(1), "a step with one image");
+        assert_eq!(processes(8, 1, 5), None);
         let one = Workers::of_cargo(&Env::default()).take(0, 5, 5);
-        assert_eq!(one.map(|token| token.threads), Some(1));
+        assert_eq!(one.map(|permit| permit.processes), Some(1));
     }
 
     #[test]
-    fn what_is_no_jobserver_is_left_alone() {
+    fn other_flags_give_no_jobserver() {
         for flags in [
             "",
             "-j",

@@ -15,6 +15,8 @@
 //! components        = ["cudart"]
 //! capabilities      = ["8.0", "9.0+PTX"]
 //! dependencies      = ["numpy", "cupy-cuda12x"]
+//! [workspace.metadata.cuda.package.candle-flash-attn] # decides for one package, also for a dependency
+//! capabilities      = ["8.0", "9.0"]
 //! [package.metadata.cuda.wheel]
 //! name              = "saxpy"      # the wheel's name without `-cu12`
 //! rpath             = "rpath"      # or "runpath", which LD_LIBRARY_PATH overrides
@@ -91,8 +93,12 @@ pub struct Config {
     pub jetson: bool,
     components: Vec<Wanted>,
     capabilities: Option<Vec<String>>,
+    /// The package's own list, if the list of the application replaces it.
+    pub replaced_capabilities: Option<Vec<String>>,
     dependencies: Vec<String>,
     per_major: Vec<PerMajor>,
+    /// The capabilities of single packages, from `[workspace.metadata.cuda.package.<name>]`.
+    pub packages: Vec<(String, Vec<String>)>,
     /// The keys of `[package.metadata.cuda.wheel]`.
     pub wheel: Wheel,
     /// Whether the package's library is a `cdylib`, as it is for a Python extension.
@@ -151,7 +157,8 @@ impl Config {
             config.workspace = Some(path);
         }
         config.apply(&package.table(&["package", "metadata", "cuda"]))?;
-        config.apply_variables(env)?;
+        let name = package.table(&["package"]).text("name").ok().flatten();
+        config.apply_variables(env, &name.unwrap_or_default())?;
         let library = package.table(&["lib"]);
         // Errors in this table are ignored here, because Cargo reports them.
         for key in ["crate-type", "crate_type"] {
@@ -220,6 +227,11 @@ impl Config {
                 dependencies: special.texts("dependencies")?,
             });
         }
+        for (name, special) in table.tables("package")? {
+            special.check_keys(&["capabilities"])?;
+            let list = special.texts("capabilities")?;
+            self.packages.extend(list.map(|list| (name, list)));
+        }
         if let Some(wheel) = table.table("wheel")? {
             wheel.check_keys(&["name", "rpath", "max-size"])?;
             self.wheel = Wheel {
@@ -231,14 +243,20 @@ impl Config {
         Ok(())
     }
 
-    fn apply_variables(&mut self, env: &Env) -> Result<(), Error> {
+    fn apply_variables(&mut self, env: &Env, package: &str) -> Result<(), Error> {
         self.release = RequestedRelease::from_env(env)?;
         if let Some(text) = env.text("CUDA_BUILD_CUDART") {
             self.cudart = parse_cudart(&text)
                 .map_err(|reason| Error::variable("CUDA_BUILD_CUDART", reason))?;
         }
-        if let Some(text) = env.text("CUDA_BUILD_CAPABILITIES") {
-            self.capabilities = Some(vec![text]);
+        // The list for this package alone decides before the list for all packages.
+        let for_package = capabilities_variable(package);
+        let in_workspace = self.packages.iter().find(|(name, _)| name == package);
+        let list = (env.text(&for_package).map(|text| vec![text]))
+            .or_else(|| in_workspace.map(|(_, list)| list.clone()))
+            .or_else(|| env.text("CUDA_BUILD_CAPABILITIES").map(|text| vec![text]));
+        if let Some(list) = list {
+            self.replaced_capabilities = self.capabilities.replace(list);
             // The variable applies to every major, so it also replaces the lists of `major.<n>`.
             for special in &mut self.per_major {
                 special.capabilities = None;
@@ -258,8 +276,15 @@ const KEYS: &[&str] = &[
     "jetson",
     "dependencies",
     "major",
+    "package",
     "wheel",
 ];
+
+/// The variable with the capabilities of one package: `CUDA_BUILD_CAPABILITIES_CANDLE_FLASH_ATTN`.
+pub fn capabilities_variable(package: &str) -> String {
+    let name = package.to_ascii_uppercase().replace('-', "_");
+    format!("CUDA_BUILD_CAPABILITIES_{name}")
+}
 
 /// Replaces a default with a declared value.
 fn set<T>(value: &mut T, declared: Option<T>) {

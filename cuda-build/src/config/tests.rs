@@ -19,6 +19,22 @@ fn read(manifest: &str, env: &Env) -> Result<Config, Error> {
 }
 
 #[test]
+fn a_list_for_one_package_comes_before_the_general_list() {
+    let manifest = "[package]\nname = \"flash-attn\"\n[package.metadata.cuda]\ncapabilities = [\"9.0a\"]\n\
+                    [workspace.metadata.cuda.package.flash-attn]\ncapabilities = [\"8.0\"]\n\
+                    [workspace.metadata.cuda.package.other]\ncapabilities = [\"7.5\"]\n";
+    let list = |variables: &[(&str, &str)]| {
+        let config = read(manifest, &Env::from_pairs(variables.iter().copied())).unwrap();
+        assert_eq!(config.replaced_capabilities.as_deref().unwrap(), ["9.0a"]);
+        config.for_major(13).capabilities.unwrap().to_owned()
+    };
+    let general = ("CUDA_BUILD_CAPABILITIES", "12.0");
+    assert_eq!(list(&[general]), ["8.0"]);
+    let for_package = ("CUDA_BUILD_CAPABILITIES_FLASH_ATTN", "9.0");
+    assert_eq!(list(&[general, for_package]), ["9.0"]);
+}
+
+#[test]
 fn every_key_is_read() {
     let config = read(
         r#"

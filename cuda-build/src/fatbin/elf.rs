@@ -132,6 +132,20 @@ pub(crate) fn device_names(cubin: &[u8]) -> Option<Set<Vec<u8>>> {
     Some(names)
 }
 
+/// The names of the kernels that a cubin defines. `None` if the bytes are not a cubin with a symbol table.
+pub(crate) fn kernels(cubin: &[u8]) -> Option<Vec<String>> {
+    let symbols = symbols(&sections(cubin))?;
+    let is_kernel = |symbol: &&Symbol<'_>| {
+        symbol.section != 0 && symbol.info & 0xf == FUNCTION && symbol.other & KERNEL != 0
+    };
+    let names = symbols.iter().filter(is_kernel).map(|symbol| symbol.name);
+    Some(
+        names
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .collect(),
+    )
+}
+
 /// The first difference between two objects: the number of sections, the name of a section, or `symbols`;
 /// `None` if there is no difference.
 ///

@@ -27,9 +27,11 @@
 mod container;
 pub mod elf;
 mod image;
+mod kernels;
 
 pub use container::{Compression, Entry, EntryHeader, Fatbin, Kind, read_headers};
 pub use image::CompiledImage;
+pub(crate) use kernels::kernels;
 
 /// First four bytes of every container.
 const MAGIC: u32 = 0xBA55_ED50;

@@ -1,7 +1,7 @@
-//! Files as they are while a build script runs: each is looked at once, and read only if needed.
+//! The files that a build script looks at: metadata is read once for each path, and content only if needed.
 #![allow(
     clippy::disallowed_methods,
-    reason = "freshness compares files with what was recorded of them"
+    reason = "freshness compares files with their recorded states"
 )]
 
 use std::collections::HashMap;
@@ -13,8 +13,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::hash;
 
-/// In nanoseconds: how far the time that the kernel records for a change can lie before the change. The kernel
-/// takes the time from a clock that ticks every 1 to 10 ms.
+/// In nanoseconds, twice the longest tick of the clock from which the kernel takes `ctime` (1 to 10 ms). A recorded
+/// `ctime` can be this much earlier than the change.
 const CLOCK_TICK: u64 = 20_000_000;
 
 /// Nanoseconds since 1970.
@@ -81,15 +81,15 @@ pub(crate) enum State {
     File { digest: u64, stat: Stat },
 }
 
-/// What is known about one path.
+/// The facts that were read about one path.
 #[derive(Default)]
-struct Seen {
+struct PathFacts {
     /// `None` if the path does not exist.
     stat: Option<Stat>,
     is_file: bool,
     /// The digest, and the `Stat` to record with it.
     content: Option<(u64, Stat)>,
-    /// The answers of functions that were called for the path.
+    /// The results of [`Files::is_link`], [`Files::names`] and [`Files::contains`], if they were called.
     is_link: Option<bool>,
     names: Option<Rc<Vec<OsString>>>,
     contains: Option<bool>,
@@ -98,75 +98,75 @@ struct Seen {
 /// The files that one run of a build script has looked at.
 #[derive(Default)]
 pub(crate) struct Files {
-    /// By the bytes of the path: hashing a `Path` part by part takes several times as long.
-    seen: HashMap<OsString, Seen>,
+    /// The key is the path as an `OsString`, because hashing a `Path` takes several times as long.
+    facts: HashMap<OsString, PathFacts>,
 }
 
 impl Files {
-    fn look(&mut self, path: &Path) -> &mut Seen {
+    fn facts(&mut self, path: &Path) -> &mut PathFacts {
         let key = path.as_os_str().to_owned();
-        self.seen.entry(key).or_insert_with(|| {
+        self.facts.entry(key).or_insert_with(|| {
             let metadata = fs::metadata(path).ok();
-            Seen {
+            PathFacts {
                 stat: metadata.as_ref().map(Stat::of),
                 is_file: metadata.is_some_and(|metadata| metadata.is_file()),
-                ..Seen::default()
+                ..PathFacts::default()
             }
         })
     }
 
-    /// Length and time of the last change of the content, for files that are not edited, such as a
-    /// toolkit's. `None` if the path does not exist.
+    /// The length and the time of the last change of the content; `None` if the path does not exist. Programs can set
+    /// the time, so this is enough only for files that are not edited, such as a toolkit's.
     pub(crate) fn length_and_time(&mut self, path: &Path) -> Option<(u64, u64)> {
-        let stat = self.look(path).stat?;
+        let stat = self.facts(path).stat?;
         Some((stat.length, stat.modified))
     }
 
     /// Forgets a path that a tool may have changed.
     pub(crate) fn forget(&mut self, path: &Path) {
-        self.seen.remove(path.as_os_str());
+        self.facts.remove(path.as_os_str());
     }
 
-    /// Looks again at a path; the digest is kept if the file is still the same.
+    /// Reads the metadata of a path again. The digest is kept if the metadata is unchanged.
     pub(super) fn refresh(&mut self, path: &Path) {
-        if let Some(old) = self.seen.remove(path.as_os_str()) {
-            let new = self.look(path);
+        if let Some(old) = self.facts.remove(path.as_os_str()) {
+            let new = self.facts(path);
             new.content = old.content.filter(|(_, stat)| new.stat == Some(*stat));
         }
     }
 
     pub(crate) fn exists(&mut self, path: &Path) -> bool {
-        self.look(path).stat.is_some()
+        self.facts(path).stat.is_some()
     }
 
     pub(crate) fn is_file(&mut self, path: &Path) -> bool {
-        self.look(path).is_file
+        self.facts(path).is_file
     }
 
     /// The path without `.` and `directory/..`. `link/..` is kept, because it leads elsewhere.
-    pub(crate) fn normal(&mut self, path: &Path) -> PathBuf {
-        let mut normal = PathBuf::new();
+    pub(crate) fn without_dots(&mut self, path: &Path) -> PathBuf {
+        let mut short = PathBuf::new();
         for component in path.components() {
-            let parent = component == Component::ParentDir
-                && matches!(normal.components().next_back(), Some(Component::Normal(_)))
-                && !self.is_link(&normal);
-            if parent {
-                normal.pop();
+            let leaves_directory = component == Component::ParentDir
+                && matches!(short.components().next_back(), Some(Component::Normal(_)))
+                && !self.is_link(&short);
+            if leaves_directory {
+                short.pop();
             } else if component != Component::CurDir {
-                normal.push(component);
+                short.push(component);
             }
         }
-        normal
+        short
     }
 
     fn is_link(&mut self, path: &Path) -> bool {
         let read = || fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
-        *self.look(path).is_link.get_or_insert_with(read)
+        *self.facts(path).is_link.get_or_insert_with(read)
     }
 
-    /// The names in a directory, none if it cannot be read.
+    /// The names in a directory, sorted; none if it cannot be read.
     pub(crate) fn names(&mut self, directory: &Path) -> Rc<Vec<OsString>> {
-        let names = self.look(directory).names.get_or_insert_with(|| {
+        let names = self.facts(directory).names.get_or_insert_with(|| {
             let entries = fs::read_dir(directory).into_iter().flatten().flatten();
             let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
             names.sort();
@@ -175,85 +175,92 @@ impl Files {
         Rc::clone(names)
     }
 
-    /// The bytes of a file; `None` if there is none or it cannot be read.
+    /// The bytes of a file; `None` if the file does not exist or cannot be read.
     pub(crate) fn bytes(&mut self, path: &Path) -> Option<Vec<u8>> {
         let before = now();
-        let seen = self.look(path);
-        if !seen.is_file {
+        let facts = self.facts(path);
+        if !facts.is_file {
             return None;
         }
         let bytes = fs::read(path).ok()?;
         let after = fs::metadata(path).ok().map(|metadata| Stat::of(&metadata));
-        let stat = after.filter(|stat| seen.stat == Some(*stat) && stat.is_settled_at(before));
-        seen.content = Some((hash::of_content(&bytes), stat.unwrap_or_default()));
+        let stat = after.filter(|stat| facts.stat == Some(*stat) && stat.is_settled_at(before));
+        facts.content = Some((hash::of_content(&bytes), stat.unwrap_or_default()));
         Some(bytes)
     }
 
-    /// Whether a file contains one of these texts, which have to be the same in every call.
+    /// Whether a file contains one of these texts. The result is kept for the path, so every call must pass the same
+    /// texts.
     pub(crate) fn contains(&mut self, path: &Path, texts: &[&str]) -> bool {
-        if let Some(contains) = self.look(path).contains {
+        if let Some(contains) = self.facts(path).contains {
             return contains;
         }
         let bytes = self.bytes(path).unwrap_or_default();
         let content = String::from_utf8_lossy(&bytes);
         let contains = texts.iter().any(|text| content.contains(text));
-        self.look(path).contains = Some(contains);
+        self.facts(path).contains = Some(contains);
         contains
     }
 
-    /// The digest of a file's content; `None` if there is none or it cannot be read.
+    /// The digest of a file's content; `None` if the file does not exist or cannot be read.
     pub(crate) fn digest(&mut self, path: &Path) -> Option<u64> {
         Some(self.content(path)?.0)
     }
 
     fn content(&mut self, path: &Path) -> Option<(u64, Stat)> {
-        if self.look(path).content.is_none() {
+        if self.facts(path).content.is_none() {
             self.bytes(path)?;
         }
-        self.look(path).content
+        self.facts(path).content
     }
 
     /// The state to record for a path; `None` if it is a file that cannot be read.
     pub(super) fn state(&mut self, path: &Path) -> Option<State> {
-        let seen = self.look(path);
-        if seen.stat.is_none() {
+        let facts = self.facts(path);
+        if facts.stat.is_none() {
             return Some(State::Absent);
-        } else if !seen.is_file {
+        } else if !facts.is_file {
             return Some(State::NotAFile);
         }
         let (digest, stat) = self.content(path)?;
         Some(State::File { digest, stat })
     }
 
-    /// If a path still has the recorded state: the state to record from now on, which has the times of now. The
-    /// content is read only if the `Stat` differs.
-    pub(super) fn unchanged(&mut self, path: &Path, recorded: State) -> Option<State> {
-        let seen = self.look(path);
-        let same = match recorded {
-            State::Absent => seen.stat.is_none(),
-            State::NotAFile => seen.stat.is_some() && !seen.is_file,
+    /// If a path still has the recorded state, returns this state with the current `Stat`; `None` if the path changed.
+    /// The content is read only if the `Stat` differs.
+    pub(super) fn state_if_unchanged(&mut self, path: &Path, recorded: State) -> Option<State> {
+        let facts = self.facts(path);
+        let is_unchanged = match recorded {
+            State::Absent => facts.stat.is_none(),
+            State::NotAFile => facts.stat.is_some() && !facts.is_file,
             State::Searched => true,
-            State::File { stat, .. } if seen.is_file && seen.stat == Some(stat) => true,
+            State::File { stat, .. } if facts.is_file && facts.stat == Some(stat) => true,
             State::File { digest, .. } => {
-                let (now, stat) = self.content(path)?;
-                return (now == digest).then_some(State::File { digest, stat });
+                let (current_digest, stat) = self.content(path)?;
+                return (current_digest == digest).then_some(State::File { digest, stat });
             }
         };
-        same.then_some(recorded)
+        is_unchanged.then_some(recorded)
     }
 
-    /// Whether a path may have changed since `start`. `digest` is the digest at that time: it decides if the last
-    /// change was within one tick of the clock before.
+    /// Whether a path may have changed since `start`. If its last change was so shortly before `start` that the time does
+    /// not decide, `digest_at_start` does. `ctime` is ignored for files of the toolkit, because a new hard link to such a
+    /// file changes it.
     pub(super) fn changed_since(
         &mut self,
         start: u64,
         path: &Path,
-        digest: impl FnOnce() -> Option<u64>,
+        is_of_toolkit: bool,
+        digest_at_start: impl FnOnce() -> Option<u64>,
     ) -> bool {
-        match self.look(path).stat {
+        let mut stat = self.facts(path).stat;
+        if let Some(stat) = stat.as_mut().filter(|_| is_of_toolkit) {
+            stat.changed = stat.modified;
+        }
+        match stat {
             Some(stat) if stat.changed > start => true,
             Some(stat) if !stat.is_settled_at(start) => {
-                let before = digest();
+                let before = digest_at_start();
                 before.is_none() || self.digest(path) != before
             }
             _ => false,
@@ -267,15 +274,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_counts_if_the_stat_differs() {
+    fn content_decides_if_the_stat_differs() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.cuh");
-        let unchanged = |state| Files::default().unchanged(&path, state).is_some();
+        let unchanged = |state| Files::default().state_if_unchanged(&path, state).is_some();
         fs::write(&path, "1").unwrap();
         let recorded = Files::default().state(&path).unwrap();
         fs::write(&path, "1").unwrap();
         assert!(unchanged(recorded));
-        // Same length, and the time of the content as before.
+        // The new content has the same length and the same `mtime`.
         let modified = fs::metadata(&path).unwrap().modified().unwrap();
         fs::write(&path, "2").unwrap();
         let file = fs::File::options().write(true).open(&path).unwrap();
@@ -288,16 +295,16 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_not_taken_out_of_a_path() {
+    fn a_link_is_not_removed_from_a_path() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
         fs::create_dir_all(path.join("real/deep")).unwrap();
         std::os::unix::fs::symlink("real/deep", path.join("link")).unwrap();
         let mut files = Files::default();
-        let mut normal = |name: &str| files.normal(&path.join(name));
-        assert_eq!(normal("./real/../real/./a.h"), path.join("real/a.h"));
-        assert_eq!(normal("link/../a.h"), path.join("link/../a.h"));
-        assert_eq!(files.normal(Path::new("../a.h")), Path::new("../a.h"));
+        let mut without_dots = |name: &str| files.without_dots(&path.join(name));
+        assert_eq!(without_dots("./real/../real/./a.h"), path.join("real/a.h"));
+        assert_eq!(without_dots("link/../a.h"), path.join("link/../a.h"));
+        assert_eq!(files.without_dots(Path::new("../a.h")), Path::new("../a.h"));
     }
 
     #[test]

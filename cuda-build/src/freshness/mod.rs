@@ -2,7 +2,7 @@
 //!
 //! The rule: an output is up to date if the same command would read the same bytes. Two things are compared:
 //!
-//! - The key of a step covers everything except files: arguments, variables, and the toolkit's identity.
+//! - The key of a step is a digest of everything except files: arguments, variables, and the toolkit's identity.
 //! - The record of the last successful run contains every path that the tool looked at: each file that it
 //!   read, with a digest of the content, and each path at which it found nothing.
 //!
@@ -23,13 +23,13 @@ use crate::list::{Set, sorted_set};
 pub(crate) use file::Files;
 use file::State;
 pub(crate) use records::path_from_bytes;
-use records::{Input, Output, Records};
+use records::{InputState, OutputRecord, Records};
 
-/// The interval at which records are written while steps run. If a build is killed, the next build repeats
-/// only the steps since the last write.
+/// How often records are written while steps run. After a build was killed, the next build repeats only the steps
+/// since the last write.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a tool looked at while it made an output.
+/// The paths that a tool looked at while it made an output.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
     /// The files that the tool read.
@@ -39,41 +39,34 @@ pub(crate) struct Reads {
     pub(crate) absent: Set<PathBuf>,
     /// Directories of the user in which the tool looked for headers.
     pub(crate) searched: Set<PathBuf>,
+    /// Directories of the toolkit. Their files are replaced only as a whole, and linked to other places at any time.
+    pub(crate) toolkit: Vec<PathBuf>,
     /// Why these sets may be incomplete; `None` if they are complete.
     pub(crate) incomplete: Option<String>,
 }
 
-/// Every path that a run of a tool looked at, with the state of each path at that time.
+/// The state of every path that a tool looked at while it ran.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Evidence(Vec<Input>);
+pub(crate) struct InputStates(Vec<InputState>);
 
-impl Evidence {
-    /// The text that [`Evidence::parse`] reads. `made` describes what the run made, and `digest` is the digest of
-    /// what it made.
-    pub(crate) fn to_bytes(&self, key: u64, made: &str, digest: u64) -> Vec<u8> {
-        let mut records = Records::default();
-        let stat = file::Stat::default();
-        let output = Output {
-            key,
-            state: State::File { digest, stat },
-            inputs: records.number(&self.0),
-            used: true,
-        };
-        records.outputs.insert(made.into(), output);
-        records.to_bytes()
+impl InputStates {
+    /// One line for each path.
+    pub(crate) fn to_lines(&self) -> Vec<u8> {
+        let mut lines = Vec::new();
+        self.0.iter().for_each(|input| input.write(&mut lines));
+        lines
     }
 
-    /// The evidence, `made` and `digest` from a text of [`Evidence::to_bytes`]. `None` if the text is invalid or
-    /// has another key.
-    pub(crate) fn parse(text: &[u8], key: u64) -> Option<(Self, String, u64)> {
-        let records = Records::parse(text)?;
-        let (made, output) = records.outputs.into_iter().next()?;
-        match output.state {
-            State::File { digest, .. } if output.key == key => {
-                let made = made.into_string().ok()?;
-                Some((Self(records.inputs), made, digest))
-            }
-            _ => None,
+    /// Reads lines of [`InputStates::to_lines`]; `None` if a line is malformed.
+    pub(crate) fn parse<'l>(lines: impl Iterator<Item = &'l [u8]>) -> Option<Self> {
+        let inputs = lines.map(InputState::parse);
+        inputs.collect::<Option<_>>().map(Self)
+    }
+
+    /// Replaces each path.
+    pub(crate) fn map_paths(&mut self, replaced: impl Fn(&Path) -> PathBuf) {
+        for input in &mut self.0 {
+            input.path = replaced(&input.path);
         }
     }
 
@@ -84,9 +77,9 @@ impl Evidence {
     }
 }
 
-/// Why an output has to be made again.
+/// The reason why an output has to be made again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stale {
+pub(crate) enum StaleReason {
     /// There is no record of the output.
     NoRecord,
     /// The toolkit, an option or a variable is different.
@@ -97,7 +90,7 @@ pub(crate) enum Stale {
     Output,
 }
 
-impl std::fmt::Display for Stale {
+impl std::fmt::Display for StaleReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoRecord => f.write_str("not compiled before"),
@@ -108,9 +101,10 @@ impl std::fmt::Display for Stale {
     }
 }
 
-/// The state before a tool runs: the time, and the digests of files that the tool is known to read.
+/// The time before a tool runs, and the digests of the files that the tool is known to read.
 pub(crate) struct RunStart {
-    at: u64,
+    /// Nanoseconds since 1970.
+    time: u64,
     digests: Vec<(PathBuf, u64)>,
 }
 
@@ -119,7 +113,7 @@ pub(crate) struct Freshness {
     path: PathBuf,
     pub(crate) files: Files,
     records: Records,
-    /// For each recorded input: whether it is unchanged, if it was checked.
+    /// For each input that was read from the file of records: whether it is unchanged; `None` if not yet checked.
     unchanged: Vec<Option<bool>>,
     unsaved: bool,
     saved: Instant,
@@ -143,7 +137,7 @@ impl Freshness {
         }
     }
 
-    /// The digest of a step's key.
+    /// The key of a step: a digest of these lines.
     pub(crate) fn key(lines: &[String]) -> u64 {
         let mut digest = Fnv::default();
         lines.iter().for_each(|line| digest.field(line.as_bytes()));
@@ -151,25 +145,26 @@ impl Freshness {
     }
 
     /// Why the step with this key has to make `output` again; `None` if the output is up to date.
-    pub(crate) fn check(&mut self, output: &Path, key: u64) -> Option<Stale> {
+    pub(crate) fn stale_reason(&mut self, output: &Path, key: u64) -> Option<StaleReason> {
         let Some(recorded) = self.records.outputs.get_mut(output.as_os_str()) else {
-            return Some(Stale::NoRecord);
+            return Some(StaleReason::NoRecord);
         };
         recorded.used = true;
         if recorded.key != key {
-            return Some(Stale::Command);
+            return Some(StaleReason::Command);
         }
-        let (state, inputs) = (recorded.state, recorded.inputs.clone());
-        if let Some(changed) = inputs.into_iter().find(|id| !self.is_unchanged(*id)) {
-            return Some(Stale::Input(self.records.inputs[changed].path.clone()));
+        let (recorded_state, inputs) = (recorded.state, recorded.inputs.clone());
+        let changed = (inputs.into_iter()).find(|number| !self.is_input_unchanged(*number));
+        if let Some(number) = changed {
+            return Some(StaleReason::Input(self.records.inputs[number].path.clone()));
         }
-        let Some(now) = self.files.unchanged(output, state) else {
-            return Some(Stale::Output);
+        let Some(state) = self.files.state_if_unchanged(output, recorded_state) else {
+            return Some(StaleReason::Output);
         };
-        if now != state
-            && let Some(output) = self.records.outputs.get_mut(output.as_os_str())
+        if state != recorded_state
+            && let Some(recorded) = self.records.outputs.get_mut(output.as_os_str())
         {
-            output.state = now;
+            recorded.state = state;
             self.unsaved = true;
         }
         None
@@ -177,40 +172,44 @@ impl Freshness {
 
     /// Whether an input has its recorded state. If a time of the file differs, the new time is recorded, so that the
     /// next run does not read the content again.
-    fn is_unchanged(&mut self, id: usize) -> bool {
-        if let Some(Some(unchanged)) = self.unchanged.get(id) {
-            return *unchanged;
+    fn is_input_unchanged(&mut self, number: usize) -> bool {
+        if let Some(Some(is_unchanged)) = self.unchanged.get(number) {
+            return *is_unchanged;
         }
-        let input = &mut self.records.inputs[id];
-        let now = self.files.unchanged(&input.path, input.state);
-        if let Some(now) = now.filter(|now| *now != input.state) {
-            input.state = now;
+        let input = &mut self.records.inputs[number];
+        let state = self.files.state_if_unchanged(&input.path, input.state);
+        if let Some(state) = state.filter(|state| *state != input.state) {
+            input.state = state;
             self.unsaved = true;
         }
-        if let Some(unchanged) = self.unchanged.get_mut(id) {
-            *unchanged = Some(now.is_some());
+        if let Some(is_unchanged) = self.unchanged.get_mut(number) {
+            *is_unchanged = Some(state.is_some());
         }
-        now.is_some()
+        state.is_some()
     }
 
-    /// Must be called before a tool runs, with the files that the tool is known to read.
-    pub(crate) fn start<'p>(&mut self, files: impl IntoIterator<Item = &'p Path>) -> RunStart {
+    /// Reads the files that a tool is known to read. It must be called before the tool runs.
+    pub(crate) fn before_run<'p>(&mut self, files: impl IntoIterator<Item = &'p Path>) -> RunStart {
         let digests = files.into_iter().filter_map(|path| {
             self.files.refresh(path);
             Some((path.to_owned(), self.files.digest(path)?))
         });
         let digests = digests.collect();
         RunStart {
-            at: file::now(),
+            time: file::now(),
             digests,
         }
     }
 
-    /// The state of every path that a tool looked at.
+    /// The state of every path that a tool looked at. It must be called after the tool ran.
     ///
     /// # Errors
     /// The reason why the state cannot be recorded. In this case the step runs whenever the build script runs.
-    pub(crate) fn observe(&mut self, start: &RunStart, reads: &Reads) -> Result<Evidence, String> {
+    pub(crate) fn after_run(
+        &mut self,
+        start: &RunStart,
+        reads: &Reads,
+    ) -> Result<InputStates, String> {
         if let Some(reason) = &reads.incomplete {
             return Err(reason.clone());
         }
@@ -225,35 +224,37 @@ impl Freshness {
                 if state == State::Absent && was_read {
                     return failed("was read, but no longer exists");
                 }
-                let digest = || {
+                let digest_at_start = || {
                     let mut digests = start.digests.iter();
                     Some(digests.find(|(file, _)| file == path)?.1)
                 };
                 // The time of a directory or a device has no meaning.
-                if state != State::NotAFile && self.files.changed_since(start.at, path, digest) {
+                let is_of_toolkit = reads.toolkit.iter().any(|dir| path.starts_with(dir));
+                if state != State::NotAFile
+                    && (self.files).changed_since(start.time, path, is_of_toolkit, digest_at_start)
+                {
                     return failed("changed while it was compiled");
                 }
                 let path = path.clone();
-                inputs.push(Input { path, state });
+                inputs.push(InputState { path, state });
             }
         }
-        let state = State::Searched;
         let searched = (reads.searched.iter()).filter(|path| !reads.absent.contains(*path));
-        inputs.extend(searched.map(|path| Input {
+        inputs.extend(searched.map(|path| InputState {
             path: path.clone(),
-            state,
+            state: State::Searched,
         }));
         match inputs
             .iter()
             .find(|input| records::is_unwritable(&input.path))
         {
             Some(input) => Err(format!("{:?} has a line break", input.path)),
-            None => Ok(Evidence(inputs)),
+            None => Ok(InputStates(inputs)),
         }
     }
 
-    /// Records that a tool made `output`. `evidence` has the paths that all runs for `output` looked at, or the
-    /// reason why they are unknown. If they are unknown, or if `output` cannot be read, `output` has no record
+    /// Records that tools made `output`. `states` has one value for each run of a tool, or the reason why the paths
+    /// that a run looked at are unknown. If they are unknown, or if `output` cannot be read, `output` has no record
     /// afterwards, and the reason is returned.
     ///
     /// # Errors
@@ -262,22 +263,22 @@ impl Freshness {
         &mut self,
         output: &Path,
         key: u64,
-        evidence: Result<&[Evidence], String>,
+        states: Result<&[InputStates], String>,
     ) -> Result<Option<String>, Error> {
         self.files.forget(output);
         self.records.outputs.remove(output.as_os_str());
         self.unsaved = true;
-        let reason = match (evidence, self.files.state(output)) {
+        let reason = match (states, self.files.state(output)) {
             (Err(reason), _) => Some(reason),
-            (Ok(evidence), Some(state @ State::File { .. })) if !records::is_unwritable(output) => {
-                let inputs = evidence.iter().flat_map(|run| &run.0);
-                let recorded = Output {
+            (Ok(states), Some(state @ State::File { .. })) if !records::is_unwritable(output) => {
+                let inputs = states.iter().flat_map(|of_run| &of_run.0);
+                let record = OutputRecord {
                     key,
                     state,
-                    inputs: self.records.number(inputs),
+                    inputs: self.records.add_inputs(inputs),
                     used: true,
                 };
-                self.records.outputs.insert(output.into(), recorded);
+                self.records.outputs.insert(output.into(), record);
                 None
             }
             (Ok(_), _) => Some(format!("{} cannot be read", output.display())),
@@ -288,22 +289,23 @@ impl Freshness {
         Ok(reason)
     }
 
-    /// Whether every path in `evidence` still has its recorded state.
-    pub(crate) fn holds(&mut self, evidence: &Evidence) -> bool {
-        let mut inputs = evidence.0.iter();
-        inputs.all(|input| self.files.unchanged(&input.path, input.state).is_some())
+    /// Whether every path in `states` still has its recorded state.
+    pub(crate) fn is_current(&mut self, states: &InputStates) -> bool {
+        let mut inputs = states.0.iter();
+        inputs.all(|input| {
+            let state = self.files.state_if_unchanged(&input.path, input.state);
+            state.is_some()
+        })
     }
 
-    /// The paths that were read, searched, or looked for in vain to make `outputs`, from the records.
-    pub(crate) fn recorded(&self, outputs: &[PathBuf]) -> Vec<PathBuf> {
+    /// The recorded inputs of `outputs`: files that were read, directories that were searched, and absent paths.
+    pub(crate) fn inputs_of(&self, outputs: &[PathBuf]) -> Vec<PathBuf> {
         let records = outputs
             .iter()
             .filter_map(|path| self.records.outputs.get(path.as_os_str()));
-        let ids = sorted_set(records.flat_map(|output| output.inputs.iter().copied()));
-        sorted_set(
-            ids.into_iter()
-                .map(|id| self.records.inputs[id].path.clone()),
-        )
+        let numbers = sorted_set(records.flat_map(|output| output.inputs.iter().copied()));
+        let paths = (numbers.into_iter()).map(|number| self.records.inputs[number].path.clone());
+        sorted_set(paths)
     }
 
     /// Writes the records if they changed.
@@ -370,17 +372,18 @@ mod tests {
             }
         }
 
-        /// Makes the output; `meanwhile` happens while the tool runs.
-        fn make(&self, reads: &Reads, meanwhile: impl Fn()) -> Option<String> {
+        /// Makes the output. `during_run` is called while the tool runs.
+        fn make(&self, reads: &Reads, during_run: impl Fn()) -> Option<String> {
             let mut freshness = Freshness::load(self.directory.path());
-            let started = freshness.start([self.path("a.cuh").as_path(), &self.path("b \\.cuh")]);
-            meanwhile();
+            let start =
+                freshness.before_run([self.path("a.cuh").as_path(), &self.path("b \\.cuh")]);
+            during_run();
             self.write("out", "made");
-            freshness.check(&self.path("out"), 1);
-            let evidence = freshness.observe(&started, reads).map(|one| [one]);
-            let evidence = evidence.as_ref().map(<[_; 1]>::as_slice);
+            freshness.stale_reason(&self.path("out"), 1);
+            let states = freshness.after_run(&start, reads);
+            let states = states.as_ref().map(std::slice::from_ref);
             let reason = freshness
-                .record(&self.path("out"), 1, evidence.map_err(Clone::clone))
+                .record(&self.path("out"), 1, states.map_err(Clone::clone))
                 .unwrap();
             freshness.finish().unwrap();
             reason
@@ -388,7 +391,7 @@ mod tests {
 
         fn is_fresh(&self) -> bool {
             let mut freshness = Freshness::load(self.directory.path());
-            let stale = freshness.check(&self.path("out"), 1);
+            let stale = freshness.stale_reason(&self.path("out"), 1);
             freshness.finish().unwrap();
             stale.is_none()
         }
@@ -401,7 +404,10 @@ mod tests {
         assert_eq!(made.make(&made.reads(), || ()), None);
         assert!(made.is_fresh() && made.is_fresh());
         let mut freshness = Freshness::load(made.directory.path());
-        assert_eq!(freshness.check(&made.path("out"), 2), Some(Stale::Command));
+        assert_eq!(
+            freshness.stale_reason(&made.path("out"), 2),
+            Some(StaleReason::Command)
+        );
         made.write("a.cuh", "2");
         assert!(!made.is_fresh());
         made.write("a.cuh", "1");
@@ -414,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_while_the_tool_runs_is_not_recorded() {
+    fn an_input_edited_during_the_run_is_not_recorded() {
         let made = Made::new();
         let edit = || {
             sleep(Duration::from_millis(40));
@@ -428,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incomplete_list_is_never_fresh() {
+    fn incomplete_reads_are_never_fresh() {
         let made = Made::new();
         made.write("line\nbreak", "");
         let mut incomplete = [made.reads(), made.reads(), made.reads()];
@@ -441,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_are_damaged_count_for_nothing() {
+    fn damaged_records_are_ignored() {
         let made = Made::new();
         made.make(&made.reads(), || ());
         let path = made.path("cuda-build.stamps");
@@ -449,8 +455,8 @@ mod tests {
         for length in 0..whole.len() {
             fs::write(&path, &whole[..length]).unwrap();
             let mut freshness = Freshness::load(made.directory.path());
-            let stale = freshness.check(&made.path("out"), 1);
-            assert_eq!(stale, Some(Stale::NoRecord), "{length}");
+            let stale = freshness.stale_reason(&made.path("out"), 1);
+            assert_eq!(stale, Some(StaleReason::NoRecord), "{length}");
         }
         fs::write(&path, &whole).unwrap();
         assert!(made.is_fresh());
@@ -462,9 +468,9 @@ mod tests {
         made.make(&made.reads(), || ());
         sleep(Duration::from_millis(40));
         assert!(made.is_fresh());
-        // Recorded again with the times of now, so that nothing but the records is read from here on.
+        // That check recorded the current times, so this check has nothing new to record.
         let mut freshness = Freshness::load(made.directory.path());
-        assert!(freshness.check(&made.path("out"), 1).is_none());
+        assert!(freshness.stale_reason(&made.path("out"), 1).is_none());
         assert!(!freshness.unsaved);
     }
 }

@@ -1,4 +1,5 @@
-//! The file of records. Each line is an input, or an output with the numbers of its inputs.
+//! The file of records. Each line is an input, or an output with the numbers of its inputs. Inputs are numbered by line,
+//! from 0.
 //!
 //! ```text
 //! cuda-build stamps 2
@@ -6,7 +7,7 @@
 //! a <path>                       a path that does not exist
 //! d <path>                       a directory, or something else that is not a file
 //! s <path>                       a directory that was searched for headers
-//! o <key> <digest> <inode> <length> <modified> <changed> <numbers of inputs, such as 0-99,104> <path>
+//! o <key> <digest> <inode> <length> <modified> <changed> <numbers of inputs, such as 0-99,104-104> <path>
 //! end
 //! ```
 //!
@@ -20,16 +21,16 @@ use super::file::{Stat, State};
 
 const HEAD: &[u8] = b"cuda-build stamps 2";
 
-/// One path that was looked at.
+/// A path that a tool looked at, with its state at that time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Input {
+pub(super) struct InputState {
     pub(super) path: PathBuf,
     pub(super) state: State,
 }
 
 /// The record of one output.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct OutputRecord {
     pub(super) key: u64,
     /// Always a file.
     pub(super) state: State,
@@ -41,17 +42,21 @@ pub(super) struct Output {
 
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    pub(super) inputs: Vec<Input>,
+    pub(super) inputs: Vec<InputState>,
     /// The key is the path as an `OsString`, because hashing a `Path` takes several times as long.
-    pub(super) outputs: HashMap<OsString, Output>,
-    /// The number of the newest input for each path; filled by [`Records::number`].
+    pub(super) outputs: HashMap<OsString, OutputRecord>,
+    /// The number of the newest input for each path; filled by [`Records::add_inputs`].
     newest: HashMap<OsString, usize>,
 }
 
 impl Records {
-    /// The numbers of inputs, sorted, each once. An input is added unless it equals the newest input for its path.
-    pub(super) fn number<'i>(&mut self, inputs: impl IntoIterator<Item = &'i Input>) -> Vec<usize> {
-        let key = |input: &Input| input.path.as_os_str().to_owned();
+    /// Adds each input, unless it equals the newest input for its path. Returns the numbers of the inputs, sorted, each
+    /// once.
+    pub(super) fn add_inputs<'i>(
+        &mut self,
+        inputs: impl IntoIterator<Item = &'i InputState>,
+    ) -> Vec<usize> {
+        let key = |input: &InputState| input.path.as_os_str().to_owned();
         if self.newest.is_empty() {
             self.newest = (self.inputs.iter().map(key)).zip(0..).collect();
         }
@@ -67,7 +72,7 @@ impl Records {
         crate::list::sorted_set(numbers)
     }
 
-    /// Reads what [`Records::to_bytes`] wrote. `None` if a line is missing or malformed.
+    /// Reads the output of [`Records::to_bytes`]. `None` if a line is missing or malformed.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         // A truncated file lacks the last line.
         let bytes = bytes.strip_suffix(b"\nend\n")?;
@@ -77,32 +82,22 @@ impl Records {
         }
         let mut records = Self::default();
         for line in lines {
-            let (kind, rest) = line.split_first_chunk::<2>()?;
-            let mut output = None;
-            let (state, rest) = match kind {
-                b"a " => (State::Absent, rest),
-                b"d " => (State::NotAFile, rest),
-                b"s " => (State::Searched, rest),
-                b"f " => file_state(rest)?,
-                b"o " => {
-                    let ([key], rest) = numbers(rest)?;
-                    let (state, rest) = file_state(rest)?;
-                    let (inputs, rest) = word(rest)?;
-                    output = Some(Output {
-                        key,
-                        state,
-                        inputs: parse_ranges(inputs, records.inputs.len())?,
-                        used: false,
-                    });
-                    (state, rest)
-                }
-                _ => return None,
+            let Some(fields) = line.strip_prefix(b"o ") else {
+                records.inputs.push(InputState::parse(line)?);
+                continue;
             };
-            let path = path_from_bytes(rest)?;
-            match output {
-                Some(output) => drop(records.outputs.insert(path.into(), output)),
-                None => records.inputs.push(Input { path, state }),
-            }
+            let ([key], fields) = split_numbers(fields)?;
+            let (state, fields) = parse_file_state(fields)?;
+            let (inputs, path) = split_word(fields)?;
+            let record = OutputRecord {
+                key,
+                state,
+                inputs: parse_ranges(inputs, records.inputs.len())?,
+                used: false,
+            };
+            records
+                .outputs
+                .insert(path_from_bytes(path)?.into(), record);
         }
         Some(records)
     }
@@ -110,38 +105,55 @@ impl Records {
     /// The content of the file, without the inputs that no output uses.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = [HEAD, b"\n"].concat();
-        let mut line = |start: String, path: &std::ffi::OsStr| {
-            bytes.extend_from_slice(start.as_bytes());
-            bytes.extend_from_slice(path.as_encoded_bytes());
-            bytes.push(b'\n');
-        };
         let used = self.outputs.values().flat_map(|output| &output.inputs);
         let used = crate::list::sorted_set(used.copied());
-        for input in used.iter().map(|number| &self.inputs[*number]) {
-            let start = match input.state {
-                State::Absent => "a ".to_owned(),
-                State::NotAFile => "d ".to_owned(),
-                State::Searched => "s ".to_owned(),
-                file @ State::File { .. } => format!("f {}", shown(file)),
-            };
-            line(start, input.path.as_os_str());
+        for number in &used {
+            self.inputs[*number].write(&mut bytes);
         }
         for (path, output) in &self.outputs {
-            let numbers = output
-                .inputs
-                .iter()
-                .map(|number| used.binary_search(number));
-            let inputs = ranges(numbers.flatten());
-            let start = format!("o {} {}{inputs} ", output.key, shown(output.state));
-            line(start, path);
+            let new_numbers = (output.inputs.iter()).map(|number| used.binary_search(number));
+            let inputs = ranges(new_numbers.flatten());
+            let state = file_state_fields(output.state);
+            bytes.extend(format!("o {} {state}{inputs} ", output.key).bytes());
+            bytes.extend(path.as_encoded_bytes());
+            bytes.push(b'\n');
         }
         bytes.extend_from_slice(b"end\n");
         bytes
     }
 }
 
-/// The state of a file as it is written, with a space at the end.
-fn shown(state: State) -> String {
+impl InputState {
+    /// Reads a line of [`InputState::write`].
+    pub(super) fn parse(line: &[u8]) -> Option<Self> {
+        let (kind, fields) = line.split_first_chunk::<2>()?;
+        let (state, path) = match kind {
+            b"a " => (State::Absent, fields),
+            b"d " => (State::NotAFile, fields),
+            b"s " => (State::Searched, fields),
+            b"f " => parse_file_state(fields)?,
+            _ => return None,
+        };
+        let path = path_from_bytes(path)?;
+        Some(Self { path, state })
+    }
+
+    /// Appends the line of this input.
+    pub(super) fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(match self.state {
+            State::Absent => b"a ",
+            State::NotAFile => b"d ",
+            State::Searched => b"s ",
+            State::File { .. } => b"f ",
+        });
+        bytes.extend(file_state_fields(self.state).bytes());
+        bytes.extend_from_slice(self.path.as_os_str().as_encoded_bytes());
+        bytes.push(b'\n');
+    }
+}
+
+/// The digest and the numbers of a file, each with a space after it; empty for other states.
+fn file_state_fields(state: State) -> String {
     let State::File { digest, stat } = state else {
         return String::new();
     };
@@ -149,8 +161,9 @@ fn shown(state: State) -> String {
     numbers.map(|number| format!("{number} ")).concat()
 }
 
-fn file_state(text: &[u8]) -> Option<(State, &[u8])> {
-    let ([digest, inode, length, modified, changed], rest) = numbers(text)?;
+/// Reads the output of [`file_state_fields`], and returns the state with the rest of the line.
+fn parse_file_state(fields: &[u8]) -> Option<(State, &[u8])> {
+    let ([digest, inode, length, modified, changed], rest) = split_numbers(fields)?;
     let stat = Stat {
         inode,
         length,
@@ -160,7 +173,7 @@ fn file_state(text: &[u8]) -> Option<(State, &[u8])> {
     Some((State::File { digest, stat }, rest))
 }
 
-/// Ascending numbers as ranges: `0-99,104`.
+/// Ascending numbers as ranges: `0-99,104-104`.
 fn ranges(numbers: impl Iterator<Item = usize>) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for number in numbers {
@@ -169,11 +182,11 @@ fn ranges(numbers: impl Iterator<Item = usize>) -> String {
             _ => ranges.push((number, number)),
         }
     }
-    let shown = ranges.iter().map(|(first, last)| format!("{first}-{last}"));
-    shown.collect::<Vec<_>>().join(",")
+    let ranges = ranges.iter().map(|(first, last)| format!("{first}-{last}"));
+    ranges.collect::<Vec<_>>().join(",")
 }
 
-/// Reads what [`ranges`] wrote. `None` if a number is not below `count`.
+/// Reads the output of [`ranges`]. `None` if a number is not below `count`.
 fn parse_ranges(text: &[u8], count: usize) -> Option<Vec<usize>> {
     let text = std::str::from_utf8(text).ok()?;
     let mut numbers = Vec::new();
@@ -185,22 +198,24 @@ fn parse_ranges(text: &[u8], count: usize) -> Option<Vec<usize>> {
     Some(numbers)
 }
 
-fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+/// Splits a line at the first space.
+fn split_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text.iter().position(|byte| *byte == b' ')?;
     Some((&text[..end], &text[end + 1..]))
 }
 
-fn numbers<const N: usize>(mut text: &[u8]) -> Option<([u64; N], &[u8])> {
+/// Splits a line after `N` numbers.
+fn split_numbers<const N: usize>(mut text: &[u8]) -> Option<([u64; N], &[u8])> {
     let mut numbers = [0; N];
     for number in &mut numbers {
-        let (digits, rest) = word(text)?;
+        let (digits, rest) = split_word(text)?;
         *number = std::str::from_utf8(digits).ok()?.parse().ok()?;
         text = rest;
     }
     Some((numbers, text))
 }
 
-/// Whether the file of records cannot have this path.
+/// Whether the file of records cannot contain this path.
 pub(super) fn is_unwritable(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().contains(&b'\n')
 }

@@ -195,7 +195,7 @@ impl Walk<'_> {
     }
 
     fn check_path(&mut self, name: &str, directory: &Path) {
-        let path = self.files.normal(&directory.join(name));
+        let path = self.files.without_dots(&directory.join(name));
         // If `link` is a symbolic link, `link/..` is kept in paths. A header that includes itself as
         // `link/../link/a.h` would then give a longer path each time, without end.
         if path.components().count() > LONGEST_PATH {
@@ -243,7 +243,12 @@ fn named_by_macro(file: &Path) -> String {
 /// Adds to `scan` the paths below `directory` at which a file hides, or would hide, the toolkit header of the
 /// same name. Existing files are added to `files`, other paths to `absent`. If a subdirectory of the toolkit does not
 /// exist in `directory`, only the path of the subdirectory is added.
-pub(crate) fn hidden_by(files: &mut Files, directory: &Path, toolkit: &Path, scan: &mut Scan) {
+pub(crate) fn add_hiding_paths(
+    files: &mut Files,
+    directory: &Path,
+    toolkit: &Path,
+    scan: &mut Scan,
+) {
     if !files.exists(directory) {
         scan.absent.insert(directory.to_owned());
         return;
@@ -255,7 +260,7 @@ pub(crate) fn hidden_by(files: &mut Files, directory: &Path, toolkit: &Path, sca
         } else if files.is_file(&theirs) {
             scan.absent.insert(own);
         } else {
-            hidden_by(files, &own, &theirs, scan);
+            add_hiding_paths(files, &own, &theirs, scan);
         }
     }
 }

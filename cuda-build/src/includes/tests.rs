@@ -207,7 +207,7 @@ fn names_that_would_hide_a_toolkit_header() {
     ] {
         let mut scan = Scan::default();
         let at = |name: &str| package.path().join(name);
-        hidden_by(
+        add_hiding_paths(
             &mut Files::default(),
             &at(directory),
             &at("cuda"),

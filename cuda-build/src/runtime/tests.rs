@@ -45,7 +45,7 @@ const PRINT_SUPPORT: &str = "fn main() {
                 Ok(support) => format!(\"{support:?}\"),
                 Err(error) => {
                     let device = cuda::Capability { major, minor, suffix: None };
-                    assert_eq!(error, cuda::DeviceError::NoCode { device });
+                    assert_eq!(error, cuda::DeviceError::NoCode { device, list: cuda::CAPABILITY_LIST });
                     \"None\".to_owned()
                 }
             };
@@ -70,7 +70,7 @@ fn the_compiled_source_agrees_with_the_rules() {
         let plan = plan(declared, toolkit);
         let output = run(
             edition,
-            &generated_source(&plan, toolkit, "shared"),
+            &generated_source(&plan, toolkit, "shared", &[]),
             PRINT_SUPPORT,
         );
         let text = String::from_utf8(output.stdout).unwrap();
@@ -90,7 +90,7 @@ fn the_compiled_source_agrees_with_the_rules() {
 #[test]
 fn messages() {
     let toolkit = ToolkitVersion::new(13, 4);
-    let source = generated_source(&plan("7.5+PTX 9.0a", toolkit), toolkit, "static");
+    let source = generated_source(&plan("7.5+PTX 9.0a", toolkit), toolkit, "static", &[]);
     let output = run(
         "2021",
         &source,
@@ -144,7 +144,7 @@ fn a_skipped_build_has_code_for_no_device() {
 fn unused_source_and_an_empty_plan_compile_without_a_warning() {
     let toolkit = ToolkitVersion::new(13, 4);
     for edition in ["2021", "2024"] {
-        let source = generated_source(&Plan::default(), toolkit, "none");
+        let source = generated_source(&Plan::default(), toolkit, "none", &[]);
         assert!(run(edition, &source, "fn main() {}\n").status.success());
     }
 }

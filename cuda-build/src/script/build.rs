@@ -4,6 +4,7 @@
 use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::needs;
 use crate::capability::Plan;
@@ -11,6 +12,7 @@ use crate::config::Config;
 use crate::directive::{Directive, Directives};
 use crate::env::Env;
 use crate::error::Error;
+use crate::release;
 use crate::root::Root;
 use crate::search::SearchContext as Search;
 use crate::target::Target;
@@ -26,15 +28,18 @@ mod compiling {
     pub(super) use std::ffi::OsStr;
     pub(super) use std::path::Path;
 
-    pub(super) use crate::cache::CachedAnswer;
+    pub(super) use crate::cache::{CachedAnswer, distrust};
     pub(super) use crate::capability::{self, Declared};
     pub(super) use crate::compile::identity::{self, Variables};
     pub(super) use crate::compile::{
-        Compiled, Diagnostics, Engine, Joining, KeptOutputs, Launcher, Library, Module, Profile,
-        Runner, Settings, Tools, Workers,
+        Compiled, CompilerIdentity, Diagnostics, Engine, Joining, KeptOutputs, Launcher, Library,
+        Module, PortableNames, Runner, Settings, SharedStore, Tools, Workers, matching_files,
+        output_store,
     };
     pub(super) use crate::component::Component;
+    pub(super) use crate::config::parse_size;
     pub(super) use crate::driver::{self, Driver, NoDriver};
+    pub(super) use crate::freshness::Files;
     pub(super) use crate::host_compiler::{self, HostCompiler};
     pub(super) use crate::list::{Set, sorted_set};
     pub(super) use crate::script::code::{self, Code};
@@ -70,6 +75,29 @@ pub fn skipped_by(env: &Env) -> Result<Option<&'static str>, Error> {
 /// The `cfg` of a crate that was built without CUDA.
 const CFG_SKIPPED: &str = "cuda_build_skipped";
 
+/// The `cfg`s with a value, which tell the crate what was built.
+const CFGS_WITH_VALUES: [&str; 3] = ["cuda_since", "cuda_capability", "cuda_part"];
+
+/// Whether a [`Build`] of this process has run.
+static HAS_RUN: AtomicBool = AtomicBool::new(false);
+
+fn declare_cfgs(directives: &mut Directives) {
+    directives.push(Directive::CheckCfg(CFG_SKIPPED.to_owned()));
+    for name in CFGS_WITH_VALUES {
+        directives.push(Directive::CheckCfg(format!("{name}, values(any())")));
+    }
+}
+
+fn set_cfgs(
+    name: &str,
+    values: impl IntoIterator<Item = impl AsRef<str>>,
+    directives: &mut Directives,
+) {
+    for value in values {
+        directives.push(Directive::Cfg(format!("{name}={:?}", value.as_ref())));
+    }
+}
+
 /// A package's device code and what it links, ready to be built.
 ///
 /// ```no_run
@@ -92,6 +120,8 @@ pub struct Build {
     pub(super) triple: String,
     pub(super) config: Config,
     skipped_by: Option<&'static str>,
+    /// Whether the variables are those of this process, so that the outputs are those of one build script.
+    is_of_cargo: bool,
     #[cfg(feature = "compile")]
     pub(super) code: Code,
     #[cfg(feature = "compile")]
@@ -123,7 +153,11 @@ impl Build {
     /// [`Error::Usage`] outside a build script, [`Error::Manifest`] if the manifest cannot be used,
     /// [`cuda_find::Error::Variable`] if a variable cannot be used.
     pub fn new() -> Result<Self, Error> {
-        Self::from_env(Env::from_process(), Root::system())
+        let build = Self::from_env(Env::from_process(), Root::system())?;
+        Ok(Self {
+            is_of_cargo: true,
+            ..build
+        })
     }
 
     /// As [`Build::new`], with the environment and the disk of a test.
@@ -153,6 +187,7 @@ impl Build {
             triple: triple.to_string_lossy().into_owned(),
             config,
             skipped_by,
+            is_of_cargo: false,
             #[cfg(feature = "compile")]
             code: Code::default(),
             #[cfg(feature = "compile")]
@@ -297,11 +332,25 @@ impl Build {
     ///
     /// # Errors
     /// Any [`Error`].
-    pub fn run(self) -> Result<Built, Error> {
+    pub fn run(mut self) -> Result<Built, Error> {
+        if self.is_of_cargo && HAS_RUN.swap(true, Ordering::Relaxed) {
+            return Err(Error::Usage {
+                reason: "`Build::run` was called twice in one build script; the second call would overwrite what the \
+                         first one wrote"
+                    .to_owned(),
+                hint: "add all modules and libraries to one `Build`, and call `run` once; a part with capabilities of \
+                       its own names them with `.capabilities([\"9.0a\"])`"
+                    .to_owned(),
+            });
+        }
         let mut directives = Directives::default();
         let built = match self.skipped_by {
             Some(variable) => self.run_skipped(variable, &mut directives)?,
-            None => self.run_with_toolkit(&mut directives)?,
+            None => {
+                #[cfg(feature = "compile")]
+                self.assign_capabilities(&mut directives)?;
+                self.run_with_toolkit(&mut directives)?
+            }
         };
         directives.emit()?;
         Ok(built)
@@ -309,8 +358,16 @@ impl Build {
 
     pub(super) fn run_with_toolkit(&self, directives: &mut Directives) -> Result<Built, Error> {
         let toolkit = self.toolkit()?;
-        directives.push(Directive::Remark(format!("CUDA {}", toolkit.version())));
-        directives.push(Directive::CheckCfg(CFG_SKIPPED.to_owned()));
+        let version = toolkit.version();
+        directives.push(Directive::Remark(format!("CUDA {version}")));
+        declare_cfgs(directives);
+        let mut since: Vec<_> = release::releases().filter(|r| *r < version).collect();
+        since.push(version);
+        set_cfgs(
+            "cuda_since",
+            since.iter().map(ToString::to_string),
+            directives,
+        );
         #[cfg(feature = "compile")]
         let built = self.compile(toolkit, directives)?;
         #[cfg(not(feature = "compile"))]
@@ -341,8 +398,9 @@ impl Build {
         {
             self.code.check(None)?;
             self.write_source(runtime::source_of_skipped_build(), true)?;
+            set_cfgs("cuda_part", self.code.names(), directives);
         }
-        directives.push(Directive::CheckCfg(CFG_SKIPPED.to_owned()));
+        declare_cfgs(directives);
         directives.push(Directive::Cfg(CFG_SKIPPED.to_owned()));
         self.declare_optional_components(directives);
         if let Some(name) = self.root_variable.clone() {
@@ -385,6 +443,37 @@ impl Build {
         self
     }
 
+    /// Adds a module for each file that matches a pattern, sorted: `modules("src/*.cu")`. Options, and patterns of files
+    /// to leave out, are those of a [`Module`]:
+    ///
+    /// ```no_run
+    /// use cuda_build::{Build, Engine, Module};
+    /// # fn main() -> Result<(), cuda_build::Error> {
+    /// Build::new()?
+    ///     .modules(Module::new("src/*.cu").exclude("src/moe_*.cu").engine(Engine::Nvcc).include("src"))
+    ///     .run()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The pattern is that of [`Library::glob`]. A new file that matches is compiled by the next build.
+    #[must_use]
+    pub fn modules(mut self, pattern: impl Into<Module>) -> Self {
+        let module: Module = pattern.into();
+        let pattern = module.source().to_string_lossy();
+        match matching_files(&pattern, &module.excluded, &self.root, &self.package) {
+            Ok((files, searched)) => {
+                self.code.searched.extend(searched);
+                let modules = files.into_iter().map(|file| module.with_source(file));
+                modules.fold(self, Self::module)
+            }
+            Err(reason) => {
+                self.code.wrong_pattern = Some(reason);
+                self
+            }
+        }
+    }
+
     /// Adds host and device code that is linked into the crate.
     #[must_use]
     pub fn library(mut self, library: Library) -> Self {
@@ -403,7 +492,9 @@ impl Build {
 
     /// The capabilities to compile for: the declared ones, or those of this machine's GPUs if none are declared. They
     /// are checked against the toolkit. A build script needs them only for another build tool, as in
-    /// [`View::cmake_defines`].
+    /// [`View::cmake_defines`], or to decide what to compile.
+    ///
+    /// In a skipped build ([`Build::is_skipped`]), it is the declared list, whatever a toolkit supports.
     ///
     /// # Errors
     /// [`cuda_find::Error::Capability`] if a capability is not valid or not supported by the toolkit, or if none is
@@ -411,6 +502,13 @@ impl Build {
     pub fn plan(&self) -> Result<Plan, Error> {
         if let Some(plan) = self.plan.get() {
             return Ok(plan.clone());
+        }
+        if self.is_skipped() {
+            let declared = self.config.for_major(0).capabilities.unwrap_or_default();
+            if declared.is_empty() {
+                return Ok(Plan::default());
+            }
+            return Ok(Declared::parse(declared)?.named_capabilities());
         }
         let toolkit = self.toolkit()?;
         let config = self.config.for_major(toolkit.version().major);
@@ -433,6 +531,23 @@ impl Build {
         Ok(self.plan.get_or_init(|| plan).clone())
     }
 
+    /// Gives each part the capabilities that it is compiled for, and leaves out those that have none.
+    pub(super) fn assign_capabilities(&mut self, directives: &mut Directives) -> Result<(), Error> {
+        if !self.code.has_capabilities() {
+            return Ok(());
+        }
+        let plan = self.plan()?;
+        let toolkit = self.toolkit()?;
+        let observed = toolkit.capabilities_of_ptxas(&self.root, &self.env);
+        let version = toolkit.version();
+        for name in (self.code).assign_capabilities(&plan, version, observed.as_deref())? {
+            directives.push(Directive::Warning(format!(
+                "`{name}` is left out: it is written for other capabilities than {plan}"
+            )));
+        }
+        Ok(())
+    }
+
     /// Compiles everything that is not up to date, and writes the generated source.
     fn compile(&self, toolkit: &Toolkit, directives: &mut Directives) -> Result<Built, Error> {
         let cudart = if self.links(Component::Cudart, toolkit) {
@@ -443,24 +558,52 @@ impl Build {
         let version = toolkit.version();
         if self.code.is_empty() {
             // The crate includes the source whether or not a feature adds modules.
-            let source = runtime::generated_source(&Plan::default(), version, cudart);
+            let modules = self.code.plans_of_modules(&Plan::default())?;
+            let source = runtime::generated_source(&Plan::default(), version, cudart, &modules);
             self.write_source(source, false)?;
             return Ok(Built::default());
         }
         let plan = self.plan()?;
+        if let Some(lost) = self.lost_capabilities(&plan) {
+            directives.push(Directive::Warning(format!(
+                "this crate declares {lost}, but the list of the application replaces its list, and has no such \
+                 capability; `[workspace.metadata.cuda.package.{}]` of the application can name capabilities for this \
+                 crate alone",
+                self.package_name()
+            )));
+        }
         if self.config.for_major(version.major).capabilities.is_none() {
             directives.push(Directive::Warning(format!(
                 "no capabilities are declared; built only for the GPU of this machine: {plan}"
             )));
         }
         let compiled = self.compile_for(toolkit, &plan, directives)?;
-        let source = runtime::generated_source(&plan, version, cudart);
+        let modules = self.code.plans_of_modules(&plan)?;
+        let source = runtime::generated_source(&plan, version, cudart, &modules);
         self.write_source(source, false)?;
+        let mut numbers: Vec<String> = plan.all().iter().map(|c| c.base().to_string()).collect();
+        numbers.dedup();
+        set_cfgs("cuda_capability", numbers, directives);
+        set_cfgs("cuda_part", self.code.names(), directives);
         Ok(Built {
             toolkit: None,
             plan: Some(plan),
             compiled,
         })
+    }
+
+    /// The capabilities with a letter that this crate declares, and that the application's list does not have.
+    fn lost_capabilities(&self, plan: &Plan) -> Option<String> {
+        let own = Declared::parse(self.config.replaced_capabilities.as_deref()?).ok()?;
+        let mut lost = own.named_capabilities().all();
+        lost.retain(|capability| capability.suffix.is_some() && !plan.all().contains(capability));
+        let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
+        (!lost.is_empty()).then(|| lost.join(", "))
+    }
+
+    fn package_name(&self) -> String {
+        let name = self.env.peek("CARGO_PKG_NAME").unwrap_or_default();
+        name.to_string_lossy().into_owned()
     }
 
     fn compile_for(
@@ -486,8 +629,15 @@ impl Build {
         let workspace = workspace.unwrap_or(&self.package);
         let mut runner = Runner::new(&self.out);
         runner.diagnostics = Diagnostics::new(&self.package, workspace, &self.out);
-        let [toolkit_identity, host_identity] =
-            self.compiler_identities(&mut runner, toolkit, host.as_ref())?;
+        let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);
+        let host_identity = host
+            .as_ref()
+            .map_or_else(String::new, HostCompiler::identity);
+        let identities = [toolkit_identity.as_str(), host_identity.as_str()];
+        let kept = self.output_store(runner.files(), toolkit, view, host.as_ref(), identities)?;
+        if let Some(kept) = kept {
+            runner.kept = kept;
+        }
         let launcher = Launcher::from_env(&self.env, &self.root).unwrap_or_else(|reason| {
             directives.push(Directive::Warning(reason));
             None
@@ -503,7 +653,6 @@ impl Build {
             nvrtc: &Variables::of_nvrtc(&self.env),
             host: host.as_ref().map(|host| (host, host_identity.as_str())),
             view,
-            profile: &Profile::of(&self.env),
             env: &self.env,
             root: &self.root,
             launcher: launcher.as_ref(),
@@ -522,10 +671,10 @@ impl Build {
             }
             searched.extend(sources.searched);
         }
-        let compilers = [toolkit_identity.as_str(), host_identity.as_str()];
+        searched.extend(self.code.searched.iter().cloned());
         let version = toolkit.version();
         let tools = Tools {
-            joining: Joining::new(&self.env, &self.root, compilers, plan, version),
+            joining: Joining::new(&self.env, &self.root, identities, plan, version),
             launcher,
         };
         let mut compiled = runner.run(&steps, &Workers::of_cargo(&self.env), &tools)?;
@@ -539,44 +688,79 @@ impl Build {
         Ok(compiled)
     }
 
-    /// What identifies the toolkit and the host compiler in the keys of steps.
-    fn compiler_identities(
+    /// The directory in which outputs are kept: `CUDA_BUILD_IMAGES`, otherwise `outputs` in the user's cache directory.
+    /// `None` if that cannot be written, or if another user can change it; then outputs are kept in `OUT_DIR`.
+    fn output_store(
         &self,
-        runner: &mut Runner,
+        files: &mut Files,
         toolkit: &Toolkit,
+        view: Option<&View>,
         host: Option<&HostCompiler>,
-    ) -> Result<[String; 2], Error> {
-        let of_toolkit = identity::of_toolkit(runner.files(), toolkit);
-        let of_host = host.map_or_else(String::new, HostCompiler::identity);
-        let Some(directory) = self.env.path("CUDA_BUILD_IMAGES") else {
-            return Ok([of_toolkit, of_host]);
+        [toolkit_identity, host_identity]: [&str; 2],
+    ) -> Result<Option<KeptOutputs>, Error> {
+        let Some(directory) = output_store(&self.env) else {
+            return Ok(None);
         };
-        if directory.is_relative() {
+        let is_named = self.env.path("CUDA_BUILD_IMAGES").is_some();
+        if is_named && directory.is_relative() {
             let reason = format!("{} is not an absolute path", directory.display());
             return Err(Error::variable("CUDA_BUILD_IMAGES", reason));
         }
-        runner.kept = KeptOutputs::shared(directory);
-        // Several machines may share kept outputs, and file times differ between machines. So compilers are identified
-        // by the content of their files. The digest of the contents is cached.
-        let cached = CachedAnswer::new(
-            &self.env,
-            "contents",
-            [&of_toolkit, &of_host].map(OsStr::new),
-        );
-        let known = cached.read(&self.root).map(|(identity, _)| identity);
-        let contents = known.unwrap_or_else(|| {
-            let identity = identity::of_contents(runner.files(), toolkit, host);
-            cached.write(&identity, "");
-            identity
-        });
-        let host = host.map(|host| host.compiler.to_string());
-        Ok([contents, host.unwrap_or_default()])
+        if !is_named && distrust(&self.root, &directory).is_some() {
+            return Ok(None);
+        }
+        let limit = match is_named {
+            true => None,
+            false => Some(self.output_limit()?),
+        };
+        let mut identity =
+            |compiler: &str, by_time: &str, paths: &dyn Fn(&mut Files) -> Vec<PathBuf>| {
+                let question = [compiler, by_time].map(OsStr::new);
+                let cached = CachedAnswer::new(&self.env, "contents", question);
+                let known = cached.read(&self.root).map(|(identity, _)| identity);
+                let by_content = known.unwrap_or_else(|| {
+                    let paths = paths(files);
+                    let identity = identity::of_contents(files, &paths);
+                    cached.write(&identity, "");
+                    identity
+                });
+                CompilerIdentity {
+                    by_time: by_time.to_owned(),
+                    by_content,
+                }
+            };
+        let nvcc_files = |files: &mut Files| identity::nvcc_files(files, toolkit);
+        let nvrtc_files = |files: &mut Files| identity::nvrtc_files(files, toolkit);
+        let host_files =
+            |_: &mut Files| host.map_or_else(Vec::new, |host| host.compiler.files.clone());
+        let identities = [
+            identity("nvcc", toolkit_identity, &nvcc_files),
+            identity("nvrtc", toolkit_identity, &nvrtc_files),
+            identity("host", host_identity, &host_files),
+        ];
+        let names = PortableNames::new(toolkit, view, identities);
+        match KeptOutputs::shared(directory, SharedStore { names, limit }) {
+            Ok(kept) => Ok(Some(kept)),
+            Err(error) if is_named => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The size to which the user's output store is reduced.
+    fn output_limit(&self) -> Result<u64, Error> {
+        const VARIABLE: &str = "CUDA_BUILD_IMAGES_LIMIT";
+        const DEFAULT: u64 = 10_000_000_000;
+        let limit = self.env.text(VARIABLE).map(|text| parse_size(&text));
+        let limit = limit.transpose();
+        Ok(limit
+            .map_err(|reason| Error::variable(VARIABLE, reason))?
+            .unwrap_or(DEFAULT))
     }
 
     /// Writes `cuda_build.rs` into `OUT_DIR`: the source that the crate includes to use the plan, the release and the
     /// compiled modules at run time.
     fn write_source(&self, head: String, skipped: bool) -> Result<(), Error> {
-        let source = head + &self.code.modules_source(skipped);
+        let source = head + &self.code.modules_source(&self.root, &self.out, skipped);
         let path = self.out.join("cuda_build.rs");
         Ok(output::write_if_changed(&path, source.as_bytes())?)
     }

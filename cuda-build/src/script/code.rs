@@ -1,15 +1,18 @@
 //! What a package compiles.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::needs;
-use crate::compile::{Compiled, Engine, Format, Library, Module};
+use crate::capability::{Capability, PartCapabilities, Plan};
+use crate::compile::{Compiled, Engine, Format, Library, Module, Options};
 use crate::config::Cudart;
 use crate::directive::{Directive, Directives};
 use crate::error::Error;
+use crate::fatbin;
 use crate::root::Root;
 use crate::select::Request;
 use crate::target::Target;
+use crate::version::ToolkitVersion;
 
 /// The beginning of the generated module. It defines `Aligned`, because the driver reads 8-byte integers from fat
 /// binaries, and `include_bytes!` alone guarantees only an alignment of one byte.
@@ -20,6 +23,26 @@ pub mod modules {
     #[allow(dead_code)]
     #[repr(C, align(16))]
     struct Aligned<T: ?Sized>(T);
+
+    /// The code that the module with this name has for a device of compute capability `major.minor`.
+    ///
+    /// # Errors
+    /// `DeviceError` if no code of the module runs on the device.
+    ///
+    /// # Panics
+    /// If the build script has no module with this name.
+    #[allow(dead_code)]
+    pub fn check_device(
+        module: &str,
+        major: u32,
+        minor: u32,
+    ) -> ::core::result::Result<super::Support, super::DeviceError> {
+        let mut modules = super::MODULES.iter();
+        match modules.find(|(name, _)| *name == module) {
+            ::core::option::Option::Some((_, code)) => super::find_code(code, major, minor),
+            ::core::option::Option::None => ::core::panic!(\"build.rs has no module `{}`\", module),
+        }
+    }
 ";
 
 /// The modules and libraries of a package.
@@ -27,11 +50,27 @@ pub mod modules {
 pub(super) struct Code {
     pub(super) modules: Vec<Module>,
     pub(super) libraries: Vec<Library>,
+    /// The names of modules that are written for other capabilities than those of this build.
+    pub(super) left_out: Vec<String>,
+    /// The directories in which patterns of [`Build::modules`](super::Build::modules) were searched.
+    pub(super) searched: Vec<PathBuf>,
+    /// Why the modules that a pattern names are unknown.
+    pub(super) wrong_pattern: Option<String>,
 }
+
+const PATTERN_HINT: &str = "correct the pattern of `Build::modules` in build.rs: `*` stands for a part of one name, \
+                            `**` for any number of directories, as in `kernels/**/*.cu`";
 
 impl Code {
     pub(super) fn is_empty(&self) -> bool {
         self.modules.is_empty() && self.libraries.is_empty()
+    }
+
+    /// Whether a part names what it is written for.
+    pub(super) fn has_capabilities(&self) -> bool {
+        let modules = self.modules.iter().map(|module| &module.options);
+        let mut options = modules.chain(self.libraries.iter().map(|library| &library.options));
+        options.any(|options| !options.capabilities.is_empty())
     }
 
     /// Adds to `request` what is needed to compile this code.
@@ -93,6 +132,20 @@ impl Code {
             reason,
             hint: hint.to_owned(),
         };
+        if let Some(reason) = &self.wrong_pattern {
+            return Err(usage(reason.clone(), PATTERN_HINT));
+        }
+        let modules = self
+            .modules
+            .iter()
+            .map(|module| (module.name(), &module.options));
+        let libraries = self
+            .libraries
+            .iter()
+            .map(|library| (library.name(), &library.options));
+        for (name, options) in modules.chain(libraries) {
+            options.check_flags(name)?;
+        }
         for (index, library) in self.libraries.iter().enumerate() {
             let has_its_name = |other: &Library| other.name() == library.name();
             if self.libraries[..index].iter().any(has_its_name) {
@@ -126,9 +179,65 @@ impl Code {
         Ok(())
     }
 
-    /// The part of the generated source that defines a constant for each module. In a skipped build, every module is
+    /// Gives each part that names its capabilities those of `plan` that it covers, and leaves out the parts that cover
+    /// none. Returns the names of these parts.
+    pub(super) fn assign_capabilities(
+        &mut self,
+        plan: &Plan,
+        toolkit: ToolkitVersion,
+        observed: Option<&[Capability]>,
+    ) -> Result<Vec<String>, Error> {
+        let mut left_out = Vec::new();
+        let mut assign = |options: &mut Options, name: &str| -> Result<bool, Error> {
+            if options.capabilities.is_empty() {
+                return Ok(true);
+            }
+            let part = PartCapabilities::parse(&options.capabilities)?;
+            options.plan = part.of_plan(plan, toolkit, observed)?;
+            if options.plan.is_none() {
+                left_out.push(name.to_owned());
+            }
+            Ok(options.plan.is_some())
+        };
+        let mut modules = Vec::new();
+        for mut module in std::mem::take(&mut self.modules) {
+            let name = module.name().to_owned();
+            match assign(&mut module.options, &name)? {
+                true => modules.push(module),
+                false => self.left_out.push(name),
+            }
+        }
+        let mut libraries = Vec::new();
+        for mut library in std::mem::take(&mut self.libraries) {
+            let name = library.name().to_owned();
+            if assign(&mut library.options, &name)? {
+                libraries.push(library);
+            }
+        }
+        (self.modules, self.libraries) = (modules, libraries);
+        Ok(left_out)
+    }
+
+    /// The names of all modules, and the capabilities in their files.
+    pub(super) fn plans_of_modules(&self, plan: &Plan) -> Result<Vec<(&str, Plan)>, Error> {
+        let mut plans = Vec::new();
+        for module in &self.modules {
+            plans.push((module.name(), module.plan(plan)?));
+        }
+        let left_out = self.left_out.iter();
+        plans.extend(left_out.map(|name| (name.as_str(), Plan::default())));
+        Ok(plans)
+    }
+
+    /// The names of the parts, for `cfg(cuda_part)`.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let modules = self.modules.iter().map(Module::name);
+        modules.chain(self.libraries.iter().map(Library::name))
+    }
+
+    /// The part of the generated source that defines a constant for each module, and one with the names of its kernels. In a skipped build, every module is
     /// empty.
-    pub(super) fn modules_source(&self, skipped: bool) -> String {
+    pub(super) fn modules_source(&self, root: &Root, out: &Path, skipped: bool) -> String {
         let mut source = String::from(MODULES_HEAD);
         for module in &self.modules {
             let constant = module.constant();
@@ -139,6 +248,13 @@ impl Code {
             source.push_str(&format!(
                 "\n    /// `{shown}`, compiled.\n    #[allow(dead_code)]\n"
             ));
+            let code = root
+                .bytes(&out.join(module.file_name()))
+                .unwrap_or_default();
+            let kernels = match skipped {
+                true => Some(Vec::new()),
+                false => fatbin::kernels(&code),
+            };
             source.push_str(&match module.format {
                 Format::Ptx if skipped => format!("    pub static {constant}: &str = \"\";\n"),
                 Format::Ptx => format!("    pub static {constant}: &str = include_str!({path});\n"),
@@ -152,6 +268,12 @@ impl Code {
                      &Aligned(*include_bytes!({path}));\n        &CODE.0\n    }};\n"
                 ),
             });
+            if let Some(kernels) = kernels {
+                source.push_str(&format!(
+                    "\n    /// The names of the kernels in `{shown}`; empty if the build was skipped.\n    \
+                     #[allow(dead_code)]\n    pub const {constant}_KERNELS: &[&str] = &{kernels:?};\n"
+                ));
+            }
         }
         source.push_str("}\n");
         source

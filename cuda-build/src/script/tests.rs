@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::Build;
-use crate::compile::{Library, Module};
+use crate::compile::{Format, Library, Module};
 use crate::component::Component;
 use crate::directive::Directives;
 use crate::env::Env;
@@ -126,8 +126,12 @@ fn a_module_does_not_change_the_release() {
 
 #[test]
 fn unsupported_platforms_can_be_skipped() {
-    let place = Place::new("components = [{ name = \"cudnn\", optional = true }]", &[]);
+    let place = Place::new(
+        "capabilities = [\"8.0\", \"12.0+PTX\"]\ncomponents = [{ name = \"cudnn\", optional = true }]",
+        &[],
+    );
     let build = place.build_for("aarch64-apple-darwin", "1").module("k.cu");
+    assert_eq!(build.plan().unwrap().to_string(), "8.0, 12.0+PTX");
     let mut directives = Directives::default();
     build
         .run_skipped("CUDA_BUILD_SKIP", &mut directives)
@@ -135,14 +139,18 @@ fn unsupported_platforms_can_be_skipped() {
     let lines = directives.lines();
     let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
     assert_eq!(
-        lines[..3],
+        lines[..7],
         [
+            "cargo::rustc-cfg=cuda_part=\"k\"",
             "cargo::rustc-check-cfg=cfg(cuda_build_skipped)",
+            "cargo::rustc-check-cfg=cfg(cuda_since, values(any()))",
+            "cargo::rustc-check-cfg=cfg(cuda_capability, values(any()))",
+            "cargo::rustc-check-cfg=cfg(cuda_part, values(any()))",
             "cargo::rustc-cfg=cuda_build_skipped",
             "cargo::rustc-check-cfg=cfg(cuda_have_cudnn)",
         ]
     );
-    assert!(lines[3].contains("built without CUDA"), "{lines:?}");
+    assert!(lines[7].contains("built without CUDA"), "{lines:?}");
     assert!(place.generated().contains("pub static K: &[u8]"));
     let error = place
         .build_for("aarch64-apple-darwin", "0")
@@ -153,4 +161,56 @@ fn unsupported_platforms_can_be_skipped() {
         shown.contains("no CUDA for macOS") && shown.contains("`CUDA_BUILD_SKIP=1`"),
         "{shown}"
     );
+}
+
+#[test]
+fn parts_are_compiled_for_what_they_are_written_for() {
+    let place = Place::new("capabilities = [\"8.0\", \"9.0\", \"8.6+PTX\"]", &[]);
+    for name in ["src/a.cu", "src/b.cu", "src/moe_c.cu"] {
+        place.write(&format!("package/{name}"), "");
+    }
+    let mut build = place
+        .build()
+        .modules(
+            Module::new("src/*.cu")
+                .exclude("src/moe_*.cu")
+                .capabilities(["9.0a"]),
+        )
+        .module(Module::new("k.cu").capabilities(["12.0f"]))
+        .module(Module::new("k.cu").named("all").format(Format::Ptx));
+    let mut directives = Directives::default();
+    build.assign_capabilities(&mut directives).unwrap();
+    let plan = build.plan().unwrap();
+    let plans = build.code.plans_of_modules(&plan).unwrap();
+    let plans: Vec<String> = plans
+        .iter()
+        .map(|(name, plan)| format!("{name}: {plan}"))
+        .collect();
+    assert_eq!(plans, ["a: 9.0a", "b: 9.0a", "all: compute_80", "k: "]);
+    let warning = "`k` is left out: it is written for other capabilities than 8.0, 8.6+PTX, 9.0";
+    assert_eq!(
+        directives.lines()[0].to_string(),
+        format!("cargo::warning={warning}")
+    );
+}
+
+#[test]
+fn wrong_parts_are_refused() {
+    let place = Place::new("capabilities = [\"8.0\"]", &[]);
+    let flagged = |flag: &str| place.build().module(Module::new("k.cu").flag(flag));
+    for (build, expected) in [
+        (
+            flagged("-gencode=arch=compute_90a,code=sm_90a"),
+            "chooses capabilities",
+        ),
+        (flagged("--gpu-architecture=sm_90a"), "chooses capabilities"),
+        (place.build().modules("none/*.cu"), "matches `none/*.cu`"),
+        (
+            place.build().modules(Module::new("*.cu").exclude("k*")),
+            "and not `k*`",
+        ),
+    ] {
+        let error = build.run().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }

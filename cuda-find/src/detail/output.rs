@@ -8,7 +8,7 @@ use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::detail::error::Error;
 
@@ -80,6 +80,40 @@ pub fn link_in_old_directory(directory: &Path, targets: &[PathBuf]) -> Result<()
         fs::File::open(directory)?.set_modified(UNIX_EPOCH)
     };
     write().map_err(Error::io("write", directory))
+}
+
+/// How long ago a file was written or touched; `None` if that is unknown.
+pub fn age(path: &Path) -> Option<Duration> {
+    fs::metadata(path).ok()?.modified().ok()?.elapsed().ok()
+}
+
+/// Whether this user can change a file.
+pub fn check_writable(path: &Path) -> Result<(), Error> {
+    let file = fs::File::options().append(true).open(path);
+    file.map(drop).map_err(Error::io("write", path))
+}
+
+/// Sets the time of a file to the present, if this user may do that.
+pub fn touch(path: &Path) {
+    let file = fs::File::options().append(true).open(path);
+    let _ = file.and_then(|file| file.set_modified(SystemTime::now()));
+}
+
+/// The files in a directory with their sizes; the oldest is the last.
+pub fn files_by_age(directory: &Path) -> Vec<(PathBuf, u64)> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut files: Vec<_> = entries
+        .filter_map(|entry| {
+            let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+            Some((metadata.modified().ok()?, entry.path(), metadata.len()))
+        })
+        .collect();
+    files.sort();
+    files.reverse();
+    files
+        .into_iter()
+        .map(|(_, path, size)| (path, size))
+        .collect()
 }
 
 /// Renames a file or a directory.

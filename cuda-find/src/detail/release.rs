@@ -68,6 +68,11 @@ pub fn majors() -> impl DoubleEndedIterator<Item = u32> + Clone {
     OLDEST_MAJOR..=NEWEST_MAJOR
 }
 
+/// The known releases, oldest first.
+pub fn releases() -> impl Iterator<Item = ToolkitVersion> {
+    RELEASES.iter().map(|release| release.version)
+}
+
 /// The newest release in the tables. The tables do not have the capabilities of a newer toolkit, so those that its
 /// compiler lists are used.
 pub fn newest() -> ToolkitVersion {

@@ -46,7 +46,9 @@ fn a_compiler_that_is_named_is_the_one_that_runs() {
         (&bare, &wrapper),
     ] {
         for variable in ["NVCC", "CUDACXX"] {
-            let _ = fs::remove_dir_all(root.join("out"));
+            for directory in ["out", "cache"] {
+                let _ = fs::remove_dir_all(root.join(directory));
+            }
             let _ = fs::remove_file(&log);
             let build = package(root, &[(variable, named), ("PATH", &path)])
                 .module(Module::new("k.cu").engine(Engine::Nvcc));

@@ -1,4 +1,4 @@
-//! The runner with small programs as steps.
+//! The runner, with small programs as steps.
 
 use super::*;
 use crate::command::Invocation;
@@ -32,20 +32,21 @@ fn copy(from: &Path, to: &Path) -> Step {
     }
 }
 
-fn made(step: &Step, out: &Path) -> usize {
+/// The number of outputs that a run makes: 1, or 0 if the output is up to date.
+fn outputs_made(step: &Step, out: &Path) -> usize {
     run(std::slice::from_ref(step), out).unwrap().made.len()
 }
 
 #[test]
-fn an_input_made_again_is_used_again() {
+fn a_changed_input_is_used() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path();
     let (object, archive) = (out.join("a.o"), out.join("liba.a"));
     let step = copy(&object, &archive);
     output::write(&object, b"1").unwrap();
-    assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
+    assert_eq!([outputs_made(&step, out), outputs_made(&step, out)], [1, 0]);
     output::write(&object, b"2").unwrap();
-    assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
+    assert_eq!([outputs_made(&step, out), outputs_made(&step, out)], [1, 0]);
     assert_eq!(output::read(&archive).unwrap(), b"2");
 }
 
@@ -79,9 +80,9 @@ fn a_damaged_output_is_made_again() {
     let (from, to) = (out.join("a"), out.join("b"));
     output::write(&from, b"1").unwrap();
     let step = copy(&from, &to);
-    assert_eq!(made(&step, out), 1);
+    assert_eq!(outputs_made(&step, out), 1);
     output::write(&to, b"").unwrap();
-    assert_eq!([made(&step, out), made(&step, out)], [1, 0]);
+    assert_eq!([outputs_made(&step, out), outputs_made(&step, out)], [1, 0]);
     assert_eq!(output::read(&to).unwrap(), b"1");
 }
 
@@ -115,7 +116,7 @@ fn a_program_that_writes_nothing_failed() {
     assert!(error.to_string().contains("reported success"), "{error}");
 }
 
-/// Cargo and the build script were killed, or Cargo alone, and a compiler still runs.
+/// A compiler still runs after Cargo was killed.
 #[test]
 fn a_program_of_an_earlier_run_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
@@ -131,18 +132,18 @@ fn a_program_of_an_earlier_run_changes_nothing() {
     thread::scope(|scope| {
         let earlier = scope.spawn(|| run(std::slice::from_ref(&step), out));
         while !file("started").exists() {
-            thread::sleep(WAIT);
+            thread::sleep(JOBSERVER_INTERVAL);
         }
         output::write(&source, b"new").unwrap();
         let later = copy(&source, &to);
-        assert_eq!(made(&later, out), 1);
+        assert_eq!(outputs_made(&later, out), 1);
         output::write(&file("go"), b"").unwrap();
         earlier.join().unwrap().unwrap_err();
         assert_eq!(output::read(&to).unwrap(), b"new");
-        // The earlier run has written its records.
-        made(&later, out);
+        // The earlier run has written its records by now.
+        outputs_made(&later, out);
         assert_eq!(output::read(&to).unwrap(), b"new");
-        assert_eq!(made(&later, out), 0);
+        assert_eq!(outputs_made(&later, out), 0);
     });
     let mut files = Files::default();
     let names = files.names(out);

@@ -11,14 +11,15 @@
 //! let declared = Declared::parse(["8.0", "9.0a", "12.0+PTX"])?;
 //! let plan = declared.plan(ToolkitVersion::new(13, 4), &[], None)?;
 //! assert_eq!(plan.cmake(), "80-real;90a-real;120-real;120-virtual");
-//! assert_eq!(plan.arch_list_define(), "800,900,1200");
 //! # Ok::<(), cuda_find::Error>(())
 //! ```
 
 mod number;
+mod part;
 mod plan;
 mod table;
 
 pub use number::{Capability, InvalidCapability, Suffix};
+pub use part::PartCapabilities;
 pub use plan::{Declared, Plan, Single, Support, sass_runs_on, undeclared};
 pub use table::{CapabilityFacts, all, facts, observed_from_ptxas_help, supported};

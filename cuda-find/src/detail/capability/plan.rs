@@ -99,6 +99,19 @@ impl Declared {
         &self.entries
     }
 
+    /// The capabilities that the list names, whatever the toolkit supports. `native`, `all` and `all-major` name none.
+    pub fn named_capabilities(&self) -> Plan {
+        let mut plan = Plan::default();
+        for entry in &self.entries {
+            match entry {
+                Entry::Real(capability) => plan.real.push(*capability),
+                Entry::Virtual(capability) => plan.ptx.push(*capability),
+                Entry::Native | Entry::All | Entry::AllMajor => {}
+            }
+        }
+        plan
+    }
+
     /// Whether the list depends on the GPUs in this machine.
     pub fn is_native(&self) -> bool {
         self.entries.contains(&Entry::Native)
@@ -273,10 +286,32 @@ impl Declared {
     }
 }
 
+impl From<&Plan> for Declared {
+    fn from(plan: &Plan) -> Self {
+        let real = plan.real.iter().copied().map(Entry::Real);
+        let ptx = plan.ptx.iter().copied().map(Entry::Virtual);
+        Self {
+            entries: sorted_set(real.chain(ptx)),
+        }
+    }
+}
+
 impl Plan {
     /// The capabilities of both lists, ascending and without duplicates.
     pub fn all(&self) -> Vec<Capability> {
         sorted_set(self.real.iter().chain(&self.ptx).copied())
+    }
+
+    /// Whether the plan has code for this capability, as SASS or PTX, with or without a letter: `contains(9, 0)` is
+    /// true for 9.0, 9.0a and `compute_90`.
+    pub fn contains(&self, major: u32, minor: u32) -> bool {
+        let capability = Capability::new(major, minor);
+        self.all().iter().any(|code| code.base() == capability)
+    }
+
+    /// The lowest capability; `None` for an empty plan.
+    pub fn lowest(&self) -> Option<Capability> {
+        self.all().first().copied()
     }
 
     /// Adds SASS for every capability of an ascending list, and PTX for the first one of the newest
@@ -554,13 +589,6 @@ impl Plan {
         self.render(&|c| option(c, c.sm()), &|c| option(c, c.compute()))
     }
 
-    /// NVRTC's options, one for each compilation: `--gpu-architecture=sm_80` for SASS, and
-    /// `--gpu-architecture=compute_80` for PTX.
-    pub fn nvrtc_options(&self) -> Vec<String> {
-        let option = |name: String| format!("--gpu-architecture={name}");
-        self.render(&|c| option(c.sm()), &|c| option(c.compute()))
-    }
-
     /// The value of `CMAKE_CUDA_ARCHITECTURES` and `CUDAARCHS`: `80-real;90a-real;120-real;120-virtual`.
     pub fn cmake(&self) -> String {
         let real = |c: &Capability| format!("{}-real", c.digits());
@@ -575,18 +603,6 @@ impl Plan {
         let ptx = |c: &Capability| if self.ptx.contains(c) { "+PTX" } else { "" };
         let entries = self.all().into_iter().map(|c| format!("{c}{}", ptx(&c)));
         entries.collect::<Vec<_>>().join(";")
-    }
-
-    /// The value that nvcc defines `__CUDA_ARCH_LIST__` as for this plan: the numbers of all SASS and PTX targets,
-    /// without suffixes, ascending, such as `800,900,1200`.
-    ///
-    /// CUB and Thrust make the value a part of their symbol names, so every compile step of a build needs the value for
-    /// the whole plan.
-    pub fn arch_list_define(&self) -> String {
-        let numbers = self.all().into_iter().map(|c| format!("{}0", c.number()));
-        let mut numbers: Vec<String> = numbers.collect();
-        numbers.dedup();
-        numbers.join(",")
     }
 
     /// The capability for a consumer that takes exactly one. It is the highest capability whose SASS runs on `gpu`, the

@@ -1,0 +1,125 @@
+//! Keys and paths that are the same for every directory and machine with the same compilers.
+//!
+//! The keys of steps have paths of the toolkit, and identities made from file times. Neither decides what a compiler
+//! makes. In the output store, a path of the toolkit is replaced by a name, and an identity by a digest of the files'
+//! contents. So a toolkit that was fetched again, or together with one more component, is the same compiler.
+
+use std::path::{Path, PathBuf};
+
+use super::step::Step;
+use crate::component::Component;
+use crate::freshness::Freshness;
+use crate::toolkit::Toolkit;
+use crate::view::View;
+
+/// What identifies a compiler.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CompilerIdentity {
+    /// By paths and times: in the keys of steps.
+    pub(crate) by_time: String,
+    /// By the contents of its files.
+    pub(crate) by_content: String,
+}
+
+/// What is replaced in the keys and paths of the output store.
+#[derive(Debug, Default)]
+pub(crate) struct PortableNames {
+    pub(crate) nvcc: CompilerIdentity,
+    pub(crate) nvrtc: CompilerIdentity,
+    pub(crate) host: CompilerIdentity,
+    /// Directories of the toolkit with their names, the longest path first.
+    directories: Vec<(PathBuf, String)>,
+}
+
+impl PortableNames {
+    pub(crate) fn new(
+        toolkit: &Toolkit,
+        view: Option<&View>,
+        [nvcc, nvrtc, host]: [CompilerIdentity; 3],
+    ) -> Self {
+        let mut directories: Vec<(PathBuf, String)> = Vec::new();
+        let mut add = |directory: &Path, name: String| {
+            if !directories.iter().any(|(known, _)| known == directory) {
+                directories.push((directory.to_owned(), format!("<{name}>")));
+            }
+        };
+        let program = toolkit.tool(Component::Nvcc, "nvcc");
+        if let Some(root) = program.and_then(|nvcc| nvcc.parent()?.parent()) {
+            add(root, "nvcc".to_owned());
+        }
+        if let Some(view) = view {
+            add(view.root(), "view".to_owned());
+        }
+        // Several components share a directory. The first name stays the same if a component is added.
+        let first = [
+            Component::Crt,
+            Component::Cudart,
+            Component::Nvrtc,
+            Component::Cccl,
+        ];
+        for component in first.into_iter().chain(Component::all()) {
+            let include = toolkit.get(component).map(|found| found.include.as_slice());
+            for (index, directory) in include.unwrap_or_default().iter().enumerate() {
+                add(directory, format!("{component} {index}"));
+            }
+        }
+        directories.sort_by_key(|(path, _)| std::cmp::Reverse(path.as_os_str().len()));
+        Self {
+            nvcc,
+            nvrtc,
+            host,
+            directories,
+        }
+    }
+
+    /// The key of what each image of a step depends on. `with_paths` keeps the toolkit's paths, for outputs that
+    /// contain them.
+    pub(super) fn key(&self, step: &Step, with_paths: bool) -> u64 {
+        let compiler = if step.uses_nvrtc() {
+            &self.nvrtc
+        } else {
+            &self.nvcc
+        };
+        let portable = |line: &String| {
+            let mut line = line.clone();
+            for identity in [compiler, &self.host] {
+                if line == identity.by_time {
+                    line.clone_from(&identity.by_content);
+                }
+            }
+            for (directory, name) in self.directories.iter().filter(|_| !with_paths) {
+                line = line.replace(&*directory.to_string_lossy(), name);
+            }
+            line
+        };
+        let lines: Vec<String> = step.key.iter().map(portable).collect();
+        Freshness::key(&lines)
+    }
+
+    /// The path with the name of a toolkit's directory.
+    pub(super) fn shortened(&self, path: &Path) -> PathBuf {
+        let mut directories = self.directories.iter();
+        let short = directories.find_map(|(directory, name)| {
+            Some(Path::new(name).join(path.strip_prefix(directory).ok()?))
+        });
+        short.unwrap_or_else(|| path.to_owned())
+    }
+
+    /// The path that [`Self::shortened`] got, in this toolkit.
+    pub(super) fn expanded(&self, path: &Path) -> PathBuf {
+        let mut directories = self.directories.iter();
+        let full = directories
+            .find_map(|(directory, name)| Some(directory.join(path.strip_prefix(name).ok()?)));
+        full.unwrap_or_else(|| path.to_owned())
+    }
+
+    /// Whether an output contains a path of the toolkit, for example in the text of an `assert` or in debug
+    /// information. Compressed PTX is not searched, because SASS of the same source has the same texts.
+    pub(super) fn occur_in(&self, output: &[u8]) -> bool {
+        let mut directories = self.directories.iter();
+        directories.any(|(directory, _)| {
+            let path = directory.as_os_str().as_encoded_bytes();
+            output.windows(path.len()).any(|window| window == path)
+        })
+    }
+}
