@@ -24,13 +24,13 @@ impl CargoConfig {
         let mut config = Self::default();
         for argument in arguments.iter().rev() {
             match root.text(&directory.join(argument)) {
-                Ok(text) => config.add(&text, directory),
-                Err(_) => config.add(argument, directory),
+                Ok(text) => config.add_unset_keys(&text, directory),
+                Err(_) => config.add_unset_keys(argument, directory),
             }
         }
         if let Some(target) = env.peek("CARGO_BUILD_TARGET") {
             let target = Value::from(&*target.to_string_lossy());
-            config.add(&format!("build.target = {target}"), directory);
+            config.add_unset_keys(&format!("build.target = {target}"), directory);
         }
         let mut places: Vec<PathBuf> = directory.ancestors().map(|d| d.join(".cargo")).collect();
         let home = cargo_home(env).filter(|home| !places.contains(home));
@@ -39,7 +39,7 @@ impl CargoConfig {
             // If both files exist, Cargo reads `config` alone.
             let files = ["config", "config.toml"].map(|name| root.text(&place.join(name)));
             if let Some(text) = files.into_iter().find_map(Result::ok) {
-                config.add(&text, place.parent().unwrap_or(directory));
+                config.add_unset_keys(&text, place.parent().unwrap_or(directory));
             }
         }
         config
@@ -47,7 +47,7 @@ impl CargoConfig {
 
     /// Adds the keys in `text` that are not set yet. Paths are relative to `base`. An invalid text is ignored here,
     /// because cargo itself reports it.
-    fn add(&mut self, text: &str, base: &Path) {
+    fn add_unset_keys(&mut self, text: &str, base: &Path) {
         let mut table: Table = text.parse().unwrap_or_default();
         let variables = table.get_mut("env").and_then(Value::as_table_mut);
         for (_, variable) in variables.into_iter().flat_map(Table::iter_mut) {
@@ -66,11 +66,11 @@ impl CargoConfig {
 
     fn build_targets(&self) -> impl Iterator<Item = &str> {
         let value = self.get("build", "target").into_iter();
-        let all = value.flat_map(|value| match value.as_array() {
-            Some(all) => all.as_slice(),
+        let targets = value.flat_map(|value| match value.as_array() {
+            Some(targets) => targets.as_slice(),
             None => std::slice::from_ref(value),
         });
-        all.filter_map(Value::as_str)
+        targets.filter_map(Value::as_str)
     }
 
     /// The first `[build] target`, or the value of `CARGO_BUILD_TARGET`.
@@ -88,14 +88,14 @@ impl CargoConfig {
     /// The user's rustflags for `triple`, from the first place that has some, as in Cargo. `None` if flags below
     /// `target.'cfg(…)'` may apply: only Cargo knows which.
     pub fn rustflags(&self, env: &Env, triple: &str) -> Option<Vec<String>> {
-        // An empty variable, too, turns the other places off.
-        let set = |name: &str| Some(env.get_or_empty(name)?.to_string_lossy().into_owned());
+        // Cargo reads no other place even if the variable is empty.
+        let variable = |name: &str| Some(env.get_or_empty(name)?.to_string_lossy().into_owned());
         let split = |text: &str| text.split_whitespace().map(str::to_owned).collect();
-        if let Some(flags) = set("CARGO_ENCODED_RUSTFLAGS") {
+        if let Some(flags) = variable("CARGO_ENCODED_RUSTFLAGS") {
             let flags = flags.split('\x1f').filter(|flag| !flag.is_empty());
             return Some(flags.map(str::to_owned).collect());
         }
-        if let Some(flags) = set("RUSTFLAGS") {
+        if let Some(flags) = variable("RUSTFLAGS") {
             return Some(split(&flags));
         }
         let targets = self.0.get("target").and_then(Value::as_table);
@@ -105,47 +105,46 @@ impl CargoConfig {
         {
             return None;
         }
-        let of_target = targets.and_then(|targets| targets.get(triple)?.get("rustflags"));
-        let variable = triple.replace('-', "_").to_uppercase();
+        let target_flags = targets.and_then(|targets| targets.get(triple)?.get("rustflags"));
+        let target = triple.replace('-', "_").to_uppercase();
         let places = [
-            (of_target, format!("CARGO_TARGET_{variable}_RUSTFLAGS")),
+            (target_flags, format!("CARGO_TARGET_{target}_RUSTFLAGS")),
             (
                 self.get("build", "rustflags"),
                 "CARGO_BUILD_RUSTFLAGS".to_owned(),
             ),
         ];
-        let mut flags = places.into_iter().map(|(value, variable)| {
+        let mut lists = places.into_iter().map(|(value, name)| {
             let mut flags: Vec<String> = match value {
-                Some(Value::Array(all)) => all
+                Some(Value::Array(array)) => array
                     .iter()
                     .filter_map(|flag| Some(flag.as_str()?.to_owned()))
                     .collect(),
                 value => split(value.and_then(Value::as_str).unwrap_or_default()),
             };
-            flags.extend(split(&set(&variable).unwrap_or_default()));
+            flags.extend(split(&variable(&name).unwrap_or_default()));
             flags
         });
-        Some(flags.find(|flags| !flags.is_empty()).unwrap_or_default())
+        Some(lists.find(|flags| !flags.is_empty()).unwrap_or_default())
     }
 
     /// `env` as build scripts see it, with the variables of `[env]`. If `env` sets a variable too,
     /// the value in `[env]` applies only if it has `force`.
     pub fn env_of_build_scripts(&self, env: &Env) -> Env {
-        // These variables are for cargo and rustup, which `[env]` does not affect: they read only
-        // their own environment.
+        // Cargo and rustup read these variables from their own environment, and `[env]` does not change it.
         let is_read_by_cargo =
             |name: &str| name == "HOME" || name.starts_with("CARGO") || name.starts_with("RUST");
-        let mut seen = env.clone();
+        let mut merged = env.clone();
         let variables = self.0.get("env").and_then(Value::as_table);
         for (name, variable) in variables.into_iter().flatten() {
             let value = variable.get("value").unwrap_or(variable).as_str();
             let force = variable.get("force").and_then(Value::as_bool);
             let applies = env.get_or_empty(name).is_none() || force == Some(true);
             if let Some(value) = value.filter(|_| applies && !is_read_by_cargo(name)) {
-                seen = seen.with(name, value);
+                merged = merged.with(name, value);
             }
         }
-        seen
+        merged
     }
 }
 
@@ -165,7 +164,7 @@ fn merge(table: &mut Table, lower: Table) {
     }
 }
 
-/// Cargo's directory of the user.
+/// The user's directory of Cargo: `CARGO_HOME`, otherwise `~/.cargo`.
 pub fn cargo_home(env: &Env) -> Option<PathBuf> {
     let home = || Some(Path::new(env.peek("HOME")?).join(".cargo"));
     env.peek("CARGO_HOME").map(PathBuf::from).or_else(home)
@@ -187,10 +186,10 @@ pub fn target_directory_name(target: &str) -> String {
     if target == "host-tuple" {
         return host();
     }
-    let described = target
+    let json_file = target
         .strip_suffix(".json")
         .and_then(|path| path.rsplit('/').next());
-    described.unwrap_or(target).to_owned()
+    json_file.unwrap_or(target).to_owned()
 }
 
 #[cfg(test)]
@@ -236,7 +235,7 @@ mod tests {
         let env = Env::from_pairs(process.into_iter().chain([("CARGO_HOME", home.as_str())]));
         let arguments = ["given.toml", "env.F = 'f'"].map(str::to_owned);
         let config = CargoConfig::read(&Root::system(), &env, &at("w"), &arguments);
-        let seen = config.env_of_build_scripts(&env);
+        let env_of_scripts = config.env_of_build_scripts(&env);
         let b = at("b");
         for (name, expected) in [
             ("A", Some("near")),
@@ -249,7 +248,7 @@ mod tests {
             ("HOME", None),
             ("RUSTFLAGS", None),
         ] {
-            let value = seen.peek(name).and_then(std::ffi::OsStr::to_str);
+            let value = env_of_scripts.peek(name).and_then(std::ffi::OsStr::to_str);
             assert_eq!(value, expected, "{name}");
         }
         assert_eq!(config.build_target(), Some("x/own.json"));

@@ -49,7 +49,7 @@ impl Dependencies {
             }
         }
         Self {
-            cudarc: cudarc(&nodes),
+            cudarc: releases_of_cudarc(&nodes),
             guesses: guesses(&features),
         }
     }
@@ -83,16 +83,15 @@ impl Linkage {
 /// One guess for each component that a feature names. `features` has each feature with its package.
 fn guesses(features: &[(&str, &str, Linkage)]) -> Vec<Guess> {
     let guess = |component: Component| {
-        let named = features.iter();
-        let named = named.filter(|(feature, ..)| is_named(component, feature));
-        let named: Vec<_> = named.collect();
-        let (feature, package, _) = named.first()?;
-        let has = |own: Linkage| named.iter().any(|(.., linkage)| *linkage == own);
+        let names_component = |(feature, ..): &&(&str, &str, Linkage)| is_named(component, feature);
+        let matching: Vec<_> = features.iter().filter(names_component).collect();
+        let (feature, package, _) = matching.first()?;
+        let is_any = |kind: Linkage| matching.iter().any(|(.., linkage)| *linkage == kind);
         Some(Guess {
             component,
             feature: (*feature).to_owned(),
             package: (*package).to_owned(),
-            is_linked: has(Linkage::Linked) || !has(Linkage::Loaded),
+            is_linked: is_any(Linkage::Linked) || !is_any(Linkage::Loaded),
         })
     };
     Component::all().filter_map(guess).collect()
@@ -102,7 +101,7 @@ fn guesses(features: &[(&str, &str, Linkage)]) -> Vec<Guess> {
 pub const ORDINARY_NAMES: [Component; 2] = [Component::Opencl, Component::Sanitizer];
 
 /// Whether a feature has the name of a component or of one of its libraries. The driver's components are not fetched, and
-/// those of every toolkit need no guess.
+/// components of every toolkit need no guess.
 fn is_named(component: Component, feature: &str) -> bool {
     let facts = component.facts();
     let mut names = std::iter::once(&facts.id).chain(facts.libraries);
@@ -115,21 +114,21 @@ fn is_named(component: Component, feature: &str) -> bool {
 /// The value of [`Dependencies::cudarc`]. cudarc has one feature for each CUDA release that it supports, such as
 /// `cuda-13040`. If no such feature is selected, cudarc detects the release, and its build fails if that release is
 /// newer than all supported releases.
-fn cudarc(nodes: &[(&Package, &Node)]) -> Option<Vec<u32>> {
+fn releases_of_cudarc(nodes: &[(&Package, &Node)]) -> Option<Vec<u32>> {
     let release = |feature: &str| feature.strip_prefix("cuda-")?.parse::<u32>().ok();
-    let mut known: Option<Vec<u32>> = None;
+    let mut supported_by_all: Option<Vec<u32>> = None;
     for (package, node) in nodes {
         let mut features = node.features.iter();
         if package.name != "cudarc" || features.any(|feature| release(feature).is_some()) {
             continue;
         }
-        let own: Vec<u32> = package.features.keys().filter_map(|f| release(f)).collect();
-        match &mut known {
-            Some(known) => known.retain(|release| own.contains(release)),
-            None => known = Some(own),
+        let supported: Vec<u32> = package.features.keys().filter_map(|f| release(f)).collect();
+        match &mut supported_by_all {
+            Some(releases) => releases.retain(|release| supported.contains(release)),
+            None => supported_by_all = Some(supported),
         }
     }
-    known
+    supported_by_all
 }
 
 #[cfg(test)]

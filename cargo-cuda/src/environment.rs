@@ -23,22 +23,22 @@ pub struct Environment {
     pub notes: Vec<String>,
 }
 
-/// What the variables depend on, besides the view and the user's environment.
+/// The inputs of the variables besides the view and the user's environment.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
     /// Whether the view has an nvcc.
-    pub nvcc: bool,
+    pub has_nvcc: bool,
     pub version: ToolkitVersion,
     /// The capabilities to build for, if they are known.
     pub plan: Option<&'a Plan>,
     /// The capability for tools that accept only one.
     pub single: Option<&'a Single>,
     /// The value of `CUDARC_CUDA_VERSION`, such as 13040, if cudarc needs it.
-    pub cudarc: Option<u32>,
+    pub cudarc_version: Option<u32>,
     /// Whether everything is built for this machine, so that CMake's default compilers are the right ones.
     pub is_native_cmake: bool,
     /// The Rust triple, if this is a cross build.
-    pub cross: Option<&'a str>,
+    pub cross_triple: Option<&'a str>,
     /// The directory of the driver's own `libcuda.so`, if it is installed for linking.
     pub driver_link_path: Option<PathBuf>,
     /// The directory of the driver's libraries that programs need on the loader path (NixOS).
@@ -49,10 +49,10 @@ impl Environment {
     /// The variables for `inputs` and a view at `root`, to be set on top of `env`.
     pub fn new(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Self {
         let mut environment = Self {
-            variables: lists(inputs, root, env),
+            variables: path_lists(inputs, root, env),
             ..Self::default()
         };
-        for (name, value) in values(inputs, root, env) {
+        for (name, value) in overridable_variables(inputs, root, env) {
             let Some(user) = env.peek(name).filter(|user| **user != value) else {
                 environment.variables.push((name.to_owned(), value));
                 continue;
@@ -76,10 +76,16 @@ impl Environment {
     }
 }
 
-/// Variables for which the user's value, if there is one, is kept instead. There are several for one value, because
-/// different tools read different variables.
-fn values(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<(&'static str, OsString)> {
-    let nvcc = inputs.nvcc.then(|| root.join("bin/nvcc").into_os_string());
+/// Variables that a value of the user replaces. Several variables have the same value, because each tool reads a
+/// different one.
+fn overridable_variables(
+    inputs: &Inputs<'_>,
+    root: &Path,
+    env: &Env,
+) -> Vec<(&'static str, OsString)> {
+    let nvcc = inputs
+        .has_nvcc
+        .then(|| root.join("bin/nvcc").into_os_string());
     let is_cmake_limited = inputs.is_native_cmake && overridden_by_toolchain_file(env).is_none();
     let toolchain = is_cmake_limited.then(|| root.join("cmake/toolchain.cmake").into());
     // Some crates read this variable as a list of roots, others as a list of library directories, so
@@ -114,7 +120,9 @@ fn values(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<(&'static str, OsS
         ),
         (
             "CUDARC_CUDA_VERSION",
-            inputs.cudarc.map(|version| version.to_string().into()),
+            inputs
+                .cudarc_version
+                .map(|version| version.to_string().into()),
         ),
     ];
     let values = values.into_iter();
@@ -123,10 +131,10 @@ fn values(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<(&'static str, OsS
         .collect()
 }
 
-/// Lists of directories: the user's directories, and those of the view.
-fn lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Variable> {
+/// Variables with a list of directories: the user's directories, and directories of the view.
+fn path_lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Variable> {
     let (bin, lib, stubs) = (root.join("bin"), root.join("lib"), root.join("lib/stubs"));
-    let user = |name: &str| -> Vec<PathBuf> {
+    let directories_of_user = |name: &str| -> Vec<PathBuf> {
         let value = env.peek(name).map(std::env::split_paths);
         let directories = value.into_iter().flatten();
         directories
@@ -134,7 +142,7 @@ fn lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Variable> {
             .collect()
     };
     // In a cross build, the `pkg-config` crate reads only the first of these variables that is set.
-    let pkg_config = match inputs.cross {
+    let pkg_config = match inputs.cross_triple {
         None => vec![PKG_CONFIG.to_owned()],
         Some(triple) => vec![
             format!("{PKG_CONFIG}_{}", triple.replace('-', "_")),
@@ -143,20 +151,20 @@ fn lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Variable> {
             PKG_CONFIG.to_owned(),
         ],
     };
-    let packages = pkg_config
+    let users_pkg_config = pkg_config
         .iter()
-        .map(|name| user(name))
-        .find(|set| !set.is_empty());
+        .map(|name| directories_of_user(name))
+        .find(|directories| !directories.is_empty());
     let driver_link = Vec::from_iter(inputs.driver_link_path.clone());
     let driver_loader = Vec::from_iter(inputs.driver_loader_path.map(PathBuf::from));
     let lists = [
-        ("PATH", [vec![bin], user("PATH")].concat()),
+        ("PATH", [vec![bin], directories_of_user("PATH")].concat()),
         // The stubs come last, after every directory that may have the driver's real library.
         (
             "LIBRARY_PATH",
             [
                 vec![lib.clone()],
-                user("LIBRARY_PATH"),
+                directories_of_user("LIBRARY_PATH"),
                 driver_link,
                 vec![stubs.clone()],
             ]
@@ -164,44 +172,50 @@ fn lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Variable> {
         ),
         (
             &pkg_config[0],
-            [vec![lib.join("pkgconfig")], packages.unwrap_or_default()].concat(),
+            [
+                vec![lib.join("pkgconfig")],
+                users_pkg_config.unwrap_or_default(),
+            ]
+            .concat(),
         ),
         (
             LOADER_PATH,
-            [user(LOADER_PATH), vec![lib], driver_loader].concat(),
+            [directories_of_user(LOADER_PATH), vec![lib], driver_loader].concat(),
         ),
     ];
     let lists = lists.into_iter();
     lists
-        .filter_map(|(name, directories)| Some((name.to_owned(), list(&directories)?)))
+        .filter_map(|(name, directories)| Some((name.to_owned(), join_directories(&directories)?)))
         .collect()
 }
 
 /// The directories without duplicates; `None` if the list is empty. A path with a colon is left out, because the colon
 /// separates the paths.
-fn list(directories: &[PathBuf]) -> Option<OsString> {
+fn join_directories(directories: &[PathBuf]) -> Option<OsString> {
     let mut seen = BTreeSet::new();
-    let fits = |d: &PathBuf| !d.as_os_str().is_empty() && !d.to_string_lossy().contains(':');
-    let once = directories
+    let can_be_listed = |directory: &PathBuf| {
+        !directory.as_os_str().is_empty() && !directory.to_string_lossy().contains(':')
+    };
+    let listed = directories
         .iter()
-        .filter(|directory| fits(directory) && seen.insert(*directory));
-    let list = std::env::join_paths(once).unwrap_or_default();
+        .filter(|directory| can_be_listed(directory) && seen.insert(*directory));
+    let list = std::env::join_paths(listed).unwrap_or_default();
     (!list.is_empty()).then_some(list)
 }
 
 /// The name of a variable that the user has set and that a CMake toolchain file would override.
 ///
-/// If there is a toolchain file, the `cmake` crate leaves the choice of compilers to CMake, which
-/// reads only `CC` and `CXX`. And projects use vcpkg's toolchain file only if there is no other.
+/// If there is a toolchain file, the `cmake` crate leaves the choice of compilers to CMake, which reads only `CC` and
+/// `CXX`. Projects use vcpkg's toolchain file only if there is no other.
 pub fn overridden_by_toolchain_file(env: &Env) -> Option<String> {
-    const NAMES: [&str; 5] = ["CC_", "CXX_", "HOST_CC", "HOST_CXX", "VCPKG_ROOT"];
+    const PREFIXES: [&str; 5] = ["CC_", "CXX_", "HOST_CC", "HOST_CXX", "VCPKG_ROOT"];
     let mut variables = env.variables();
     let (name, _) = variables.find(|(name, value)| {
         // `CC` and `CXX` count only if they have arguments, as in `ccache gcc`.
-        let is_command = value.to_string_lossy().trim().contains(' ');
+        let has_arguments = value.to_string_lossy().trim().contains(' ');
         let name = name.to_string_lossy();
-        let is_named = NAMES.iter().any(|start| name.starts_with(start));
-        !value.is_empty() && (is_named || is_command && (name == "CC" || name == "CXX"))
+        let is_overridden = PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        !value.is_empty() && (is_overridden || has_arguments && (name == "CC" || name == "CXX"))
     })?;
     Some(name.to_string_lossy().into_owned())
 }
@@ -219,15 +233,12 @@ fn is_path_list(name: &str) -> bool {
 /// and that is not newer than the toolkit. cudarc fails on a release that it does not know. An
 /// older release works, because releases of one major only add to the interface.
 ///
-/// `known` are the numbers in cudarc's feature names (`cuda-13040`). So this program needs no table
-/// of the releases that each cudarc knows.
-pub fn cudarc_version(known: &[u32], found: ToolkitVersion) -> Option<u32> {
-    let found = found.cuda_version();
-    known
-        .iter()
-        .copied()
-        .filter(|known| *known <= found && known / 1000 == found / 1000)
-        .max()
+/// `known` are the numbers in cudarc's feature names (`cuda-13040`), so that this program needs no table of the releases
+/// that each cudarc knows.
+pub fn cudarc_version(known: &[u32], toolkit: ToolkitVersion) -> Option<u32> {
+    let newest = toolkit.cuda_version();
+    let is_usable = |release: &u32| *release <= newest && release / 1000 == newest / 1000;
+    known.iter().copied().filter(is_usable).max()
 }
 
 #[cfg(test)]
@@ -273,18 +284,18 @@ mod tests {
             ),
         ] {
             let inputs = Inputs {
-                nvcc: false,
+                has_nvcc: false,
                 version: ToolkitVersion::new(13, 4),
                 plan: None,
                 single: None,
-                cudarc: None,
+                cudarc_version: None,
                 is_native_cmake: false,
-                cross: triple,
+                cross_triple: triple,
                 driver_link_path: None,
                 driver_loader_path: None,
             };
             let env = Env::from_pairs(variables.iter().copied());
-            let mut settings = lists(&inputs, Path::new("/v"), &env).into_iter();
+            let mut settings = path_lists(&inputs, Path::new("/v"), &env).into_iter();
             let setting = settings.find(|setting| setting.0.starts_with("PKG_CONFIG"));
             let setting = setting.unwrap();
             assert_eq!(
@@ -295,8 +306,9 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_list_can_hold_takes_nothing_from_the_others() {
-        let all = |names: &[&str]| list(&names.iter().map(PathBuf::from).collect::<Vec<_>>());
+    fn directories_that_a_list_cannot_have_are_left_out() {
+        let all =
+            |names: &[&str]| join_directories(&names.iter().map(PathBuf::from).collect::<Vec<_>>());
         assert_eq!(all(&["/a", "/b:c", "", "/d", "/a"]).unwrap(), "/a:/d");
         assert_eq!(all(&["/b:c"]), None);
     }

@@ -15,14 +15,13 @@ use crate::failure::Failure;
 use crate::output;
 use crate::signals;
 
-/// Runs a program to its end and returns its exit code. If a signal ended it, the code is 128 plus
-/// the signal's number, as in a shell.
+/// Runs a program to its end and returns its exit code: 128 plus the signal's number, as in a shell, if a signal ended it.
 pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     print_call(call);
     Ok(exit_code_of(wait_for(call, &mut command(call, env))?))
 }
 
-/// The same for cargo commands that run a program of the user, to which signals are left.
+/// As [`run`], for commands of cargo that run a program of the user. The program decides how it reacts to a signal.
 pub fn run_program(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     print_call(call);
     signals::leave_to_program();
@@ -31,7 +30,7 @@ pub fn run_program(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     Ok(exit_code_of(status))
 }
 
-/// Runs a command that was made for `call`, and waits for its end.
+/// Starts a command that was made for `call`, and waits for its end.
 pub fn wait_for(call: &Invocation, command: &mut Command) -> Result<ExitStatus, Failure> {
     let status = signals::start(command).and_then(|mut child| signals::wait(&mut child));
     status.map_err(|error| cannot_start(call, &error))
@@ -63,6 +62,7 @@ pub fn print_call(call: &Invocation) {
     }
 }
 
+/// The file of this name in the first directory of `PATH` that has one.
 pub fn on_path(env: &Env, name: &str) -> Option<PathBuf> {
     let places = env
         .search_path()

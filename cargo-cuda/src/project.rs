@@ -41,18 +41,18 @@ pub struct SearchOptions {
     /// Fetch the components that are not found; `CUDA_BUILD_FETCH=1` does the same
     #[arg(long)]
     pub fetch: bool,
-    /// Whether [`FETCH`] has the effect of `--fetch`: only for commands that have this option.
+    /// Whether [`FETCH`] has the effect of `--fetch`, as in every command that has this option.
     #[arg(skip = true)]
-    pub fetch_variable: bool,
+    pub reads_fetch_variable: bool,
 }
 
 impl BuildOptions {
-    /// The options of a command without `--fetch`, which either always fetches or never.
+    /// The options of a command that has no option `--fetch`, because it either always fetches or never does.
     pub fn new(cuda: Option<RequestedRelease>, fetch: bool) -> Self {
         Self::from(SearchOptions {
             cuda,
             fetch,
-            fetch_variable: false,
+            reads_fetch_variable: false,
         })
     }
 }
@@ -139,48 +139,49 @@ pub struct Project {
 }
 
 impl Project {
-    /// Reads Cargo's configuration for the current directory, and the workspace that `which` chooses.
+    /// Reads Cargo's configuration for the current directory, and loads the workspace.
     pub fn open(
         user_env: &Env,
         root: &Root,
-        build: &BuildOptions,
-        which: &WorkspaceOptions,
+        build_options: &BuildOptions,
+        workspace_options: &WorkspaceOptions,
     ) -> Result<Self, Failure> {
-        let configs: Vec<String> = which.cargo.values("--config").collect();
+        let configs: Vec<String> = workspace_options.cargo.values("--config").collect();
         let config = CargoConfig::of_current_directory(root, user_env, &configs);
         let mut env = config.env_of_build_scripts(user_env);
-        if let Some(release) = build.search.cuda {
+        if let Some(release) = build_options.search.cuda {
             env = env.with(RequestedRelease::VARIABLE, release.to_string());
         }
-        if let Some(list) = &build.capabilities {
+        if let Some(list) = &build_options.capabilities {
             env = env.with(CAPABILITIES, list);
         }
-        let by_variable = || env.peek(FETCH).is_some_and(|value| value != "0");
-        let fetch = build.search.fetch || build.search.fetch_variable && by_variable();
-        let mut which = which.clone();
+        let search = &build_options.search;
+        let is_fetch_variable_set = || env.peek(FETCH).is_some_and(|value| value != "0");
+        let fetch = search.fetch || search.reads_fetch_variable && is_fetch_variable_set();
+        let mut workspace_options = workspace_options.clone();
         if fetch {
-            which.resolve = Resolve::Always;
+            workspace_options.resolve = Resolve::Always;
         }
-        let workspace = which.load(root, &env)?;
+        let workspace = workspace_options.load(root, &env)?;
         let mut packages = match &workspace {
             Some(workspace) => workspace.packages.clone(),
             None => Vec::new(),
         };
-        if let Some(name) = &which.package {
+        if let Some(name) = &workspace_options.package {
             packages.retain(|package| package.name == *name);
         }
         let jetson = packages.iter().any(|package| package.config.jetson);
-        let (option, configured) = (which.target.as_deref(), config.build_target());
+        let target = workspace_options.target.as_deref();
         Ok(Self {
             root: root.clone(),
             search_env: toolkits::with_lock(env.clone(), workspace.as_ref()),
             env,
-            target: toolkits::choose_target(option, configured, jetson)?,
+            target: toolkits::choose_target(target, config.build_target(), jetson)?,
             config,
             workspace,
             packages,
             fetch,
-            lock: match which.cargo.is_locked() {
+            lock: match workspace_options.cargo.is_locked() {
                 true => LockPolicy::Unchanged,
                 false => LockPolicy::Prefer,
             },
@@ -189,13 +190,13 @@ impl Project {
 
     /// The same project for one CUDA release.
     pub fn for_release(&self, release: RequestedRelease) -> Self {
-        let with = |env: &Env| {
+        let with_release = |env: &Env| {
             env.clone()
                 .with(RequestedRelease::VARIABLE, release.to_string())
         };
         Self {
-            env: with(&self.env),
-            search_env: with(&self.search_env),
+            env: with_release(&self.env),
+            search_env: with_release(&self.search_env),
             ..self.clone()
         }
     }

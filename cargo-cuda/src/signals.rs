@@ -28,7 +28,7 @@ static RECEIVED: AtomicI32 = AtomicI32::new(0);
 /// The id of the running program, zero for none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
-/// Whether a program of the user is running, which decides itself what it does with a signal.
+/// Whether a program of the user is running. It may ignore a signal.
 static IS_USERS_PROGRAM: AtomicBool = AtomicBool::new(false);
 
 /// Programs of the group that are still running after this time are killed.
@@ -53,15 +53,15 @@ pub fn watch() {
     thread::spawn(move || {
         for signal in signals.forever() {
             let is_first = RECEIVED.swap(signal, Ordering::SeqCst) == 0;
-            let is_left = IS_USERS_PROGRAM.load(Ordering::SeqCst);
-            if !is_first && !is_left {
+            let is_users_program = IS_USERS_PROGRAM.load(Ordering::SeqCst);
+            if !is_first && !is_users_program {
                 send(SIGKILL);
                 let _ = emulate_default_handler(signal);
             }
             if signal != SIGINT || !io::stdin().is_terminal() {
                 send(signal);
             }
-            if !is_left {
+            if !is_users_program {
                 thread::spawn(move || end_without_child(signal));
             }
         }
@@ -106,7 +106,7 @@ pub fn wait(child: &mut Child) -> io::Result<ExitStatus> {
     let status = child.wait();
     let ended = Instant::now();
     let is_ending = || received().is_some() && !IS_USERS_PROGRAM.load(Ordering::SeqCst);
-    // After a signal, what the program has started may take longer to end, or ignore the signal.
+    // After a signal, programs that this one has started may take longer to end, or ignore the signal.
     while is_ending() && is_group_running() {
         if ended.elapsed() > KILL_AFTER {
             send(SIGKILL);
@@ -128,7 +128,8 @@ pub fn leave_to_program() {
     IS_USERS_PROGRAM.store(true, Ordering::SeqCst);
 }
 
-/// The user's program has ended: [`finish`] ends this process by a signal only if the program was ended by it.
+/// Call this when the user's program has ended. If another signal than the received one ended it, or none, [`finish`] does
+/// not end this process by a signal.
 pub fn program_ended(signal: Option<i32>) {
     IS_USERS_PROGRAM.store(false, Ordering::SeqCst);
     if signal != Some(RECEIVED.load(Ordering::SeqCst)) {

@@ -215,7 +215,7 @@ fn merge(to: &mut dyn TableLike, from: &Table, prefix: &str, changes: &mut Chang
             }
             (None, item) => {
                 let mut item = item.clone();
-                unposition(&mut item);
+                clear_positions(&mut item);
                 // The key has the comment above the entry.
                 let key = from.key(key).cloned().unwrap_or_else(|| key.into());
                 if let toml_edit::Entry::Vacant(entry) = to.entry_format(&key) {
@@ -227,11 +227,11 @@ fn merge(to: &mut dyn TableLike, from: &Table, prefix: &str, changes: &mut Chang
     }
 }
 
-/// Makes an added table follow the tables of the manifest. It would otherwise keep its position in the template.
-fn unposition(item: &mut Item) {
+/// Puts an added table after the tables of the manifest. Otherwise it would keep its position in the template.
+fn clear_positions(item: &mut Item) {
     if let Item::Table(table) = item {
         table.set_position(None);
-        table.iter_mut().for_each(|(_, item)| unposition(item));
+        table.iter_mut().for_each(|(_, item)| clear_positions(item));
     }
 }
 

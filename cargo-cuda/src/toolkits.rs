@@ -57,7 +57,7 @@ pub enum LockPolicy {
 /// The reason for the components of a compiler, which error messages print.
 const COMPILER_REASON: &str = "needed to compile `.cu` files";
 
-fn nvcc() -> Vec<Need> {
+fn nvcc_needs() -> Vec<Need> {
     vec![
         Need::new(Component::Nvcc, Part::Tools, COMPILER_REASON),
         Need::new(Component::Nvvm, Part::Tools, COMPILER_REASON),
@@ -66,17 +66,21 @@ fn nvcc() -> Vec<Need> {
     ]
 }
 
-/// The components that a request needs in any case.
-fn required(request: &Request) -> impl Iterator<Item = Component> {
+/// The components of a request without the optional ones.
+fn required_components(request: &Request) -> impl Iterator<Item = Component> {
     let needs = request.needs_to_fetch().iter();
     needs
         .filter(|need| need.strength == Strength::Required)
         .map(|need| need.component)
 }
 
-fn nvrtc() -> Need {
+fn nvrtc_need() -> Need {
     let why = format!("{COMPILER_REASON}; nvcc can be used instead");
     Need::new(Component::Nvrtc, Part::Shared, why)
+}
+
+fn nvcc_and_nvrtc_needs() -> Vec<Need> {
+    nvcc_needs().into_iter().chain([nvrtc_need()]).collect()
 }
 
 /// The variables for a search in a workspace: `env` with [`LOCK_VARIABLE`] set to the workspace's
@@ -135,22 +139,25 @@ impl<'a> Finder<'a> {
     /// nvcc, and the last for a toolkit with nvcc or NVRTC. If the user has named a root, there is only the last, so
     /// that the named root is used even without nvcc.
     fn requests(&self, sources: &Sources) -> Result<Vec<Request>, Error> {
-        let both = nvcc().into_iter().chain([nvrtc()]).collect();
-        let mut requests = vec![self.any_compiler_request()?];
-        if !self.is_explicit(sources) {
-            requests.insert(0, self.request(vec![both, nvcc()])?);
+        let mut requests = Vec::new();
+        if !self.has_named_root(sources) {
+            requests.push(self.request(vec![nvcc_and_nvrtc_needs(), nvcc_needs()])?);
         }
+        requests.push(self.any_compiler_request()?);
         Ok(requests)
     }
 
     /// A request for a toolkit with nvcc or NVRTC.
     fn any_compiler_request(&self) -> Result<Request, Error> {
-        let both = nvcc().into_iter().chain([nvrtc()]).collect();
-        self.request(vec![both, vec![nvrtc()], nvcc()])
+        self.request(vec![
+            nvcc_and_nvrtc_needs(),
+            vec![nvrtc_need()],
+            nvcc_needs(),
+        ])
     }
 
     /// Runs the search, and returns all its attempts.
-    pub fn report(&self) -> Result<Outcome, Error> {
+    pub fn outcome(&self) -> Result<Outcome, Error> {
         Ok(self.search().report(&self.requests(&self.sources())?))
     }
 
@@ -166,19 +173,19 @@ impl<'a> Finder<'a> {
     /// Finds the toolkit. With `fetch`, fetches what it lacks, and pins it in the lock file.
     pub fn find(&self) -> Result<Toolkit, Failure> {
         // The search does not use fetched toolkits if the user has named a root. For Jetson boards there are none.
-        let uses_fetched = !self.target.is_jetson() && !self.is_explicit(&self.sources());
+        let uses_fetched = !self.target.is_jetson() && !self.has_named_root(&self.sources());
         if self.fetch && uses_fetched {
             self.lock_declared_majors()?;
         }
         let sources = self.sources();
         let requests = self.requests(&sources)?;
-        let mut locked = sources.locked.iter();
-        let locked =
-            locked.find(|locked| requests[requests.len() - 1].is_locked_by(locked.release));
-        let missing = locked.filter(|locked| locked.paths.is_empty() && uses_fetched);
+        let last_request = &requests[requests.len() - 1];
+        let mut all_locked = sources.locked.iter();
+        let locked = all_locked.find(|locked| last_request.is_locked_by(locked.release));
+        let not_fetched = locked.filter(|locked| locked.paths.is_empty() && uses_fetched);
         let toolkit = if self.fetch && uses_fetched {
-            self.find_or_fetch(&requests, missing.is_some())?
-        } else if let Some(locked) = missing.filter(|_| self.lock != LockPolicy::Prefer) {
+            self.find_or_fetch(&requests, not_fetched.is_some())?
+        } else if let Some(locked) = not_fetched.filter(|_| self.lock != LockPolicy::Prefer) {
             let (file, version) = (locked.file.display(), &locked.version);
             let text = format!("{file} locks CUDA {version}, which has not been fetched");
             let fetch = match self.target.is_native() {
@@ -214,12 +221,16 @@ impl<'a> Finder<'a> {
 
     /// Finds a toolkit that also has the guessed components, otherwise fetches one. If a toolkit is found without them,
     /// the fetched one is of the same release.
-    fn find_or_fetch(&self, requests: &[Request], is_missing: bool) -> Result<Toolkit, Failure> {
+    fn find_or_fetch(
+        &self,
+        requests: &[Request],
+        is_locked_but_not_fetched: bool,
+    ) -> Result<Toolkit, Failure> {
         let search = self.search();
         let with_guesses: Vec<Request> = requests.iter().map(|r| self.with_guesses(r)).collect();
-        let last = &requests[requests.len() - 1];
-        if is_missing || self.lock_lacks(last)? {
-            self.fetch_for(last)?;
+        let last_request = &requests[requests.len() - 1];
+        if is_locked_but_not_fetched || self.lock_lacks(last_request)? {
+            self.fetch_for(last_request)?;
         }
         match search.find_first(&with_guesses) {
             Err(Error::NotFound { .. }) => {}
@@ -227,24 +238,24 @@ impl<'a> Finder<'a> {
         }
         match search.find_first(requests) {
             Ok(toolkit) => self.fetch_guesses(&toolkit)?,
-            Err(_) => _ = self.fetch_for(last)?,
+            Err(_) => _ = self.fetch_for(last_request)?,
         }
         let found = search.find_first(&with_guesses);
         Ok(found.or_else(|_| search.find_first(requests))?)
     }
 
-    /// Pins a toolkit for each declared major, so that the choice of one does not depend on what this machine has. A
-    /// major of which none is found is only resolved.
+    /// Pins a toolkit for each declared major, so that the lock file does not depend on which toolkits this machine has.
+    /// If no toolkit of a major is found, versions are resolved and locked, but not fetched.
     fn lock_declared_majors(&self) -> Result<(), Failure> {
         let majors = self.majors_to_choose_from()?;
         if majors.len() < 2 {
             return Ok(());
         }
         for major in majors {
-            let env = self.env_for(RequestedRelease { major, minor: None });
+            let env = self.env_for_release(RequestedRelease { major, minor: None });
             let finder = Finder { env: &env, ..*self };
             let request = finder.any_compiler_request()?;
-            if finder.locked(&request)?.is_some() {
+            if finder.newest_locked(&request)?.is_some() {
                 continue;
             }
             match finder
@@ -264,21 +275,22 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
-    /// Pins a toolkit of the store, unless the lock file does so. Another toolkit cannot be pinned: it has no packages.
+    /// Pins a toolkit of the store, unless the lock file pins it already. A toolkit from elsewhere has no packages that
+    /// could be pinned.
     fn pin(&self, toolkit: &Toolkit) -> Result<(), Failure> {
         let request = self.any_compiler_request()?;
         let Some(toolkits) = sources::toolkits_dir(self.env) else {
             return Ok(());
         };
-        let names = toolkit.components().iter().filter_map(|chosen| {
-            let path = chosen.paths().next()?;
+        let mut names_in_store = toolkit.components().iter().filter_map(|found| {
+            let path = found.paths().next()?;
             path.strip_prefix(&toolkits).ok()?.iter().next()
         });
-        let Some(name) = names.into_iter().next().and_then(|name| name.to_str()) else {
+        let Some(name) = names_in_store.next().and_then(|name| name.to_str()) else {
             return Ok(());
         };
         let mut add = self.add_request(&request)?;
-        if self.locked(&request)?.is_none() {
+        if self.newest_locked(&request)?.is_none() {
             let major = toolkit.version().major;
             let requested = RequestedRelease::from_env(self.env)?;
             let release = requested.unwrap_or(RequestedRelease { major, minor: None });
@@ -289,30 +301,33 @@ impl<'a> Finder<'a> {
         store::pin(name, &add, &self.context())
     }
 
-    /// The newest toolkit of the lock file that applies to a request, with the release that was requested for it.
-    fn locked(&self, request: &Request) -> Result<Option<(ReleaseToFetch, PackageSet)>, Failure> {
+    /// The newest toolkit of the lock file that satisfies a request, with the release that was requested when it was locked.
+    fn newest_locked(
+        &self,
+        request: &Request,
+    ) -> Result<Option<(ReleaseToFetch, PackageSet)>, Failure> {
         let mut toolkits = Lock::of(&self.context())?.toolkits().into_iter();
         let newest = toolkits.find(|(_, version, _)| request.is_locked_by(*version));
         Ok(newest.map(|(release, _, set)| (release, set)))
     }
 
-    /// Whether the lock file has an entry for a request, but not for each component.
+    /// Whether the lock file has a toolkit for a request, but without some of its components.
     fn lock_lacks(&self, request: &Request) -> Result<bool, Failure> {
-        let locked = self.locked(request)?;
-        Ok(locked.is_some_and(|(_, set)| set.lacking(required(request)).is_some()))
+        let locked = self.newest_locked(request)?;
+        Ok(locked.is_some_and(|(_, set)| set.lacking(required_components(request)).is_some()))
     }
 
-    /// Fetches the guessed components for the release of a toolkit that lacks some of them. If that fails, the build may
-    /// still work without them.
-    fn fetch_guesses(&self, lacking: &Toolkit) -> Result<(), Failure> {
-        let ToolkitVersion { major, minor } = lacking.version();
+    /// Fetches the guessed components for the release of `toolkit`, which lacks some of them. A failure is only a note,
+    /// because the build may work without them.
+    fn fetch_guesses(&self, toolkit: &Toolkit) -> Result<(), Failure> {
+        let ToolkitVersion { major, minor } = toolkit.version();
         let minor = Some(minor);
-        let env = self.env_for(RequestedRelease { major, minor });
+        let env = self.env_for_release(RequestedRelease { major, minor });
         let finder = Finder { env: &env, ..*self };
         let request = finder.any_compiler_request()?;
-        // The search prefers locked toolkits, so a fetched one would take the place of this one.
-        let has_nvcc = lacking.get(Component::Nvcc).is_some() && !is_nvcc_packaged(major);
-        let reason = if has_nvcc && finder.locked(&request)?.is_none() {
+        // A fetched toolkit would be locked, and the search prefers locked toolkits: the build would lose nvcc.
+        let would_lose_nvcc = toolkit.get(Component::Nvcc).is_some() && !is_nvcc_packaged(major);
+        let reason = if would_lose_nvcc && finder.newest_locked(&request)?.is_none() {
             format!(
                 "the Python packages of CUDA {major} have no nvcc, and the toolkit that is found has it"
             )
@@ -333,7 +348,7 @@ impl<'a> Finder<'a> {
             .map_or(&[], |workspace| &workspace.dependencies.guesses)
     }
 
-    /// The same request, with the guessed components as required ones.
+    /// The same request, which also requires the guessed components.
     fn with_guesses(&self, request: &Request) -> Request {
         let mut request = request.clone();
         for guess in self.guesses() {
@@ -346,9 +361,8 @@ impl<'a> Finder<'a> {
         request
     }
 
-    /// Fetches the toolkits that the workspace needs. If a release is requested, this is only that
-    /// release. Otherwise it is one toolkit for each major that packages declare, else one for each
-    /// major in the lock file, else one toolkit.
+    /// Fetches the toolkits that the workspace needs: if a release is requested, a toolkit of this release; otherwise one
+    /// for each major that packages declare, otherwise one for each major in the lock file, otherwise one toolkit.
     pub fn fetch_all(&self) -> Result<Vec<Added>, Failure> {
         let request = self.any_compiler_request()?;
         let is_requested = RequestedRelease::from_env(self.env)?.is_some();
@@ -364,14 +378,14 @@ impl<'a> Finder<'a> {
             return Ok(vec![self.fetch_for(&request)?]);
         }
         let fetch = |major: u32| {
-            let env = self.env_for(RequestedRelease { major, minor: None });
+            let env = self.env_for_release(RequestedRelease { major, minor: None });
             let finder = Finder { env: &env, ..*self };
             finder.fetch_for(&finder.any_compiler_request()?)
         };
         majors.into_iter().map(fetch).collect()
     }
 
-    /// The declared majors that `toolkit` admits, newest first; none if a release is requested.
+    /// The declared majors that the manifest's `toolkit` admits, newest first; none if a release is requested.
     fn majors_to_choose_from(&self) -> Result<Vec<u32>, Failure> {
         if RequestedRelease::from_env(self.env)?.is_some() {
             return Ok(Vec::new());
@@ -382,8 +396,8 @@ impl<'a> Finder<'a> {
         Ok(majors)
     }
 
-    /// The variables of a search for a release.
-    fn env_for(&self, release: RequestedRelease) -> Env {
+    /// The variables of a search for one release.
+    fn env_for_release(&self, release: RequestedRelease) -> Env {
         let env = self.env.clone();
         env.with(RequestedRelease::VARIABLE, release.to_string())
     }
@@ -392,12 +406,14 @@ impl<'a> Finder<'a> {
         Context::new(self.env, self.workspace.map(|w| w.root.as_path()))
     }
 
-    /// The components of a request and the guessed ones, of the release to fetch for it.
+    /// A request to the store for the components of `request` and the guessed components.
     fn add_request(&self, request: &Request) -> Result<AddRequest, Failure> {
-        let components: Vec<Component> = required(request).collect();
+        let components: Vec<Component> = required_components(request).collect();
         let guesses = self.guesses().iter().map(|guess| guess.component);
         Ok(AddRequest {
-            optional: guesses.filter(|it| !components.contains(it)).collect(),
+            optional: guesses
+                .filter(|component| !components.contains(component))
+                .collect(),
             components,
             locked: self.lock == LockPolicy::Unchanged,
             ..AddRequest::new(self.release_for(request)?)
@@ -405,27 +421,24 @@ impl<'a> Finder<'a> {
     }
 
     fn fetch_for(&self, request: &Request) -> Result<Added, Failure> {
-        let request = self.add_request(request)?;
+        let add = self.add_request(request)?;
         let mut guesses = self.guesses().to_vec();
-        guesses.retain(|guess| request.optional.contains(&guess.component));
+        guesses.retain(|guess| add.optional.contains(&guess.component));
         if !guesses.is_empty() {
             let shown: Vec<String> = guesses.iter().map(Guess::to_string).collect();
             output::status("Guessed", &shown.join(", "));
         }
-        let added = store::add(&request, &self.context())?;
+        let added = store::add(&add, &self.context())?;
         if !self.target.is_native() {
-            let target = Some(self.target.clone());
-            store::add(
-                &AddRequest {
-                    target,
-                    ..request.clone()
-                },
-                &self.context(),
-            )?;
+            let add_for_target = AddRequest {
+                target: Some(self.target.clone()),
+                ..add.clone()
+            };
+            store::add(&add_for_target, &self.context())?;
         }
         for guess in &guesses {
             if added.unavailable.contains(&guess.component) {
-                let reason = match request.locked {
+                let reason = match add.locked {
                     true => "the lock file may not change".to_owned(),
                     false => format!("it is not available for CUDA {}", added.version),
                 };
@@ -435,11 +448,11 @@ impl<'a> Finder<'a> {
         Ok(added)
     }
 
-    /// The release to fetch. As in the search, the lock file comes first: its newest release that applies
-    /// to the request. Otherwise the release that the user requested, else the newest declared major that the
-    /// request admits, else the newest such major.
+    /// The release to fetch. As in the search, the newest release in the lock file that satisfies the request comes first;
+    /// then the release that the user requested, then the newest declared major that the request admits, then the newest
+    /// major that the request admits.
     fn release_for(&self, request: &Request) -> Result<ReleaseToFetch, Failure> {
-        if let Some((release, _)) = self.locked(request)? {
+        if let Some((release, _)) = self.newest_locked(request)? {
             return Ok(release);
         }
         if let Some(release) = RequestedRelease::from_env(self.env)? {
@@ -456,14 +469,13 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The sources of the search. If a variable is invalid, there are none here, and the search itself
-    /// reports the error.
+    /// The sources of the search; none if a variable is invalid, because the search itself reports that error.
     fn sources(&self) -> Sources {
         sources::candidates(self.root, self.env, self.target, &[]).unwrap_or_default()
     }
 
     /// Whether the user has named a root.
-    fn is_explicit(&self, sources: &Sources) -> bool {
+    fn has_named_root(&self, sources: &Sources) -> bool {
         self.env.peek("CUDA_BUILD_TOOLKIT").is_some()
             || sources.candidates.iter().any(|c| c.step.is_explicit())
     }
@@ -496,8 +508,7 @@ pub fn builds_directory(env: &Env, workspace: Option<&Workspace>) -> Result<Path
     Ok(place.join("cargo-cuda"))
 }
 
-/// The platform of `option` (`--target`), else of `configured` (Cargo's configuration), else of this
-/// machine.
+/// The platform of `--target`, otherwise of Cargo's configuration, otherwise of this machine.
 pub fn choose_target(
     option: Option<&str>,
     configured: Option<&str>,
@@ -508,7 +519,7 @@ pub fn choose_target(
         .map_or_else(cargo_config::host, cargo_config::target_directory_name);
     let target = Target::from_triple(&triple).map_err(|error| match (option, configured) {
         (None, Some(_)) => Failure::from(error).hint(
-            "it comes from `[build] target` in Cargo's configuration; `--target` overrides it",
+            "`[build] target` in Cargo's configuration names this target; `--target` overrides it",
         ),
         _ => error.into(),
     })?;

@@ -32,12 +32,12 @@ impl Layout {
     /// What `cargo cuda doctor -v` prints of the search, and the toolkit that it chooses.
     fn doctor(&self, env: &Env) -> (String, Option<Toolkit>) {
         let root = Root::below(&self.root);
-        let report = Finder::new(env, &root, &self.target(), None).report();
-        let report = report.unwrap();
-        let mut diagnosis = Diagnosis::of_search(&report);
-        let toolkit = report.toolkit.ok();
+        let outcome = Finder::new(env, &root, &self.target(), None).outcome();
+        let outcome = outcome.unwrap();
+        let mut diagnosis = Diagnosis::of_search(&outcome);
+        let toolkit = outcome.toolkit.ok();
         if let Some(toolkit) = &toolkit {
-            diagnosis.conclude(toolkit, true, self.target().is_native(), None);
+            diagnosis.set_verdict(toolkit, true, self.target().is_native(), None);
         }
         (diagnosis.text(true, false), toolkit)
     }

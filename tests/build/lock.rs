@@ -162,7 +162,7 @@ fn the_lock_is_not_left_for_an_nvcc() {
         let (env, root) = (workspace.env(&[path, lock]), Root::below(&workspace.0.root));
         let target = workspace.0.target();
         let finder = Finder::new(&env, &root, &target, None);
-        let toolkit = finder.report().unwrap().toolkit.unwrap();
+        let toolkit = finder.outcome().unwrap().toolkit.unwrap();
         assert_eq!(toolkit.version().to_string(), expected, "{locked:?}");
     }
 }

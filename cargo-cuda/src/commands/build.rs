@@ -13,7 +13,7 @@ use crate::{missing_libraries, output, process};
 
 const CARGO_FAILED: u8 = 101;
 
-/// The exit code of the loader if it finds a library that a program needs nowhere.
+/// The exit code of a program whose libraries the loader does not find.
 const LOADER_FAILED: u8 = 127;
 
 const NO_DRIVER: &str = "note: this machine has no driver of NVIDIA's, so a program that links its library, \
@@ -36,7 +36,7 @@ pub fn run(
             .map(|path| Path::new(&path).join("Cargo.toml")),
         _ => cargo.value("--manifest-path").map(PathBuf::from),
     };
-    let which = WorkspaceOptions {
+    let workspace_options = WorkspaceOptions {
         target: cargo.value("--target"),
         workspace: match (command, &manifest_path) {
             // Without `--path`, cargo installs a program that does not belong to a local workspace.
@@ -47,8 +47,11 @@ pub fn run(
         ..WorkspaceOptions::default()
     };
     let target_directory = cargo.value("--target-dir").map(PathBuf::from);
-    let which = WorkspaceOptions { cargo, ..which };
-    let project = Project::open(user_env, root, options, &which)?;
+    let workspace_options = WorkspaceOptions {
+        cargo,
+        ..workspace_options
+    };
+    let project = Project::open(user_env, root, options, &workspace_options)?;
     let gpus = isolated_build::gpus();
     let build = Build::prepare(&project, Purpose::Cargo, &gpus, target_directory.as_deref())?;
     build.print_notes();
@@ -69,7 +72,7 @@ pub fn run(
         call = call.args(["--target-dir".as_ref(), directory.as_os_str()]);
     }
     if project.has_separate_build_directory() {
-        // The user may have named it with `--config`, which a variable does not replace.
+        // The user may have set this key with `--config`, which no variable overrides.
         let path = toml::Value::from(&*directory.to_string_lossy());
         call = call.args(["--config".to_owned(), format!("build.build-dir={path}")]);
     }
@@ -85,9 +88,8 @@ pub fn run(
             output::message(&format!("hint: {hint}"));
         }
     } else if code == 0 && command == "build" {
-        // A path below the current directory is shown relative to it.
-        let here = std::env::current_dir().unwrap_or_default();
-        let shown = directory.strip_prefix(here).unwrap_or(directory);
+        let current = std::env::current_dir().unwrap_or_default();
+        let shown = directory.strip_prefix(current).unwrap_or(directory);
         let text = format!("{} (CUDA {})", shown.display(), build.toolkit.version());
         output::status("Result in", &text);
     }

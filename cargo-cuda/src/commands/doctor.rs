@@ -43,26 +43,27 @@ pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(Strin
     let mut workspace = arguments.workspace.clone();
     workspace.resolve = Resolve::IfPossible;
     let project = Project::open(user_env, root, &build, &workspace)?;
-    let outcome = project.finder().report()?;
+    let outcome = project.finder().outcome()?;
     let driver = driver::driver();
     let mut diagnosis = Diagnosis::of_search(&outcome);
     if let Ok(toolkit) = &outcome.toolkit {
         let gpus = driver.as_ref().map_or(&[][..], |driver| &driver.gpus);
         let plans = diagnosis.add_capabilities(toolkit, &project, gpus);
         diagnosis.add_absent_components(toolkit, &project);
-        let refused = diagnosis.add_host_compiler(toolkit, &project);
+        let host_compiler_error = diagnosis.add_host_compiler(toolkit, &project);
         diagnosis.add_driver(&driver, root);
         if let Ok(driver) = &driver {
             diagnosis.add_driver_limits(driver, toolkit.version(), &plans);
         }
-        let compiles = match project.workspace {
+        let uses_cuda_build = match project.workspace {
             Some(_) => project
                 .packages
                 .iter()
                 .any(|package| package.uses_cuda_build),
             None => true,
         };
-        diagnosis.conclude(toolkit, compiles, project.target.is_native(), refused);
+        let is_native = project.target.is_native();
+        diagnosis.set_verdict(toolkit, uses_cuda_build, is_native, host_compiler_error);
     } else {
         diagnosis.add_driver(&driver, root);
     }
@@ -177,10 +178,10 @@ impl Diagnosis {
             lists.push((CAPABILITIES.to_owned(), vec![list], Vec::new()));
         }
         let mut plans = Vec::new();
-        for (name, items, used) in lists {
-            let plan = Declared::parse(&items)
+        for (name, capabilities, components) in lists {
+            let plan = Declared::parse(&capabilities)
                 .and_then(|declared| declared.plan(version, gpus, observed.as_deref()))
-                .and_then(|plan| toolkit.check_plan(&plan, &used).map(|()| plan));
+                .and_then(|plan| toolkit.check_plan(&plan, &components).map(|()| plan));
             match plan {
                 Ok(plan) => {
                     self.add(State::Ok, &name, format!("capabilities {plan}"));
@@ -337,32 +338,37 @@ impl Diagnosis {
         }
     }
 
-    /// The verdict on a toolkit. `compiles`: whether a build may compile device code with cuda-build; `refused`: why
-    /// nvcc accepts no host compiler. NVRTC for another platform cannot be loaded here.
-    pub fn conclude(
+    /// The verdict on a toolkit, unless a failure is the verdict already. NVRTC is not counted if the build is not native,
+    /// because NVRTC for another platform cannot be loaded here.
+    pub fn set_verdict(
         &mut self,
         toolkit: &Toolkit,
-        compiles: bool,
+        uses_cuda_build: bool,
         is_native: bool,
-        refused: Option<Error>,
+        host_compiler_error: Option<Error>,
     ) {
         if !self.verdict.is_empty() {
             return;
         }
         let has_nvcc = toolkit.get(Component::Nvcc).is_some();
         let has_nvrtc = is_native && toolkit.get(Component::Nvrtc).is_some();
-        let unusable = match has_nvcc {
+        let reason_against_nvcc = match has_nvcc {
             true => "which accepts no host compiler",
             false => "which is missing",
         };
-        let works = match (has_nvcc && refused.is_none(), has_nvrtc) {
-            (true, _) if !compiles => ".".to_owned(),
-            (false, _) if !compiles => format!(", except crates that call nvcc, {unusable}."),
+        let is_nvcc_usable = has_nvcc && host_compiler_error.is_none();
+        let ready_for = match (is_nvcc_usable, has_nvrtc) {
+            (true, _) if !uses_cuda_build => ".".to_owned(),
+            (false, _) if !uses_cuda_build => {
+                format!(", except crates that call nvcc, {reason_against_nvcc}.")
+            }
             (true, true) => ": modules with NVRTC or nvcc, libraries with nvcc.".to_owned(),
             (true, false) => ": modules and libraries with nvcc.".to_owned(),
-            (false, true) => format!(": modules with NVRTC; libraries need nvcc, {unusable}."),
+            (false, true) => {
+                format!(": modules with NVRTC; libraries need nvcc, {reason_against_nvcc}.")
+            }
             (false, false) => {
-                if let Some(error) = refused {
+                if let Some(error) = host_compiler_error {
                     self.exit_code = Failure::exit_code_for(&error);
                     self.verdict =
                         "Not ready to build: nvcc accepts no host compiler, and NVRTC is missing."
@@ -372,18 +378,19 @@ impl Diagnosis {
                 ", except device code: nvcc and NVRTC are missing.".to_owned()
             }
         };
-        self.verdict = format!("Ready to build{works}");
+        self.verdict = format!("Ready to build{ready_for}");
     }
 
-    /// Puts the variables that affect a build before all other rows: those about CUDA, and those that were read.
-    fn add_variables(&mut self, env: &Env, read: &[String]) {
-        const OTHERS: [&str; 3] = ["LIBRARY_PATH", "CPATH", "LD_LIBRARY_PATH"];
+    /// Puts the variables that affect a build before all other rows: variables about CUDA, variables of compilers and of
+    /// the loader, and the variables in `names_read`.
+    fn add_variables(&mut self, env: &Env, names_read: &[String]) {
+        const COMPILER_AND_LOADER: [&str; 3] = ["LIBRARY_PATH", "CPATH", "LD_LIBRARY_PATH"];
         const UNRELATED: [&str; 2] = ["HOME", "XDG_CACHE_HOME"];
         let is_shown = |name: &str| {
             name.starts_with("CUDA")
                 || name.starts_with("NVCC")
-                || OTHERS.contains(&name)
-                || read.iter().any(|known| known == name) && !UNRELATED.contains(&name)
+                || COMPILER_AND_LOADER.contains(&name)
+                || names_read.iter().any(|read| read == name) && !UNRELATED.contains(&name)
         };
         let variables: BTreeMap<_, _> = env.variables().collect();
         let rows = self.rows.len();
@@ -397,7 +404,7 @@ impl Diagnosis {
     }
 }
 
-/// How this kind of machine gets a driver.
+/// How a driver is installed on this kind of machine.
 fn driver_hint(root: &Root) -> Option<String> {
     let exists = |place: &str| root.exists(&root.locate(place));
     let kernel = root

@@ -24,7 +24,7 @@ pub struct EnvArgs {
     workspace: WorkspaceOptions,
 }
 
-/// Run a program with these variables
+/// Run a program with the variables of `cargo cuda env`
 #[derive(Args, Clone, Debug)]
 pub struct ExecArgs {
     #[command(flatten)]
@@ -84,7 +84,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
 }
 
-/// Whether a value can be printed on a terminal, which a control character could change.
+/// Whether a value has no control characters, which could change the terminal.
 fn is_printable(value: &str) -> bool {
     !value
         .chars()
@@ -106,24 +106,25 @@ pub fn exec(arguments: &ExecArgs, user_env: &Env, root: &Root) -> Result<u8, Fai
     process::replace(&call, user_env)
 }
 
+/// The variables to set, and the build that they come from.
 fn settings(
-    options: &BuildOptions,
-    which: &WorkspaceOptions,
+    build_options: &BuildOptions,
+    workspace_options: &WorkspaceOptions,
     user_env: &Env,
     root: &Root,
 ) -> Result<(Vec<environment::Variable>, Build), Failure> {
-    let project = Project::open(user_env, root, options, which)?;
+    let project = Project::open(user_env, root, build_options, workspace_options)?;
     let build = Build::prepare(&project, Purpose::Program, &isolated_build::gpus(), None)?;
     let mut settings = build.variables.clone();
-    // Only Cargo applies `[env]` of its configuration. Other programs need two kinds of its
-    // variables: those that replaced a variable in `settings`, and those for nvcc and cuda-build.
+    // Only Cargo applies `[env]` of its configuration. Other programs need two kinds of variables from there: variables
+    // whose value the user has set instead of that of `cargo cuda`, and variables for nvcc and cuda-build.
     for (name, value) in project.env.variables() {
         let Some(name) = name.to_str() else { continue };
-        let is_kept = build.kept.iter().any(|kept| kept == name);
+        let has_users_value = build.kept.iter().any(|kept| kept == name);
         let is_about_cuda = name.starts_with("CUDA") || name.starts_with("NVCC");
-        if (is_kept || is_about_cuda)
+        if (has_users_value || is_about_cuda)
             && user_env.peek(name) != Some(value)
-            && settings.iter().all(|(set, _)| set != name)
+            && settings.iter().all(|(set_name, _)| set_name != name)
         {
             settings.push((name.to_owned(), value.to_owned()));
         }

@@ -52,11 +52,11 @@ impl FetchArgs {
 /// Fetches the toolkits and returns the text for standard output.
 pub fn run(arguments: &FetchArgs, user_env: &Env, root: &Root) -> Result<String, Failure> {
     let build = BuildOptions::new(arguments.cuda, true);
-    let which = WorkspaceOptions {
+    let workspace_options = WorkspaceOptions {
         cargo: arguments.cargo_options(),
         ..arguments.workspace.clone()
     };
-    let mut project = Project::open(user_env, root, &build, &which)?;
+    let mut project = Project::open(user_env, root, &build, &workspace_options)?;
     if let Some(workspace) = &mut project.workspace {
         workspace.packages.clone_from(&project.packages);
     }

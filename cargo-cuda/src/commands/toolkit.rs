@@ -39,7 +39,7 @@ enum Action {
         #[arg(long)]
         all: bool,
     },
-    /// Remove the toolkits that are damaged, or of which another one has every component
+    /// Remove toolkits that are damaged, or whose components are all in another toolkit
     Gc,
 }
 
@@ -139,17 +139,20 @@ fn one_or_more<T: Serialize>(mut toolkits: Vec<T>) -> String {
 }
 
 fn removed_text(removed: &[Listed]) -> String {
-    let line = |it: &Listed| format!("removed {} ({})\n", it.name, it.components.join(", "));
+    let line = |toolkit: &Listed| {
+        let components = toolkit.components.join(", ");
+        format!("removed {} ({components})\n", toolkit.name)
+    };
     removed.iter().map(line).collect()
 }
 
 /// The text report about an added toolkit.
 pub(super) fn added_text(added: &Added) -> String {
-    let what = format!("CUDA {} ({})", added.version, added.components.join(", "));
-    let (path, bytes) = (added.path.display(), human_size(added.bytes));
+    let toolkit = format!("CUDA {} ({})", added.version, added.components.join(", "));
+    let (path, size) = (added.path.display(), human_size(added.bytes));
     match added.new {
-        true => format!("added {what}, {bytes}\n  {path}\n"),
-        false => format!("{what} is already fetched, {bytes}\n  {path}\n"),
+        true => format!("added {toolkit}, {size}\n  {path}\n"),
+        false => format!("{toolkit} is already fetched, {size}\n  {path}\n"),
     }
 }
 

@@ -63,8 +63,7 @@ pub fn run(arguments: &ViewArgs, user_env: &Env, root: &Root) -> Result<String, 
         ..project.finder()
     }
     .find()?;
-    // With `--components`, no warning about an incompatible component is needed: if it was requested,
-    // the check below reports that it is missing.
+    // An incompatible component that `--components` names is an error below.
     let incompatible = toolkit
         .notes()
         .iter()
@@ -74,8 +73,8 @@ pub fn run(arguments: &ViewArgs, user_env: &Env, root: &Root) -> Result<String, 
     for warning in toolkit.warnings().iter().cloned().chain(incompatible) {
         output::message(&format!("warning: {warning}"));
     }
-    let mut components = arguments.components.iter();
-    if let Some(missing) = components.find(|component| toolkit.get(**component).is_none()) {
+    let mut requested = arguments.components.iter();
+    if let Some(missing) = requested.find(|component| toolkit.get(**component).is_none()) {
         let version = toolkit.version();
         let message = format!("CUDA {version} has no component `{missing}`");
         return Err(Failure::new(exit_code::NOT_FOUND, message).hint(format!(

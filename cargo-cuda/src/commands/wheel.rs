@@ -113,7 +113,7 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built, Fa
         passthrough.extend(["--interpreter".into(), python.into()]);
     }
     passthrough.extend(arguments.passthrough.iter().cloned());
-    let which = WorkspaceOptions {
+    let workspace_options = WorkspaceOptions {
         package: arguments.package.clone(),
         manifest_path: arguments.manifest_path.clone(),
         ..WorkspaceOptions::default()
@@ -123,14 +123,14 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built, Fa
         search: SearchOptions {
             cuda: None,
             fetch: arguments.fetch,
-            fetch_variable: true,
+            reads_fetch_variable: true,
         },
     };
-    let source = Source::open(&which, &options, &passthrough, user_env, root)?;
+    let source = Source::open(&workspace_options, &options, &passthrough, user_env, root)?;
     source.project.check_not_skipped()?;
     let config = source.package.config.clone();
     let releases = releases(arguments, &config, &source.project.env)?;
-    let declared = || match &config.wheel.rpath {
+    let declared_kind = || match &config.wheel.rpath {
         Some(text) => SearchPathKind::from_str(text, false).map_err(|_| {
             let text = format!("`{text}` is not a kind of search path");
             Failure::new(exit_code::CONFIGURATION, text)
@@ -139,7 +139,7 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built, Fa
         None => Ok(SearchPathKind::default()),
     };
     let job = Job {
-        kind: arguments.rpath.map_or_else(declared, Ok)?,
+        kind: arguments.rpath.map_or_else(declared_kind, Ok)?,
         profile: arguments.profile.clone(),
         excluded: arguments.exclude.clone(),
         allow: arguments.allow.clone(),
@@ -158,17 +158,17 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built, Fa
     let mut built = Vec::new();
     let mut sdists = Vec::new();
     for (index, prepared) in &prepared {
-        let (wheels, of_major) = job.build(prepared)?;
+        let (wheels, sdists_of_major) = job.build(prepared)?;
         built.push((*index, wheels));
         // The builds of all majors make the same source distribution.
-        sdists = of_major;
+        sdists = sdists_of_major;
     }
     built.sort_by_key(|(index, _)| *index);
     let wheels = built.into_iter().flat_map(|(_, wheels)| wheels).collect();
     Ok((wheels, sdists, config.wheel.max_size))
 }
 
-/// The releases to build for: from `--cuda`, else from `CUDA_BUILD_RELEASE`, else the declared majors.
+/// The releases to build for: from `--cuda`, otherwise from `CUDA_BUILD_RELEASE`, otherwise the declared majors.
 fn releases(
     arguments: &WheelArgs,
     config: &Config,

@@ -79,13 +79,14 @@ impl Build {
         let workspace = project.workspace.as_ref();
         let cudarc = workspace.and_then(|workspace| workspace.dependencies.cudarc.as_deref());
         let inputs = Inputs {
-            nvcc: toolkit.get(Component::Nvcc).is_some(),
+            has_nvcc: toolkit.get(Component::Nvcc).is_some(),
             version,
             plan: chosen.plan.as_ref(),
             single: chosen.single.as_ref(),
-            cudarc: cudarc.and_then(|releases| environment::cudarc_version(releases, version)),
+            cudarc_version: cudarc
+                .and_then(|releases| environment::cudarc_version(releases, version)),
             is_native_cmake: is_native_build && triple.ends_with("-gnu"),
-            cross: (!target.is_native()).then_some(triple),
+            cross_triple: (!target.is_native()).then_some(triple),
             driver_link_path: driver_directory(root, target),
             driver_loader_path: link::nixos_driver_directory(root),
         };
@@ -195,7 +196,7 @@ impl Build {
 fn notes_about_variables(inputs: &Inputs<'_>, env: &Env, view: &View) -> Vec<String> {
     let mut notes = Vec::new();
     let version = inputs.version;
-    if let Some(newest) = inputs.cudarc
+    if let Some(newest) = inputs.cudarc_version
         && newest != version.cuda_version()
         && env.peek("CUDARC_CUDA_VERSION").is_none()
     {
