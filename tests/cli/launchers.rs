@@ -51,6 +51,7 @@ impl Sources {
     /// Builds from nothing.
     fn build(&self) -> Finished {
         self.project.forget(self.name);
+        let _ = fs::remove_dir_all(self.project.path.with_extension("images"));
         let mut command = self.project.command(&["build"]);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         Finished::of(command.output().unwrap())

@@ -159,7 +159,7 @@ fn main() {
         let project = project();
         let run = project.run(&["run"]);
         run.succeeded();
-        assert_eq!(run.stdout, "(2, 1, 202002) 115 7\noptimized 0\n", "{run:?}");
+        assert_eq!(run.stdout, "(2, 1, 202002) 115 7\noptimized 1\n", "{run:?}");
         let all = [
             "libnative.a",
             "native-native-deep-text",
@@ -171,12 +171,12 @@ fn main() {
         let header = "more include/only_cpp.h";
         project.write_later(header, "#define ONLY_CPP 200\n");
         let run = project.run(&["run"]);
-        assert_eq!(run.stdout, "(2, 1, 202002) 215 7\noptimized 0\n", "{run:?}");
+        assert_eq!(run.stdout, "(2, 1, 202002) 215 7\noptimized 1\n", "{run:?}");
         assert_eq!(made(&project), ["libnative.a", "native-native-deep-text"]);
 
         project.write_later("include/shared.h", &SHARED.replace("10", "20"));
         let run = project.run(&["run"]);
-        assert_eq!(run.stdout, "(2, 1, 202002) 225 7\noptimized 0\n", "{run:?}");
+        assert_eq!(run.stdout, "(2, 1, 202002) 225 7\noptimized 1\n", "{run:?}");
         assert_eq!(made(&project), all);
 
         project.write_later("native/new.c", "int unused_value = 1;\n");

@@ -114,6 +114,7 @@ fn default_set(major: u32, from: FetchFrom) -> impl Iterator<Item = Component> {
         .filter(move |component| {
             from == FetchFrom::Redist || is_nvcc_packaged(major) || !compiler.contains(component)
         })
+        .filter(move |component| from.has_package(*component, major))
 }
 
 /// The result of [`add`].
@@ -464,7 +465,10 @@ mod tests {
 
     #[test]
     fn the_default_set_can_compile() {
-        assert_eq!(ids("13", &[]).join(" "), "cudart nvcc nvvm crt cccl nvrtc");
+        assert_eq!(
+            ids("13", &[]).join(" "),
+            "cudart nvcc nvvm crt cccl culibos nvrtc"
+        );
         assert_eq!(ids("12", &[]), ["cudart", "cccl", "nvrtc"]);
         assert_eq!(ids("11.8", &[]), ["cudart", "cccl", "nvrtc"]);
     }

@@ -286,7 +286,7 @@ components! {
     }
     /// Thread helpers that static libraries need.
     Culibos {
-        id: "culibos", follows_toolkit: true, extra: Some("culibos"),
+        id: "culibos", follows_toolkit: true, in_every_toolkit: true, extra: Some("culibos"),
         archives: &["libculibos.a"],
         packages: [None, None, Some("nvidia-cuda-culibos")],
         package_dirs: [None, None, Some("nvidia/cu13")],
