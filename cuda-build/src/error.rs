@@ -71,6 +71,8 @@ pub enum Error {
         command: String,
         /// The messages that the compiler printed.
         output: String,
+        /// The errors of other files of the same build.
+        others: Vec<Self>,
     },
     /// A shared library could not be used.
     Library {
@@ -196,12 +198,14 @@ impl fmt::Display for Error {
                 source_file,
                 command,
                 output,
+                others,
             } => {
                 let (source, output) = (source_file.display(), output.trim_end());
                 write!(
                     f,
                     "{tool} could not compile {source}\n{output}\n  command: {command}"
-                )
+                )?;
+                others.iter().try_for_each(|other| write!(f, "\n{other}"))
             }
             Self::Library { path, reason } => {
                 write!(f, "could not load {}: {reason}", path.display())

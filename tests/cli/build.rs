@@ -167,11 +167,11 @@ mod online {
                 8,
                 "sm_120.cubin sm_120.ptx sm_80.cubin sm_90.cubin",
             ),
-            // Another list concerns every file.
+            // A list without a capability of the first one concerns every file.
             (
-                &["--capabilities", "8.6,9.0+PTX"],
+                &["--capabilities", "8.6,8.9+PTX"],
                 6,
-                "sm_86.cubin sm_90.cubin sm_90.ptx",
+                "sm_86.cubin sm_89.cubin sm_89.ptx",
             ),
         ] {
             build(arguments);

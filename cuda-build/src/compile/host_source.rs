@@ -101,6 +101,7 @@ impl Library {
             output: object,
             key,
             reading,
+            limit: None,
         }
     }
 

@@ -406,6 +406,7 @@ impl Job<'_> {
             source_file: step.source.clone(),
             command: format!("nvrtcCompileProgram {}", options.join(" ")),
             output,
+            others: Vec::new(),
         };
         let Some(input) = &self.nvrtc else {
             return Err(failed(options, "NVRTC is not loaded".to_owned()));

@@ -209,6 +209,9 @@ impl Library {
         }
         #[cfg(feature = "host-sources")]
         steps.extend(self.host_steps(sources, settings)?);
+        for step in &mut steps {
+            step.limit = self.options.jobs.map(|jobs| (self.name.clone(), jobs));
+        }
         let first = sources.files.first().map(|(source, _)| source.clone());
         let first = first.unwrap_or_default();
         if self.rdc {

@@ -189,6 +189,12 @@ impl Module {
     /// [`cuda_find::Error::Capability`] if the format holds code for one capability and the plan does not have
     /// exactly one; [`cuda_find::Error::NotFound`] if the toolkit lacks the engine.
     pub(crate) fn step(&self, settings: &Settings<'_>) -> Result<Step, Error> {
+        let mut step = self.unlimited_step(settings)?;
+        step.limit = self.options.jobs.map(|jobs| (self.name.clone(), jobs));
+        Ok(step)
+    }
+
+    fn unlimited_step(&self, settings: &Settings<'_>) -> Result<Step, Error> {
         let images = Image::of_plan(&self.plan(settings.plan)?);
         let form = match self.format {
             Format::Fatbin => Form::Fatbin,
@@ -275,6 +281,7 @@ impl Module {
             output: settings.out.join(self.file_name()),
             key,
             reading: reading(understood, settings.working, &[], toolkit_includes, None),
+            limit: None,
         })
     }
 }

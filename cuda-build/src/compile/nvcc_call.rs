@@ -85,6 +85,7 @@ impl NvccCall {
             output,
             key,
             reading: ReadFiles::Inputs,
+            limit: None,
         }
     }
 
@@ -132,6 +133,7 @@ impl NvccCall {
             output,
             key,
             reading,
+            limit: None,
         }
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Options {
     pub(crate) std: Option<String>,
     pub(crate) debug: Option<bool>,
     pub(crate) lineinfo: bool,
+    /// How many processes may compile the part at once.
+    pub(crate) jobs: Option<usize>,
     /// What the part is written for; empty for every declared capability.
     pub(crate) capabilities: Vec<String>,
     /// The capabilities that the part is compiled for, if they are not those of the build.
@@ -211,6 +213,14 @@ macro_rules! common_options {
             entries: impl IntoIterator<Item = impl Into<String>>,
         ) -> Self {
             self.options.capabilities = entries.into_iter().map(Into::into).collect();
+            self
+        }
+
+        /// Limits how many compilers work on this part at once, within the jobs that Cargo allows: `jobs(2)` for sources
+        /// that take gigabytes of memory each.
+        #[must_use]
+        pub fn jobs(mut self, most: usize) -> Self {
+            self.options.jobs = Some(most);
             self
         }
 

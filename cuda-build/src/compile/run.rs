@@ -68,6 +68,19 @@ pub(crate) struct Runner {
     compiled: Compiled,
 }
 
+/// The error for all files that were rejected, in the order of the steps.
+fn all_in_one(mut rejected: Vec<(usize, Error)>) -> Result<(), Error> {
+    sort_by_key(&mut rejected, |(index, _)| *index);
+    let mut errors = rejected.into_iter().map(|(_, error)| error);
+    let Some(mut first) = errors.next() else {
+        return Ok(());
+    };
+    if let Error::Compile { others, .. } = &mut first {
+        others.extend(errors);
+    }
+    Err(first)
+}
+
 /// A job with the values that [`Runner::finish`] needs after it.
 struct RunningJob<'a> {
     job: Job<'a>,
@@ -106,7 +119,7 @@ impl Runner {
         &mut self.freshness.files
     }
 
-    /// Runs all steps. After a step has failed, no other step is started.
+    /// Runs all steps. If a compiler rejects a file, the other files are still compiled.
     ///
     /// # Errors
     /// [`Error::Usage`] if a source file does not exist, [`Error::Compile`] with the compiler's own messages,
@@ -157,10 +170,13 @@ impl Runner {
         thread::scope(|scope| {
             let mut running: Vec<Worker<'_, '_>> = Vec::new();
             let mut result = Ok(());
+            // Files that a compiler rejected. The other files are still compiled, so that one build shows all errors.
+            let mut rejected: Vec<(usize, Error)> = Vec::new();
             loop {
                 let unfinished: Vec<&Path> = (waiting.iter())
                     .chain(ready.iter().map(|(index, _)| index))
                     .chain(running.iter().map(|worker| &worker.index))
+                    .chain(rejected.iter().map(|(index, _)| index))
                     .map(|index| steps[*index].output.as_path())
                     .collect();
                 let has_inputs = |index: &usize| {
@@ -182,13 +198,31 @@ impl Runner {
                         Err(error) => result = Err(error),
                     }
                 }
-                while result.is_ok()
-                    && let Some((index, _)) = ready.first()
-                    && let processes = running.iter().map(|worker| worker.processes).sum()
-                    && let most = steps[*index].most_processes()
-                    && let Some(permit) = workers.take(processes, ready.len(), most)
-                {
-                    let (index, reason) = ready.remove(0);
+                loop {
+                    // How many processes a step may run, in view of the limit of its part.
+                    let most = |step: &Step| match &step.limit {
+                        None => step.most_processes(),
+                        Some((part, limit)) => {
+                            let of_part = running.iter().filter(|worker| {
+                                let other = steps[worker.index].limit.as_ref();
+                                other.is_some_and(|(other, _)| other == part)
+                            });
+                            let busy: usize = of_part.map(|worker| worker.processes).sum();
+                            step.most_processes()
+                                .min((*limit).max(1).saturating_sub(busy))
+                        }
+                    };
+                    let mut places = 0..ready.len();
+                    let next = places.find(|place| most(&steps[ready[*place].0]) > 0);
+                    let Some(place) = next.filter(|_| result.is_ok()) else {
+                        break;
+                    };
+                    let most = most(&steps[ready[place].0]);
+                    let processes = running.iter().map(|worker| worker.processes).sum();
+                    let Some(permit) = workers.take(processes, ready.len(), most) else {
+                        break;
+                    };
+                    let (index, reason) = ready.remove(place);
                     match self.prepare(&steps[index], reason, tools, permit.processes) {
                         Ok(running_job) => {
                             let (main, processes) = (main.clone(), permit.processes);
@@ -215,15 +249,16 @@ impl Runner {
                         joined.unwrap_or_else(|cause| panic::resume_unwind(cause));
                     match result_of_job.and_then(|made| self.finish(&running_job, made)) {
                         Ok(output) => made.push((worker.index, output)),
-                        Err(error) if result.is_ok() => {
-                            result = Err(self.diagnostics.in_error(error));
+                        Err(error @ Error::Compile { .. }) => {
+                            rejected.push((worker.index, self.diagnostics.in_error(error)));
                         }
+                        Err(error) if result.is_ok() => result = Err(error),
                         Err(_) => {}
                     }
                 } else if !running.is_empty() {
                     thread::park_timeout(JOBSERVER_INTERVAL);
                 } else if result.is_err() || ready.is_empty() && is_stuck {
-                    break result;
+                    break all_in_one(rejected).and(result);
                 }
             }
         })

@@ -104,6 +104,7 @@ impl RunDirectory {
                 source_file: step.source.clone(),
                 command: invocation.to_string(),
                 output: printed,
+                others: Vec::new(),
             });
         }
         if !output::is_file(&made) {

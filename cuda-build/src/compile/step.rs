@@ -85,6 +85,8 @@ pub(crate) struct Step {
     pub(super) key: Vec<String>,
     /// How to find the other files that the step reads.
     pub(super) reading: ReadFiles,
+    /// The name of the part, and how many processes may work on it at once.
+    pub(super) limit: Option<(String, usize)>,
 }
 
 /// What makes an output.

@@ -291,7 +291,8 @@ impl Build {
             joining: Joining::new(&self.env, &self.root, identities, plan, version),
             launcher,
         };
-        let mut compiled = runner.run(&steps, &Workers::of_cargo(&self.env), &tools)?;
+        let workers = Workers::within_memory(&self.env, &self.root)?;
+        let mut compiled = runner.run(&steps, &workers, &tools)?;
         let warning = tools.launcher.as_ref().and_then(Launcher::warning);
         if let Some(warning) = warning {
             directives.push(Directive::Warning(warning));

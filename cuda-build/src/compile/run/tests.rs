@@ -29,6 +29,7 @@ fn copy(from: &Path, to: &Path) -> Step {
         output: to.to_owned(),
         key: vec!["cp".to_owned()],
         reading: ReadFiles::Inputs,
+        limit: None,
     }
 }
 
@@ -51,7 +52,7 @@ fn a_changed_input_is_used() {
 }
 
 #[test]
-fn the_first_error_is_reported() {
+fn every_file_is_compiled_and_every_error_reported() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path();
     let source = out.join("source");
@@ -66,11 +67,18 @@ fn the_first_error_is_reported() {
         program("echo the reason >&2; exit 1", "failed.o"),
         program("sleep 0.3; cp $1 $2", "slow.o"),
         copy(&out.join("failed.o"), &out.join("liba.a")),
+        program("echo another reason >&2; exit 1", "last.o"),
+        program("cp $1 $2", "good.o"),
     ];
     let workers = Workers::of_cargo(&Env::from_pairs([("NUM_JOBS", "2")]));
     let error = Runner::new(out).run(&steps, &workers, &Tools::default());
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("the reason"), "{error}");
+    let reasons: Vec<_> = error
+        .lines()
+        .filter(|line| line.ends_with("reason"))
+        .collect();
+    assert_eq!(reasons, ["the reason", "another reason"], "{error}");
+    assert!(output::is_file(&out.join("good.o")) && !output::is_file(&out.join("liba.a")));
 }
 
 #[test]
@@ -150,4 +158,26 @@ fn a_program_of_an_earlier_run_changes_nothing() {
     let runs = names.iter().map(|name| name.to_string_lossy());
     let runs: Vec<_> = runs.filter(|name| name.contains("run-")).collect();
     assert_eq!(runs, ["cuda-build.run-2"]);
+}
+
+/// Two programs of a part with one job never run at the same time.
+#[test]
+fn a_part_has_a_limit_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path();
+    let source = out.join("source");
+    output::write(&source, b"1").unwrap();
+    let steps: Vec<Step> = (0..4)
+        .map(|number| {
+            let mut step = copy(&source, &out.join(format!("{number}.o")));
+            let script = "mkdir $3/busy && sleep 0.05 && rmdir $3/busy && cp $1 $2";
+            let shell = Invocation::new("sh").args(["-c", script, "sh"]);
+            *invocation(&mut step) = shell.args([&source, &step.output, &out.to_owned()]);
+            step.limit = Some(("part".to_owned(), 1));
+            step
+        })
+        .collect();
+    let workers = Workers::of_cargo(&Env::from_pairs([("NUM_JOBS", "4")]));
+    let compiled = Runner::new(out).run(&steps, &workers, &Tools::default());
+    assert_eq!(compiled.unwrap().made.len(), 4);
 }
