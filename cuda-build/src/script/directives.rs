@@ -33,10 +33,10 @@ impl Build {
     /// The directory of stubs, if a library of the driver is declared. The build links with stubs, because the build
     /// machine may have no driver, or a driver without the names for linking (`libcuda.so`).
     pub(super) fn stubs(&self, toolkit: &Toolkit) -> Result<Option<PathBuf>, Error> {
-        let is_drivers = |component: &Component| component.facts().is_driver();
-        match self.linked(toolkit).iter().find(|c| is_drivers(c)) {
-            None => Ok(None),
-            Some(_) => self.view().map(|view| Some(view.stubs())),
+        let linked = self.linked(toolkit);
+        match linked.iter().any(|component| component.facts().is_driver()) {
+            true => self.view().map(|view| Some(view.stubs())),
+            false => Ok(None),
         }
     }
 
@@ -165,13 +165,13 @@ impl Build {
     /// Declares the files and variables on which the choice of the toolkit and its use depend.
     pub(super) fn watch(&self, toolkit: &Toolkit, directives: &mut Directives) {
         let mut watched = self.manifests();
-        for chosen in toolkit.components() {
-            watched.extend(needs::files_to_watch(&self.root, chosen));
+        for found in toolkit.components() {
+            watched.extend(needs::files_to_watch(&self.root, found));
         }
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
         match sources::lock_file(&self.root, &self.env) {
             Some(lock) if self.root.exists(&lock) => watched.push(lock),
-            // This is no error, because `cargo cuda fetch` creates the file.
+            // `cargo cuda fetch` creates the file, so this is not an error.
             Some(lock) if self.env.peek(sources::LOCK_VARIABLE).is_some() => {
                 directives.push(Directive::Warning(format!(
                     "no toolkit is locked: `{}` names {}, which does not exist",

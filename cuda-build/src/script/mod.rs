@@ -3,6 +3,8 @@
 mod build;
 #[cfg(feature = "compile")]
 mod code;
+#[cfg(feature = "compile")]
+mod compiling;
 mod directives;
 mod needs;
 

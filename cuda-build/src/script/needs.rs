@@ -15,11 +15,13 @@ pub fn request(config: &Config) -> Request {
     toolkit
         .comparators
         .extend(config.release.and_then(RequestedRelease::comparator));
-    let by_major = config.majors_with_components();
-    let by_major =
-        by_major.map(|major| (major, declared(config, config.for_major(major).components)));
+    let by_major = config.majors_with_components().map(|major| {
+        let components = config.for_major(major).components;
+        (major, needs_of(components, config))
+    });
     Request {
-        needs: declared(config, config.for_major(0).components),
+        // No CUDA release has the major 0, so this is the general list.
+        needs: needs_of(config.for_major(0).components, config),
         by_major: by_major.collect(),
         alternatives: Vec::new(),
         major: config.release.map(|release| release.major),
@@ -29,11 +31,10 @@ pub fn request(config: &Config) -> Request {
     }
 }
 
-fn declared(config: &Config, components: &[Wanted]) -> Vec<Need> {
+fn needs_of(components: &[Wanted], config: &Config) -> Vec<Need> {
     let mut needs = Vec::new();
     for wanted in components {
         let component = wanted.component;
-        let why = DECLARED;
         let mut need = match component {
             // `libcuda.so` exists only on machines with a driver, so the package links a stub that
             // is generated from `cuda.h`, a header of cudart.
@@ -42,8 +43,8 @@ fn declared(config: &Config, components: &[Wanted]) -> Vec<Need> {
                 Part::Headers,
                 "`cuda.h`, to link with the driver's library",
             ),
-            Component::Cudart => runtime(config.cudart, why),
-            _ => Need::new(component, Part::main(component), why),
+            Component::Cudart => runtime(config.cudart, DECLARED),
+            _ => Need::new(component, Part::main(component), DECLARED),
         };
         need.version = wanted.version.clone();
         if wanted.optional {
@@ -66,8 +67,8 @@ pub(super) fn nvrtc(why: &str) -> Need {
     Need::new(Component::Nvrtc, Part::Shared, why)
 }
 
-/// nvcc, and what it can't compile without: cicc, its own headers and the runtime's. Without CCCL
-/// even `cuda_fp16.h` fails, but not every kernel includes that.
+/// nvcc, and the components without which it compiles nothing: cicc, the headers of nvcc and of the runtime. CCCL is
+/// optional: `cuda_fp16.h` needs it, but not every kernel includes that header.
 pub(super) fn nvcc(why: &str) -> Vec<Need> {
     vec![
         Need::new(Component::Nvcc, Part::Tools, why),

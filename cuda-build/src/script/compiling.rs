@@ -1,0 +1,453 @@
+//! The part of [`Build`] that adds modules and libraries, and compiles them.
+
+use std::cell::OnceCell;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::build::{Build, Built, set_cfgs};
+use crate::cache::{CachedAnswer, distrust};
+use crate::capability::Plan;
+use crate::capability::{self, Declared};
+use crate::compile::identity::{self, Variables};
+use crate::compile::{
+    Compiled, CompilerIdentity, Diagnostics, Engine, Joining, KeptOutputs, Launcher, Library,
+    Module, PortableNames, Runner, Settings, SharedStore, Tools, Workers, matching_files,
+    output_store,
+};
+use crate::component::Component;
+use crate::config::parse_size;
+use crate::directive::{Directive, Directives};
+use crate::driver::{Driver, NoDriver};
+use crate::error::Error;
+use crate::freshness::Files;
+use crate::host_compiler::{self, HostCompiler};
+use crate::list::{Set, sorted_set};
+use crate::select::RequestedRelease;
+use crate::toolkit::Toolkit;
+use crate::view::View;
+use crate::{nvcc, output, runtime};
+
+impl Build {
+    /// Adds device code that becomes a file in `OUT_DIR`: a path, or a [`Module`] with options. In a cross build, nvcc
+    /// compiles it.
+    #[must_use]
+    pub fn module(mut self, module: impl Into<Module>) -> Self {
+        let mut module: Module = module.into();
+        let is_cross = self.target().is_ok_and(|target| !target.is_native());
+        // A cross build has the target's NVRTC, which cannot be loaded here.
+        if is_cross && module.engine == Engine::Auto {
+            module.engine = Engine::Nvcc;
+        }
+        self.code.modules.push(module);
+        self.forget_toolkit();
+        self
+    }
+
+    /// Adds a module for each file that matches a pattern, sorted: `modules("src/*.cu")`. Options, and patterns of files
+    /// to leave out, are those of a [`Module`]:
+    ///
+    /// ```no_run
+    /// use cuda_build::{Build, Engine, Module};
+    /// # fn main() -> Result<(), cuda_build::Error> {
+    /// Build::new()?
+    ///     .modules(Module::new("src/*.cu").exclude("src/moe_*.cu").engine(Engine::Nvcc).include("src"))
+    ///     .run()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The pattern is that of [`Library::glob`]. A new file that matches is compiled by the next build.
+    #[must_use]
+    pub fn modules(mut self, pattern: impl Into<Module>) -> Self {
+        let module: Module = pattern.into();
+        let pattern = module.source().to_string_lossy();
+        match matching_files(&pattern, &module.excluded, &self.root, &self.package) {
+            Ok((files, searched)) => {
+                self.code.searched.extend(searched);
+                let modules = files.into_iter().map(|file| module.with_source(file));
+                modules.fold(self, Self::module)
+            }
+            Err(reason) => {
+                self.code.wrong_pattern = Some(reason);
+                self
+            }
+        }
+    }
+
+    /// Adds host and device code that is linked into the crate.
+    #[must_use]
+    pub fn library(mut self, library: Library) -> Self {
+        self.code.libraries.push(library);
+        self.forget_toolkit();
+        self
+    }
+
+    /// Replaces the function that queries the GPUs of this machine, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_driver(mut self, driver: fn() -> Result<Driver, NoDriver>) -> Self {
+        self.driver = driver;
+        self
+    }
+
+    /// The capabilities to compile for: the declared ones, or those of this machine's GPUs if none are declared. They
+    /// are checked against the toolkit. A build script needs them only for another build tool, as in
+    /// [`View::cmake_defines`], or to decide what to compile.
+    ///
+    /// In a skipped build ([`Build::is_skipped`]), it is the declared list, whatever a toolkit supports.
+    ///
+    /// # Errors
+    /// [`cuda_find::Error::Capability`] if a capability is not valid or not supported by the toolkit, or if none is
+    /// declared and this machine has no GPU; the errors of [`Build::toolkit`].
+    pub fn plan(&self) -> Result<Plan, Error> {
+        if let Some(plan) = self.plan.get() {
+            return Ok(plan.clone());
+        }
+        if self.is_skipped() {
+            let declared = self.config.for_major(0).capabilities.unwrap_or_default();
+            if declared.is_empty() {
+                return Ok(Plan::default());
+            }
+            return Ok(Declared::parse(declared)?.named_capabilities());
+        }
+        let toolkit = self.toolkit()?;
+        let config = self.config.for_major(toolkit.version().major);
+        let declared = match config.capabilities {
+            Some(list) => Declared::parse(list)?,
+            None => Declared::native(),
+        };
+        let gpus = if declared.is_native() {
+            (self.driver)().map_or_else(|_| Vec::new(), |driver| driver.gpus)
+        } else {
+            Vec::new()
+        };
+        if config.capabilities.is_none() && gpus.is_empty() {
+            return Err(capability::undeclared().into());
+        }
+        let observed = toolkit.capabilities_of_ptxas(&self.root, &self.env);
+        let plan = declared.plan(toolkit.version(), &gpus, observed.as_deref())?;
+        let components = config.components.iter().map(|wanted| wanted.component);
+        toolkit.check_plan(&plan, &components.collect::<Vec<Component>>())?;
+        Ok(self.plan.get_or_init(|| plan).clone())
+    }
+
+    /// After a part was added, the next call searches again, for the release of the earlier search.
+    fn forget_toolkit(&mut self) {
+        if let Some(toolkit) = self.toolkit.take() {
+            let (major, minor) = (toolkit.version().major, Some(toolkit.version().minor));
+            self.config.release = Some(RequestedRelease { major, minor });
+        }
+        self.view = OnceCell::new();
+        self.plan = OnceCell::new();
+    }
+
+    /// Gives each part the capabilities that it is compiled for, and leaves out parts that have none.
+    pub(super) fn assign_capabilities(&mut self, directives: &mut Directives) -> Result<(), Error> {
+        if !self.code.has_capabilities() {
+            return Ok(());
+        }
+        let plan = self.plan()?;
+        let toolkit = self.toolkit()?;
+        let observed = toolkit.capabilities_of_ptxas(&self.root, &self.env);
+        let version = toolkit.version();
+        for name in (self.code).assign_capabilities(&plan, version, observed.as_deref())? {
+            directives.push(Directive::Warning(format!(
+                "`{name}` is left out: it is written for other capabilities than {plan}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Compiles everything that is not up to date, and writes the generated source.
+    pub(super) fn compile(
+        &self,
+        toolkit: &Toolkit,
+        directives: &mut Directives,
+    ) -> Result<Built, Error> {
+        let cudart = if self.links(Component::Cudart, toolkit) {
+            self.config.cudart.as_str()
+        } else {
+            "none"
+        };
+        let version = toolkit.version();
+        if self.code.is_empty() {
+            // The crate includes the source whether or not a feature adds modules.
+            let modules = self.code.plans_of_modules(&Plan::default())?;
+            let source = runtime::generated_source(&Plan::default(), version, cudart, &modules);
+            self.write_source(source, false)?;
+            return Ok(Built::default());
+        }
+        let plan = self.plan()?;
+        if let Some(lost) = self.lost_capabilities(&plan) {
+            directives.push(Directive::Warning(format!(
+                "this crate declares {lost}, but the list of the application replaces its list, and has no such \
+                 capability; `[workspace.metadata.cuda.package.{}]` of the application can name capabilities for this \
+                 crate alone",
+                self.package_name()
+            )));
+        }
+        if self.config.for_major(version.major).capabilities.is_none() {
+            directives.push(Directive::Warning(format!(
+                "no capabilities are declared; built only for the GPU of this machine: {plan}"
+            )));
+        }
+        let compiled = self.compile_for(toolkit, &plan, directives)?;
+        let modules = self.code.plans_of_modules(&plan)?;
+        let source = runtime::generated_source(&plan, version, cudart, &modules);
+        self.write_source(source, false)?;
+        let mut numbers: Vec<String> = plan.all().iter().map(|c| c.base().to_string()).collect();
+        numbers.dedup();
+        set_cfgs("cuda_capability", numbers, directives);
+        set_cfgs("cuda_part", self.code.names(), directives);
+        Ok(Built {
+            toolkit: None,
+            plan: Some(plan),
+            compiled,
+        })
+    }
+
+    /// The capabilities with a letter that this crate declares, and that the application's list does not have.
+    fn lost_capabilities(&self, plan: &Plan) -> Option<String> {
+        let replaced = Declared::parse(self.config.replaced_capabilities.as_deref()?).ok()?;
+        let mut lost = replaced.named_capabilities().all();
+        lost.retain(|capability| capability.suffix.is_some() && !plan.all().contains(capability));
+        let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
+        (!lost.is_empty()).then(|| lost.join(", "))
+    }
+
+    fn package_name(&self) -> String {
+        let name = self.env.peek("CARGO_PKG_NAME").unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    fn compile_for(
+        &self,
+        toolkit: &Toolkit,
+        plan: &Plan,
+        directives: &mut Directives,
+    ) -> Result<Compiled, Error> {
+        let host = self.host_compiler(toolkit)?;
+        let mut view = None;
+        if let Some(host) = &host {
+            let compiler = &host.compiler;
+            directives.push(Directive::Remark(format!("host compiler {compiler}")));
+            view = self.compiler_view(toolkit)?;
+        }
+        if let Some(view) = view {
+            let root = view.root().display();
+            directives.push(Directive::Remark(format!(
+                "nvcc is started from the view {root}"
+            )));
+        }
+        let workspace = self.config.workspace.as_deref().and_then(Path::parent);
+        let workspace = workspace.unwrap_or(&self.package);
+        let mut runner = Runner::new(&self.out);
+        runner.diagnostics = Diagnostics::new(&self.package, workspace, &self.out);
+        let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);
+        let host_identity = host
+            .as_ref()
+            .map_or_else(String::new, HostCompiler::identity);
+        let identities = [toolkit_identity.as_str(), host_identity.as_str()];
+        let kept = self.output_store(runner.files(), toolkit, view, host.as_ref(), identities)?;
+        if let Some(kept) = kept {
+            runner.kept = kept;
+        }
+        let launcher = Launcher::from_env(&self.env, &self.root).unwrap_or_else(|reason| {
+            directives.push(Directive::Warning(reason));
+            None
+        });
+        let settings = Settings {
+            toolkit,
+            plan,
+            package: &self.package,
+            out: &self.out,
+            working: &std::env::current_dir().unwrap_or_default(),
+            toolkit_identity: &toolkit_identity,
+            nvcc: &Variables::of_nvcc(&self.env),
+            nvrtc: &Variables::of_nvrtc(&self.env),
+            host: host.as_ref().map(|host| (host, host_identity.as_str())),
+            view,
+            env: &self.env,
+            root: &self.root,
+            launcher: launcher.as_ref(),
+        };
+        let mut searched = Vec::new();
+        let mut steps = Vec::new();
+        for module in &self.code.modules {
+            steps.push(module.step(&settings)?);
+        }
+        for library in &self.code.libraries {
+            let sources = library.resolve(&self.root, &self.package)?;
+            steps.extend(library.steps(&sources, &settings)?);
+            #[cfg(feature = "host-sources")]
+            if sources.has_host_files() {
+                crate::cc_variables::declare_host_variables(&self.env, &self.triple);
+            }
+            searched.extend(sources.searched);
+        }
+        searched.extend(self.code.searched.iter().cloned());
+        let version = toolkit.version();
+        let tools = Tools {
+            joining: Joining::new(&self.env, &self.root, identities, plan, version),
+            launcher,
+        };
+        let workers = Workers::within_memory(&self.env, &self.root)?;
+        let mut compiled = runner.run(&steps, &workers, &tools)?;
+        let warning = tools.launcher.as_ref().and_then(Launcher::warning);
+        if let Some(warning) = warning {
+            directives.push(Directive::Warning(warning));
+        }
+        // The directories in which patterns were searched are inputs, because a new file there may match a pattern.
+        compiled.inputs = sorted_set(compiled.inputs.into_iter().chain(searched));
+        Ok(compiled)
+    }
+
+    /// The directory in which outputs are kept: `CUDA_BUILD_IMAGES`, otherwise `outputs` in the user's cache directory.
+    /// `None` if that cannot be written, or if another user can change it; then outputs are kept in `OUT_DIR`.
+    fn output_store(
+        &self,
+        files: &mut Files,
+        toolkit: &Toolkit,
+        view: Option<&View>,
+        host: Option<&HostCompiler>,
+        [toolkit_identity, host_identity]: [&str; 2],
+    ) -> Result<Option<KeptOutputs>, Error> {
+        let Some(directory) = output_store(&self.env) else {
+            return Ok(None);
+        };
+        let is_named = self.env.path("CUDA_BUILD_IMAGES").is_some();
+        if is_named && directory.is_relative() {
+            let reason = format!("{} is not an absolute path", directory.display());
+            return Err(Error::variable("CUDA_BUILD_IMAGES", reason));
+        }
+        if !is_named && distrust(&self.root, &directory).is_some() {
+            return Ok(None);
+        }
+        let limit = match is_named {
+            true => None,
+            false => Some(self.output_limit()?),
+        };
+        let mut identity =
+            |compiler: &str, by_time: &str, paths: &dyn Fn(&mut Files) -> Vec<PathBuf>| {
+                let question = [compiler, by_time].map(OsStr::new);
+                let cached = CachedAnswer::new(&self.env, "contents", question);
+                let known = cached.read(&self.root).map(|(identity, _)| identity);
+                let by_content = known.unwrap_or_else(|| {
+                    let paths = paths(files);
+                    let identity = identity::of_contents(files, &paths);
+                    cached.write(&identity, "");
+                    identity
+                });
+                CompilerIdentity {
+                    by_time: by_time.to_owned(),
+                    by_content,
+                }
+            };
+        let nvcc_files = |files: &mut Files| identity::nvcc_files(files, toolkit);
+        let nvrtc_files = |files: &mut Files| identity::nvrtc_files(files, toolkit);
+        let host_files =
+            |_: &mut Files| host.map_or_else(Vec::new, |host| host.compiler.files.clone());
+        let identities = [
+            identity("nvcc", toolkit_identity, &nvcc_files),
+            identity("nvrtc", toolkit_identity, &nvrtc_files),
+            identity("host", host_identity, &host_files),
+        ];
+        let names = PortableNames::new(toolkit, view, identities);
+        match KeptOutputs::shared(directory, SharedStore { names, limit }) {
+            Ok(kept) => Ok(Some(kept)),
+            Err(error) if is_named => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The size to which the user's output store is reduced.
+    fn output_limit(&self) -> Result<u64, Error> {
+        const VARIABLE: &str = "CUDA_BUILD_IMAGES_LIMIT";
+        const DEFAULT: u64 = 10_000_000_000;
+        match self.env.text(VARIABLE) {
+            Some(text) => parse_size(&text).map_err(|reason| Error::variable(VARIABLE, reason)),
+            None => Ok(DEFAULT),
+        }
+    }
+
+    /// Writes `cuda_build.rs` into `OUT_DIR`: the source that the crate includes to use the plan, the release and the
+    /// compiled modules at run time.
+    pub(super) fn write_source(&self, head: String, skipped: bool) -> Result<(), Error> {
+        let source = head + &self.code.modules_source(&self.root, &self.out, skipped);
+        let path = self.out.join("cuda_build.rs");
+        Ok(output::write_if_changed(&path, source.as_bytes())?)
+    }
+
+    /// A view from which nvcc is started, if nvcc would not find cicc otherwise. This happens if each component has a
+    /// directory of its own, as in redist archives.
+    fn compiler_view(&self, toolkit: &Toolkit) -> Result<Option<&View>, Error> {
+        let (Some(program), Some(cicc)) = (
+            toolkit.tool(Component::Nvcc, "nvcc"),
+            toolkit.tool(Component::Nvvm, "cicc"),
+        ) else {
+            return Ok(None);
+        };
+        let nvcc_root = program.parent().and_then(Path::parent);
+        if nvcc_root.is_some_and(|root| cicc.starts_with(root)) {
+            return Ok(None);
+        }
+        let resolve = |path: &Path| self.root.resolve(path);
+        let cicc_directory = cicc.parent().map(resolve);
+        let searched = nvcc::query(&self.root, &self.env, program)?.programs;
+        let mut searched = searched.iter().map(|directory| resolve(directory));
+        if searched.any(|directory| Some(directory) == cicc_directory) {
+            return Ok(None);
+        }
+        self.view().map(Some)
+    }
+
+    /// The compiler of host code; `None` if nvcc compiles nothing.
+    fn host_compiler(&self, toolkit: &Toolkit) -> Result<Option<HostCompiler>, Error> {
+        let needs_nvcc = |module: &Module| module.engine_for(toolkit) == Engine::Nvcc;
+        if self.code.libraries.is_empty() && !self.code.modules.iter().any(needs_nvcc) {
+            return Ok(None);
+        }
+        host_compiler::choose(&self.env, &self.root, toolkit, &self.target()?).map(Some)
+    }
+
+    /// Declares the paths that compilers read, searched, or looked for in vain, so that Cargo watches them.
+    ///
+    /// Cargo checks every file below a watched directory. Therefore outputs of this script, directories that Cargo
+    /// writes to, and directories of the system or the toolkit are not declared. A path that does not exist is watched
+    /// by a link to it, unless a directory above it is watched.
+    pub(super) fn watch_inputs(
+        &self,
+        toolkit: &Toolkit,
+        inputs: &[PathBuf],
+        directives: &mut Directives,
+    ) -> Result<(), Error> {
+        let mut system = (self.root).default_search_dirs(self.target()?.multiarch());
+        system.push(self.root.locate("/usr/local/include"));
+        system.extend(toolkit.include_dirs());
+        let has_outputs = |directory: &Path| {
+            self.out.starts_with(directory)
+                || self.root.is_file(&directory.join("target/CACHEDIR.TAG"))
+                || self.root.is_file(&directory.join("CACHEDIR.TAG"))
+        };
+        let is_system = |path: &Path| system.iter().any(|dir| path.starts_with(dir));
+        let (mut files, mut directories, mut absent) = (Vec::new(), Set::default(), Vec::new());
+        for path in inputs.iter().filter(|path| !path.starts_with(&self.out)) {
+            if self.root.is_file(path) {
+                files.push(path.clone());
+            } else if is_system(path) {
+            } else if !self.root.is_dir(path) {
+                absent.push(path.clone());
+            } else if !has_outputs(path) {
+                directories.insert(path.clone());
+            }
+        }
+        absent.retain(|path| !path.ancestors().any(|above| directories.contains(above)));
+        if !absent.is_empty() {
+            let links = self.out.join("cuda-build.absent");
+            output::link_in_old_directory(&links, &absent)?;
+            files.push(links);
+        }
+        directives.rerun_if_changed(files.into_iter().chain(directories));
+        Ok(())
+    }
+}
