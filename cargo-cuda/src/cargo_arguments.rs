@@ -126,7 +126,6 @@ impl CargoOptions {
     }
 
     /// The first value of an option.
-
     pub fn value(&self, name: &str) -> Option<String> {
         self.values(name).next()
     }
