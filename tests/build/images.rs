@@ -170,7 +170,7 @@ impl Package {
         fs::create_dir_all(self.path(out)).unwrap();
         let mut env = self.env(out, &self.available(capabilities));
         for (name, path) in variables {
-            env = env.with(*name, path);
+            env = env.with(name, path);
         }
         let build = self.with_source(env);
         let built = build.run().unwrap();
