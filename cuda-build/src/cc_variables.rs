@@ -1,8 +1,8 @@
-//! Variables of the `cc` crate that mean the same here.
+//! Variables of the `cc` crate, which this crate reads as `cc` does.
 
 use crate::env::Env;
 
-/// Declares the variables that the `cc` crate reads for host sources to Cargo, which [`Env::get`] does for each.
+/// Declares to Cargo the variables that the `cc` crate reads for host sources. [`Env::get`] declares a variable.
 #[cfg(feature = "host-sources")]
 pub(crate) fn declare_host_variables(env: &Env, triple: &str) {
     for name in ["CC", "CXX", "CFLAGS", "CXXFLAGS"] {

@@ -22,7 +22,7 @@ const LIBRARY_NAMES: [&str; 4] = [
     "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1",
 ];
 
-/// What the driver reports.
+/// The driver's answers.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Driver {
     /// The newest CUDA release that the driver supports.
@@ -37,7 +37,7 @@ pub struct Driver {
 pub struct NoDriver {
     /// The reason, in a sentence.
     pub reason: String,
-    /// Whether there is a driver library. In this case it could not be loaded, or a query failed.
+    /// Whether a driver library exists: it could not be loaded, or a query failed.
     pub is_installed: bool,
 }
 
@@ -57,8 +57,8 @@ const STUB_LIBRARY: c_int = 34;
 const MAJOR: c_int = 75;
 const MINOR: c_int = 76;
 
-/// The loader's message, after the name, for a library that does not exist. If a library that it needs does not exist,
-/// the message starts with the name of that library.
+/// The end of the loader's message for a library that does not exist. The message starts with the name of the absent
+/// library, which may be a library that the driver's library needs.
 const ABSENT: &str = "cannot open shared object file: No such file or directory";
 
 /// Queries the driver.
@@ -66,7 +66,7 @@ const ABSENT: &str = "cannot open shared object file: No such file or directory"
 /// # Errors
 /// [`NoDriver`] if no driver library can be loaded, or if a query fails.
 pub fn driver() -> Result<Driver, NoDriver> {
-    let mut none = NoDriver {
+    let mut no_driver = NoDriver {
         reason: "no driver: libcuda.so.1 is neither on the loader's search path nor in the driver directories of WSL, NixOS and Jetson"
             .to_owned(),
         is_installed: false,
@@ -85,8 +85,8 @@ pub fn driver() -> Result<Driver, NoDriver> {
             }
             Err(error) => {
                 let message = loader_message(&error);
-                if !none.is_installed && !message.starts_with(&format!("{place}: {ABSENT}")) {
-                    none = NoDriver {
+                if !no_driver.is_installed && !message.starts_with(&format!("{place}: {ABSENT}")) {
+                    no_driver = NoDriver {
                         reason: format!("the driver's library cannot be loaded: {message}"),
                         is_installed: true,
                     };
@@ -94,7 +94,7 @@ pub fn driver() -> Result<Driver, NoDriver> {
             }
         }
     }
-    Err(none)
+    Err(no_driver)
 }
 
 fn query(library: &Library, place: &str) -> Result<Driver, String> {
@@ -128,8 +128,8 @@ fn query(library: &Library, place: &str) -> Result<Driver, String> {
     // from zero, and are queried only after `cuInit`. `cuDriverGetVersion` does not need `cuInit`.
     unsafe {
         check("cuDriverGetVersion", version(&raw mut number))?;
-        let known = u32::try_from(number).ok();
-        let version = known.and_then(ToolkitVersion::from_cuda_version);
+        let version = u32::try_from(number).ok();
+        let version = version.and_then(ToolkitVersion::from_cuda_version);
         let version = version.ok_or_else(|| format!("the driver reports version {number}"))?;
         let status = init(0);
         if status == NO_DEVICE {

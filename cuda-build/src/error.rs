@@ -141,7 +141,7 @@ impl Error {
                     return vec![hint];
                 }
                 format!(
-                    "correct {} where the messages point to; its options are set in build.rs",
+                    "correct {} at the lines that the messages name, or its options in build.rs",
                     source_file.display()
                 )
             }
@@ -231,5 +231,5 @@ impl std::error::Error for Error {
     }
 }
 
-/// Where the keys of a manifest are explained.
+/// The place where the keys of a manifest are explained.
 const KEYS_HINT: &str = "`docs/manifest.md` of cuda-build explains every key";

@@ -95,16 +95,16 @@ fn codes(list: &[Capability]) -> String {
     format!("&[{}]", items.join(", "))
 }
 
-/// The exceptions to the rule of the generated source, which accepts code for a device of the same major if the
-/// device's minor is not smaller: the pairs of code and device that this rule accepts, but [`super::rules`] does not.
+/// The pairs of code and device for which the rule of the generated source is wrong. The rule accepts code for a device
+/// of the same major if the device's minor is not smaller; [`sass_runs_on`] has the facts.
 fn exceptions(targets: &[Capability], toolkit: ToolkitVersion) -> String {
     let mut items = Vec::new();
     for &target in targets {
         for device in all().map(|facts| facts.capability) {
-            let admitted = target.suffix != Some(Suffix::ArchSpecific)
+            let is_accepted_by_rule = target.suffix != Some(Suffix::ArchSpecific)
                 && target.major == device.major
                 && target.minor <= device.minor;
-            if admitted && !sass_runs_on(target, device, toolkit) {
+            if is_accepted_by_rule && !sass_runs_on(target, device, toolkit) {
                 let (code, major, minor) = (code(target), device.major, device.minor);
                 items.push(format!("({code}, ({major}, {minor}))"));
             }

@@ -74,22 +74,22 @@ impl Table {
         let header = format!("[{}]", self.prefix);
         let mut lines = self.text.lines().map(str::trim_start).enumerate();
         lines.find(|(_, line)| line.starts_with(&header))?;
-        let mut own = lines.take_while(|(_, line)| !line.starts_with('['));
+        let mut lines_of_table = lines.take_while(|(_, line)| !line.starts_with('['));
         let is_key = |line: &str| {
             let rest = line.strip_prefix(key).map(str::trim_start);
             rest.is_some_and(|rest| rest.starts_with('=') || rest.starts_with('.'))
         };
-        let (index, _) = own.find(|(_, line)| is_key(line))?;
+        let (index, _) = lines_of_table.find(|(_, line)| is_key(line))?;
         Some(index + 1)
     }
 
-    /// An unknown key is an error, because a misspelt key would otherwise be ignored.
-    pub(super) fn check_keys(&self, known: &[&str]) -> Result<(), Error> {
-        match self.table.keys().find(|key| !known.contains(key)) {
+    /// An unknown key is an error, because a misspelled key would otherwise be ignored.
+    pub(super) fn check_keys(&self, known_keys: &[&str]) -> Result<(), Error> {
+        match self.table.keys().find(|key| !known_keys.contains(key)) {
             Some(key) => {
-                let advice = match nearest(key, known.iter().copied()) {
+                let advice = match nearest(key, known_keys.iter().copied()) {
                     Some(name) => format!("did you mean `{name}`?"),
-                    None => format!("the known keys are {}", known.join(", ")),
+                    None => format!("the known keys are {}", known_keys.join(", ")),
                 };
                 Err(self.wrong(key, format!("unknown key; {advice}")))
             }

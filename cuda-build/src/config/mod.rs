@@ -170,11 +170,11 @@ impl Config {
 
     /// The configuration for one CUDA major. A list in the table `major.<n>` replaces the general list.
     pub fn for_major(&self, major: u32) -> ForMajor<'_> {
-        // The package's table wins over the workspace's, which was read before.
-        let of_major = || (self.per_major.iter().rev()).filter(|p| p.major == major);
-        let components = of_major().find_map(|p| p.components.as_ref());
-        let capabilities = of_major().find_map(|p| p.capabilities.as_ref());
-        let dependencies = of_major().find_map(|p| p.dependencies.as_deref());
+        // The package's tables were read after the workspace's, and each key of theirs replaces the workspace's key.
+        let tables = || (self.per_major.iter().rev()).filter(|table| table.major == major);
+        let components = tables().find_map(|table| table.components.as_ref());
+        let capabilities = tables().find_map(|table| table.capabilities.as_ref());
+        let dependencies = tables().find_map(|table| table.dependencies.as_deref());
         ForMajor {
             components: components.unwrap_or(&self.components),
             capabilities: capabilities
@@ -186,15 +186,20 @@ impl Config {
 
     /// The CUDA majors for which the table `major.<n>` replaces the list of components.
     pub fn majors_with_components(&self) -> impl Iterator<Item = u32> {
-        let of_majors = self.per_major.iter().filter(|p| p.components.is_some());
-        of_majors.map(|p| p.major)
+        let tables = self.per_major.iter();
+        tables
+            .filter(|table| table.components.is_some())
+            .map(|table| table.major)
     }
 
     /// The components that are optional for at least one CUDA major.
     pub fn optional_components(&self) -> impl Iterator<Item = Component> {
-        let of_majors = self.per_major.iter().filter_map(|p| p.components.as_ref());
-        let all = std::iter::once(&self.components).chain(of_majors).flatten();
-        all.filter(|wanted| wanted.optional)
+        let tables = self.per_major.iter();
+        let lists_of_majors = tables.filter_map(|table| table.components.as_ref());
+        let lists = std::iter::once(&self.components).chain(lists_of_majors);
+        lists
+            .flatten()
+            .filter(|wanted| wanted.optional)
             .map(|wanted| wanted.component)
     }
 

@@ -14,8 +14,8 @@ use crate::root::Root;
 use crate::target::Target;
 use crate::toolkit::Toolkit;
 
-/// nvcc's own variables for flags.
-const FLAGS: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
+/// The variables from which nvcc reads flags.
+const FLAG_VARIABLES: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
 
 /// Chooses the host compiler for a toolkit with nvcc.
 ///
@@ -52,18 +52,18 @@ pub fn choose(
         )
         .is_some(),
     };
-    // nvcc's own choice already reflects `FLAGS`. It compiles for this machine.
-    let default = nvcc::host_compiler(root, env, nvcc, &answer);
+    // nvcc has read `FLAG_VARIABLES` for this choice. The compiler is one for this machine.
+    let chosen_by_nvcc = nvcc::host_compiler(root, env, nvcc, &answer);
     let search_path = env.search_path();
     let searched_by_nvcc = match answer.programs.is_empty() {
         true => &search_path,
         false => &answer.programs,
     };
-    // A `-ccbin` in `FLAGS` overrides `NVCC_CCBIN`.
-    let in_flags = flag(env, "-ccbin", "--compiler-bindir");
-    let named = if let Some((variable, value)) = &in_flags {
+    // A `-ccbin` in `FLAG_VARIABLES` overrides `NVCC_CCBIN`.
+    let named_in_flags = flag(env, "-ccbin", "--compiler-bindir");
+    let named = if let Some((variable, value)) = &named_in_flags {
         let program = PathBuf::from(value);
-        let file = default
+        let file = chosen_by_nvcc
             .clone()
             .or_else(|| locate(root, &program, searched_by_nvcc));
         Some(((*variable).to_owned(), program, file))
@@ -85,14 +85,15 @@ pub fn choose(
             return Err(judge.refused(&judged, Some(&variable), &judge.installed()));
         }
         // An old nvcc does not read `NVCC_CCBIN` and needs the option.
-        let needs_option = in_flags.is_none() && default.as_ref() != Some(&judged.compiler.path);
+        let is_chosen_by_nvcc = chosen_by_nvcc.as_ref() == Some(&judged.compiler.path);
+        let needs_option = named_in_flags.is_none() && !is_chosen_by_nvcc;
         return Ok(judge.chosen(judged, needs_option));
     }
-    let default = match target.is_native() {
-        true => default,
+    let default_file = match target.is_native() {
+        true => chosen_by_nvcc,
         false => locate(root, &usual_name(target), &search_path),
     };
-    let default = default
+    let default = default_file
         .map(|path| judge.judge(&path))
         .transpose()?
         .flatten();
@@ -112,9 +113,8 @@ fn usual_name(target: &Target) -> PathBuf {
     format!("{}-g++", target.multiarch()).into()
 }
 
-/// The compiler for another platform that a variable of the `cc` crate names: `CXX_aarch64_unknown_linux_gnu` and so
-/// on. `None` if this machine is the target: nvcc does not read these variables. A launcher before the compiler is
-/// left out.
+/// In a cross build, the compiler that a variable of the `cc` crate names, such as `CXX_aarch64_unknown_linux_gnu`,
+/// without a launcher before it. `None` in a native build, because nvcc does not read these variables.
 fn named_for_target(env: &Env, target: &Target) -> Option<(String, PathBuf)> {
     if target.is_native() {
         return None;
@@ -132,7 +132,7 @@ fn named_for_target(env: &Env, target: &Target) -> Option<(String, PathBuf)> {
 /// The variable that contains an option of nvcc, in either spelling, and the option's value: `-ccbin g++`,
 /// `--compiler-bindir=g++`. The value is empty for an option without a value.
 fn flag(env: &Env, short: &str, long: &str) -> Option<(&'static str, String)> {
-    FLAGS.into_iter().find_map(|variable| {
+    FLAG_VARIABLES.into_iter().find_map(|variable| {
         let flags = env.text(variable)?;
         let mut words = flags.split_whitespace();
         while let Some(word) = words.next() {

@@ -20,7 +20,7 @@ const HEADER: &str = "crt/host_config.h";
 /// The first line of an answer if the header accepts the compiler.
 const ACCEPTED: &str = "accepted by the header\n";
 
-/// Decides which compilers a toolkit accepts.
+/// Finds out which compilers a toolkit accepts.
 #[derive(Clone, Copy)]
 pub(super) struct Judge<'a> {
     pub(super) root: &'a Root,
@@ -85,8 +85,8 @@ impl Judge<'_> {
         let header = self.include.map(|include| include.join(HEADER));
         let header = header.map(|header| self.root.identity(&header));
         hash.field(header.unwrap_or_default().as_bytes());
-        // gcc searches the directories in the first two variables for its own programs, such as `cc1plus`. A script
-        // with the name of a compiler starts what it finds in `PATH`.
+        // gcc searches the directories in the first two variables for its own programs, such as `cc1plus`. A wrapper
+        // script finds the compiler through `PATH`.
         for name in ["GCC_EXEC_PREFIX", "COMPILER_PATH", "PATH"] {
             hash.field(self.env.peek(name).unwrap_or_default().as_encoded_bytes());
         }
@@ -101,8 +101,8 @@ impl Judge<'_> {
         let mut text = if accepted { ACCEPTED } else { "" }.to_owned();
         text.push_str(&with_header.output());
         if family_and_version(&text).is_none() {
-            // The compiler stopped before it printed its macros: the header contains an `#error` for it, or a file
-            // that the header includes is missing, such as a header of libc. Without the header it prints them.
+            // The compiler stopped before it printed its macros: the header contains an `#error` for it, or includes a
+            // file that is missing, such as a header of libc. Without the header, the compiler prints its macros.
             text.push_str(&self.preprocess(path, None)?.output());
         }
         Ok(text)
@@ -200,8 +200,8 @@ fn architecture(output: &str) -> Option<&'static str> {
             .lines()
             .any(|line| line == format!("#define {name} 1"))
     };
-    let known = [("__x86_64__", "x86_64"), ("__aarch64__", "aarch64")];
-    let (_, architecture) = known.into_iter().find(|(name, _)| defines(name))?;
+    let macros = [("__x86_64__", "x86_64"), ("__aarch64__", "aarch64")];
+    let (_, architecture) = macros.into_iter().find(|(name, _)| defines(name))?;
     Some(architecture)
 }
 

@@ -27,7 +27,7 @@ const USUAL_ARCHIVES: [&str; 3] = ["libcudart_static.a", "libcudadevrt.a", "libc
 /// The CMake packages of CCCL.
 const CMAKE_PACKAGES: [&str; 5] = ["cccl", "cub", "cudax", "libcudacxx", "thrust"];
 
-/// What a view takes from the directory of nvcc: the programs that nvcc starts, NVIDIA's tools for device
+/// The files that a view takes from the directory of nvcc: the programs that nvcc starts, NVIDIA's tools for device
 /// code, and the directory `crt`, which Debian's packages have there.
 const BESIDE_NVCC: [&str; 9] = [
     "cudafe++",
@@ -115,7 +115,7 @@ impl<'a> Planner<'a, '_> {
 
     fn headers(&mut self) -> Result<(), Error> {
         let mut contents = Contents::default();
-        let mut listed: Vec<&Path> = Vec::new();
+        let mut listed_directories: Vec<&Path> = Vec::new();
         for found in self.found.clone() {
             for directory in &found.include {
                 let component = found.component;
@@ -128,9 +128,9 @@ impl<'a> Planner<'a, '_> {
                 } else if is_shared(self.root, directory) {
                     let is_of_component = |name: &OsStr| is_header_of(component, name);
                     contents.add_all_of(self.root, &source, &is_of_component);
-                } else if !listed.contains(&&**directory) {
-                    // Several components may share a directory: list it only once.
-                    listed.push(directory);
+                } else if !listed_directories.contains(&&**directory) {
+                    // Several components may share a directory.
+                    listed_directories.push(directory);
                     contents.add_all_of(self.root, &source, &|_| true);
                 }
             }
@@ -175,8 +175,8 @@ impl<'a> Planner<'a, '_> {
             let mut archives = found.archives.clone();
             if component == Component::Cudart {
                 // In the wheels of CUDA 12, `libculibos.a` is in the package of cudart.
-                let beside = archives.first().and_then(|archive| archive.parent());
-                let culibos = beside.map(|directory| directory.join("libculibos.a"));
+                let directory = archives.first().and_then(|archive| archive.parent());
+                let culibos = directory.map(|directory| directory.join("libculibos.a"));
                 archives.extend(culibos.filter(|path| self.root.is_file(path)));
             }
             for archive in archives {
@@ -266,19 +266,18 @@ impl<'a> Planner<'a, '_> {
             .found
             .iter()
             .flat_map(|f| f.libraries.iter().chain(&f.archives));
-        let mut beside_libraries: Vec<&Path> = files.filter_map(|file| file.parent()).collect();
-        beside_libraries.dedup();
+        let mut library_directories: Vec<&Path> = files.filter_map(|file| file.parent()).collect();
+        library_directories.dedup();
         for driver in &DRIVERS {
             let include = self.get(driver.component).map(|found| &found.include);
-            let places = beside_libraries.iter().map(|place| place.to_path_buf());
-            let places = places.chain(
-                include
-                    .into_iter()
-                    .flatten()
-                    .flat_map(|include| [include.join("../lib"), include.join("../lib64")]),
-            );
+            let siblings_of_include = include
+                .into_iter()
+                .flatten()
+                .flat_map(|include| [include.join("../lib"), include.join("../lib64")]);
+            let directories = library_directories.iter().map(|path| path.to_path_buf());
+            let directories = directories.chain(siblings_of_include);
             let name = format!("stubs/lib{}.so", driver.name);
-            let mut shipped = places.map(|place| place.join(&name));
+            let mut shipped = directories.map(|directory| directory.join(&name));
             if let Some(file) = shipped.find(|file| self.root.is_file(file)) {
                 self.add(driver.component, &driver.path(), &file)?;
                 continue;
@@ -389,20 +388,22 @@ fn is_shared(root: &Root, include: &Path) -> bool {
 /// headers. A component of the toolkit gets the headers of every component of the toolkit.
 fn is_header_of(component: Component, name: &OsStr) -> bool {
     let name = name.to_string_lossy();
-    let begins = |facts: &Facts| {
+    let has_prefix = |facts: &Facts| {
         let mut prefixes = facts.header_prefixes.iter();
         prefixes.any(|prefix| name.starts_with(prefix))
     };
     let facts = component.facts();
     if facts.is_product() {
-        return begins(facts);
+        return has_prefix(facts);
     }
     let (products, toolkit): (Vec<_>, Vec<_>) = Component::all()
         .map(Component::facts)
         .partition(|facts| facts.is_product());
-    toolkit.into_iter().any(begins)
-        && !products.into_iter().any(begins)
-        && !FOREIGN_PREFIXES.iter().any(|other| name.starts_with(other))
+    toolkit.into_iter().any(has_prefix)
+        && !products.into_iter().any(has_prefix)
+        && !FOREIGN_PREFIXES
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
 }
 
 /// The nvcc that `nvcc` starts, if `nvcc` is a script; otherwise, or if that program is not found, `nvcc`
@@ -468,12 +469,12 @@ fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String {
             .map(ToString::to_string)
     };
     // Readers expect three numbers.
-    let whole = [Component::Nvcc, Component::Cudart]
+    let release = [Component::Nvcc, Component::Cudart]
         .into_iter()
         .find_map(version);
-    let whole = whole.unwrap_or_else(|| format!("{toolkit}.0"));
+    let release = release.unwrap_or_else(|| format!("{toolkit}.0"));
     let mut text =
-        format!("{{\n  \"cuda\": {{ \"name\": \"CUDA SDK\", \"version\": \"{whole}\" }}");
+        format!("{{\n  \"cuda\": {{ \"name\": \"CUDA SDK\", \"version\": \"{release}\" }}");
     for found in found {
         if let Some(version) = &found.version {
             let id = found.component.id();

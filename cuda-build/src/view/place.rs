@@ -10,7 +10,7 @@ use crate::list::Set;
 use crate::target::Target;
 
 /// The variable that names the directory of views. `cargo cuda` sets it for build scripts.
-const VARIABLE: &str = "CUDA_BUILD_VIEWS";
+const VIEWS_VARIABLE: &str = "CUDA_BUILD_VIEWS";
 
 /// A view that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl ViewPlace {
     /// Cargo's profile directory (`target/debug`): Cargo adds link search paths below that directory
     /// to the loader path of `cargo run`, so programs would load the stub of the driver.
     pub fn from_env(env: &Env, target: &Target) -> Result<Self, Error> {
-        let directory = match env.peek(VARIABLE) {
+        let directory = match env.peek(VIEWS_VARIABLE) {
             Some(directory) => PathBuf::from(directory),
             None => cache::required_cache_dir(env)?.join("views"),
         };
@@ -142,7 +142,9 @@ impl ViewPlace {
                     "Cargo puts libraries below {} on the loader path, and programs would load the stub of the driver",
                     profile.display()
                 ),
-                hint: format!("name another directory with `{VARIABLE}` or `CUDA_BUILD_CACHE_DIR`"),
+                hint: format!(
+                    "name another directory with `{VIEWS_VARIABLE}` or `CUDA_BUILD_CACHE_DIR`"
+                ),
             }),
             _ => Ok(place),
         }
@@ -183,7 +185,7 @@ mod tests {
     #[test]
     fn views_are_never_on_the_loader_path() {
         let out = "/w/target/debug/build/a-0123/out";
-        let place = |views: &str| place(&[("OUT_DIR", out), (VARIABLE, views)]);
+        let place = |views: &str| place(&[("OUT_DIR", out), (VIEWS_VARIABLE, views)]);
         for views in [out, "/w/target/debug", "/w/target/debug/cuda/views"] {
             let error = place(views).unwrap_err();
             assert!(matches!(error, Error::ViewNotCreated { .. }), "{views}");
@@ -195,7 +197,7 @@ mod tests {
     fn the_variable_precedes_the_cache() {
         let cache = Path::new("/h/.cache/cuda-build/views");
         assert_eq!(place(&[("HOME", "/h")]).unwrap(), cache);
-        let named = place(&[("HOME", "/h"), (VARIABLE, "/v")]);
+        let named = place(&[("HOME", "/h"), (VIEWS_VARIABLE, "/v")]);
         assert_eq!(named.unwrap(), Path::new("/v"));
         let error = place(&[]).unwrap_err().to_string();
         assert!(error.contains("CUDA_BUILD_CACHE_DIR"), "{error}");

@@ -30,7 +30,7 @@ pub(super) struct ComponentPath {
     pub(super) path: PathBuf,
 }
 
-/// The merged entries of several directories: for each name, the directories' files and directories of this name.
+/// The contents of several directories: for each name, the file or directory of this name in each of them.
 #[derive(Default)]
 pub(super) struct Contents(BTreeMap<OsString, Vec<ComponentPath>>);
 
@@ -200,8 +200,8 @@ impl<'a> ViewPlan<'a> {
     }
 }
 
-/// Whether a file in a wheel is left out of views: a file of Python's, or a second build of a library
-/// under another name, such as `libnvrtc.alt.so.12`.
+/// Whether a file in a wheel is left out of views: a file of Python, or a second build of a library under another name,
+/// such as `libnvrtc.alt.so.12`.
 fn is_excluded(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name == "__init__.py" || name == "__pycache__" || name.contains(".alt.so")

@@ -53,7 +53,7 @@ pub(super) fn write(plan: &ViewPlan<'_>, path: &Path, named_by_user: bool) -> Re
     let new = Temporary::beside(path);
     write_entries(&new.0, plan, named_by_user)?;
     loop {
-        // The system replaces nothing but an empty directory.
+        // A rename replaces an empty directory, and fails if the directory has contents.
         match fs::rename(&new.0, path) {
             Ok(()) => return Ok(true),
             Err(error) => match error.kind() {
@@ -155,7 +155,7 @@ fn write_entries(directory: &Path, plan: &ViewPlan<'_>, named_by_user: bool) -> 
     dated.map_err(Error::io("write", &watched))
 }
 
-/// Copies a file with its date, by which a copy of another file is noticed.
+/// Copies a file with its date, because `is_complete` compares the dates.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to)?;
     // The copy may be read-only, and its owner may still set the date.
