@@ -33,9 +33,9 @@ pub use container::{Compression, Entry, EntryHeader, Fatbin, Kind, read_headers}
 pub use image::CompiledImage;
 pub(crate) use kernels::kernels;
 
-/// First four bytes of every container.
+/// The number that every container starts with.
 const MAGIC: u32 = 0xBA55_ED50;
-/// [`MAGIC`] as it is in a file.
+/// The first four bytes of every container, in the order of a file.
 pub const MAGIC_BYTES: [u8; 4] = MAGIC.to_le_bytes();
 /// Length of a container's header.
 const CONTAINER_HEADER: usize = 16;
