@@ -15,14 +15,14 @@ fn write(project: &Project) {
     project.write(
         "Cargo.toml",
         &(PACKAGE.replace("NAME", "app")
-            + "[dependencies]\nstorage-sys = { path = \"sys\", features = [\"culibos\"] }\n\
+            + "[dependencies]\nstorage-sys = { path = \"sys\" }\n\
                [features]\ndirect = [\"storage-sys/cufile\"]\n[workspace]\n"),
     );
     project.write("src/main.rs", "fn main() { storage_sys::none(); }\n");
     let _ = fs::remove_file(project.path.join("src/lib.rs"));
     project.write(
         "sys/Cargo.toml",
-        &(PACKAGE.replace("NAME", "storage-sys") + "[features]\nculibos = []\ncufile = []\n"),
+        &(PACKAGE.replace("NAME", "storage-sys") + "[features]\ncufile = []\n"),
     );
     project.write("sys/src/lib.rs", "pub fn none() {}\n");
     let script = "fn main() {\n    if std::env::var_os(\"CARGO_FEATURE_CUFILE\").is_some() {\n        \
@@ -45,14 +45,13 @@ mod online {
 
         let build = fetching.run(&[&WITH_FEATURE[..], &["--fetch"]].concat());
         build.ended_with(
-        exit_code::SUCCESS,
-        &[
-            "     Guessed culibos (feature `culibos` of storage-sys), cufile (feature `cufile` of storage-sys)\n",
-            "note: culibos (feature `culibos` of storage-sys) was not fetched: it is not available for CUDA 12.9",
-            "      Locked CUDA 12.9",
-            "commit this file",
-        ],
-    );
+            exit_code::SUCCESS,
+            &[
+                "     Guessed cufile (feature `cufile` of storage-sys)\n",
+                "      Locked CUDA 12.9",
+                "commit this file",
+            ],
+        );
         let lock = fetching.lock();
         assert!(lock.contains("\"nvidia-cufile-cu12\""), "{lock}");
         let again = fetching.run(&WITH_FEATURE);

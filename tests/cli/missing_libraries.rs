@@ -13,7 +13,6 @@ fn main() {
     }
     println!("cargo:rustc-link-lib=static=cublas_static");
     println!("cargo:rustc-link-lib=static=cublasLt_static");
-    println!("cargo:rustc-link-lib=static:+whole-archive=culibos");
 }
 "#;
 
@@ -55,8 +54,6 @@ mod online {
         let words = [
             // rustc names one of them.
             "could not find native static library `",
-            "hint: a build script links culibos, which this CUDA 13.4 does not have; ",
-            "declare `components = [\"culibos\"]` in `[package.metadata.cuda]`, and run `cargo cuda fetch`",
             hint,
             "feature for dynamic linking",
             "`CUDA_BUILD_ROOTS`",

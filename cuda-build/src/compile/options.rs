@@ -185,6 +185,12 @@ macro_rules! common_options {
             self
         }
 
+        /// Passes several options, as [`flag`](Self::flag) does: `flags(["--use_fast_math", "-maxrregcount=32"])`.
+        #[must_use]
+        pub fn flags(self, flags: impl IntoIterator<Item = impl Into<String>>) -> Self {
+            flags.into_iter().fold(self, Self::flag)
+        }
+
         /// As [`flag`](Self::flag), if the compiler accepts the option; otherwise the option is left out.
         ///
         /// The compiler is tried once on an empty file. The answer is kept in the cache directory.
