@@ -8,7 +8,11 @@ fn main() -> Result<(), cuda_build::Error> {
         .glob("src/mm*.cu")
         .flag("--expt-relaxed-constexpr");
     // WMMA with bf16 needs 8.0.
-    if build.plan()?.lowest().is_some_and(|lowest| lowest.major < 8) {
+    if build
+        .plan()?
+        .lowest()
+        .is_some_and(|lowest| lowest.major < 8)
+    {
         moe = moe.define("NO_BF16_KERNEL", None);
     }
     let modules = Module::new("src/*.cu")

@@ -2,16 +2,22 @@ use cuda_build::{Build, Library};
 
 fn main() -> Result<(), cuda_build::Error> {
     let build = Build::new()?;
-    let mut paged = Library::new("mistralrspagedattention").glob("src/cuda/*.cu").flags([
-        "-U__CUDA_NO_HALF_OPERATORS__",
-        "-U__CUDA_NO_HALF_CONVERSIONS__",
-        "-U__CUDA_NO_HALF2_OPERATORS__",
-        "-U__CUDA_NO_BFLOAT16_CONVERSIONS__",
-        "--expt-relaxed-constexpr",
-        "--expt-extended-lambda",
-        "--use_fast_math",
-    ]);
-    if build.plan()?.lowest().is_some_and(|lowest| lowest.major >= 8) {
+    let mut paged = Library::new("mistralrspagedattention")
+        .glob("src/cuda/*.cu")
+        .flags([
+            "-U__CUDA_NO_HALF_OPERATORS__",
+            "-U__CUDA_NO_HALF_CONVERSIONS__",
+            "-U__CUDA_NO_HALF2_OPERATORS__",
+            "-U__CUDA_NO_BFLOAT16_CONVERSIONS__",
+            "--expt-relaxed-constexpr",
+            "--expt-extended-lambda",
+            "--use_fast_math",
+        ]);
+    if build
+        .plan()?
+        .lowest()
+        .is_some_and(|lowest| lowest.major >= 8)
+    {
         paged = paged.define("ENABLE_FP8", None);
     }
     let mut fa3 = Library::new("mistralrsfa3paged")
@@ -24,7 +30,12 @@ fn main() -> Result<(), cuda_build::Error> {
         .include("third_party/flash-attention/hopper")
         .define("CUTLASS_DEBUG_TRACE_LEVEL", "0")
         .host_flag("-fvisibility=hidden")
-        .flags(["--expt-relaxed-constexpr", "--expt-extended-lambda", "--use_fast_math", "-diag-suppress=20013"]);
+        .flags([
+            "--expt-relaxed-constexpr",
+            "--expt-extended-lambda",
+            "--use_fast_math",
+            "-diag-suppress=20013",
+        ]);
     for name in [
         "CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED",
         "CUTLASS_ENABLE_GDC_FOR_SM90",

@@ -24,8 +24,12 @@ const FROM_8_0: [&str; 5] = [
 
 fn main() -> Result<(), cuda_build::Error> {
     let mut build = Build::new()?;
-    let mut general = library("mistralrsquant").glob("kernels/*/*.cu").exclude("kernels/*/*dummy*.cu");
-    let mut from_8_0 = library("mistralrsquant80").exclude("kernels/*/*dummy*.cu").exclude("kernels/*/*_sm90.cu");
+    let mut general = library("mistralrsquant")
+        .glob("kernels/*/*.cu")
+        .exclude("kernels/*/*dummy*.cu");
+    let mut from_8_0 = library("mistralrsquant80")
+        .exclude("kernels/*/*dummy*.cu")
+        .exclude("kernels/*/*_sm90.cu");
     for pattern in FROM_8_0 {
         general = general.exclude(pattern);
         from_8_0 = from_8_0.glob(pattern);
