@@ -113,6 +113,7 @@ fn nvcc_headers_of_a_component_replaced_in_place_are_noticed() {
 }
 
 #[test]
+#[ignore = "minutes: every variable of the host compiler"]
 fn variables_of_the_host_compiler_are_noticed() {
     let compiler = Compiler::Nvcc13;
     let mut package = Package::new("variables", compiler);

@@ -246,7 +246,7 @@ impl Job<'_> {
     /// Every image has to define the same kernels and variables, because the host code registers
     /// those of the last image that it was compiled with.
     fn check_names(&self, parts: &[Part<'_>], of_host_code: &[Image]) -> Result<(), String> {
-        let mut first: Option<(Image, Set<Vec<u8>>)> = None;
+        let mut first: Option<(Image, Set<(Vec<u8>, usize)>)> = None;
         for image in self.step.images.iter().chain(of_host_code) {
             let capability = image.capability();
             // The names are read from SASS. PTX of the same capability has the same names, because both come from one
@@ -257,9 +257,10 @@ impl Job<'_> {
                 format!("the names in the device code for {capability} cannot be read")
             })?;
             let (other, expected) = first.get_or_insert_with(|| (*image, names.clone()));
-            if *expected != names {
+            if let Some((name, _)) = expected.symmetric_difference(&names).next() {
                 return Err(format!(
-                    "{image} and {other} do not have the same kernels and variables"
+                    "{image} and {other} do not have the same kernels and variables: only one of them has `{}`",
+                    String::from_utf8_lossy(name)
                 ));
             }
         }

@@ -105,9 +105,9 @@ fn symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
     Some(symbols)
 }
 
-/// The names of the kernels, variables, and texture and surface references that a cubin defines. The name of
-/// a variable is followed by its size. `None` if the bytes are not a cubin with a symbol table.
-pub(crate) fn device_names(cubin: &[u8]) -> Option<Set<Vec<u8>>> {
+/// The names of the kernels, variables, and texture and surface references that a cubin defines, with the sizes of
+/// variables. `None` if the bytes are not a cubin with a symbol table.
+pub(crate) fn device_names(cubin: &[u8]) -> Option<Set<(Vec<u8>, usize)>> {
     let sections = sections(cubin);
     let mut names = Set::default();
     for symbol in symbols(&sections)? {
@@ -122,11 +122,9 @@ pub(crate) fn device_names(cubin: &[u8]) -> Option<Set<Vec<u8>>> {
             kind => REFERENCES.contains(&kind),
         };
         if is_of_source {
-            let mut name = symbol.name.to_vec();
-            if symbol.info & 0xf == OBJECT {
-                name.extend(symbol.size.to_le_bytes());
-            }
-            names.insert(name);
+            let is_variable = symbol.info & 0xf == OBJECT;
+            let size = if is_variable { symbol.size } else { 0 };
+            names.insert((symbol.name.to_vec(), size));
         }
     }
     Some(names)
