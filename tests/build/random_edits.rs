@@ -114,6 +114,7 @@ const SCRIPT: &str = r#"
                 $part = match key {
                     "include" => $part.include(value),
                     "define" => { let (name, value) = value.split_once('=').unwrap(); $part.define(name, value) }
+                    "capabilities" => $part.capabilities([value]),
                     _ => $part.flag(value),
                 };
             }
@@ -122,9 +123,13 @@ const SCRIPT: &str = r#"
     for entry in plan.split_terminator("\n\n") {
         let mut lines = entry.lines().map(|line| line.split_once(' ').unwrap());
         let (kind, name) = lines.next().unwrap();
-        let (_, source) = lines.next().unwrap();
+        let (how, source) = lines.next().unwrap();
         if kind == "library" {
-            let mut library = Library::new(name).files(source.split(' '));
+            let mut library = Library::new(name);
+            library = match how {
+                "glob" => library.glob(source).exclude("kernels/**/a.cu"),
+                _ => library.files(source.split(' ')),
+            };
             with_options!(library, lines);
             build = build.library(library);
         } else {
@@ -150,6 +155,12 @@ struct Tree {
     /// The module is compiled by NVRTC, although nvcc is there.
     by_nvrtc: bool,
     capabilities: &'static str,
+    /// What the library, or the last module, is written for.
+    of_part: &'static str,
+    /// The library names its sources by a pattern.
+    by_pattern: bool,
+    /// The directory of the script's outputs; all share one output store.
+    out: &'static str,
 }
 
 impl Tree {
@@ -163,6 +174,9 @@ impl Tree {
             options: Vec::new(),
             by_nvrtc: false,
             capabilities: "[\"8.0\"]",
+            of_part: ">=8.0",
+            by_pattern: false,
+            out: "incremental",
         };
         fs::create_dir_all(tree.package.place.join("cpath")).unwrap();
         // Cargo must not watch a directory with Cargo's own files.
@@ -217,6 +231,7 @@ impl Tree {
     fn repair(&mut self) {
         self.sources = SOURCES.map(|(path, _)| PathBuf::from(path));
         self.defines.insert("HEADER", "\"h5.cuh\"".to_owned());
+        self.of_part = ">=8.0";
         self.write_plan();
         for path in self.headers() {
             // Renamed, or a link to what another link has changed since.
@@ -270,16 +285,21 @@ impl Tree {
         settings.extend(includes.chain(defines).chain(options));
         let [a, b, c] = self.sources.each_ref().map(|path| path.display());
         let engine = if self.by_nvrtc { "nvrtc" } else { "nvcc" };
+        let of_part = format!("capabilities {}\n{settings}", self.of_part);
         let plan = match self.compiler {
-            Compiler::Nvcc13 => format!(
-                "{engine} a\nsource {a}\n{settings}\nlibrary l\nfiles {b} {c}\ndefine HOST=1\n{settings}\n"
-            ),
-            _ => ["a", "b", "c"]
+            Compiler::Nvcc13 => {
+                let sources = match self.by_pattern {
+                    true => "glob kernels/**/*.cu".to_owned(),
+                    false => format!("files {b} {c}"),
+                };
+                format!(
+                    "{engine} a\nsource {a}\n{settings}\nlibrary l\n{sources}\ndefine HOST=1\n{of_part}\n"
+                )
+            }
+            _ => [("a", a, &settings), ("b", b, &settings), ("c", c, &of_part)]
                 .into_iter()
-                .zip([a, b, c])
-                .fold(String::new(), |plan, (name, path)| {
-                    format!("{plan}nvrtc {name}\nsource {path}\n{settings}\n")
-                }),
+                .map(|(name, path, settings)| format!("nvrtc {name}\nsource {path}\n{settings}\n"))
+                .collect(),
         };
         self.package.write("plan.txt", plan);
     }
@@ -318,7 +338,7 @@ impl Tree {
 
     /// `None` if there is nothing to edit in this way.
     fn try_edit(&mut self, random: &mut Random, reach: Reach) -> Option<String> {
-        let kind = random.below(30);
+        let kind = random.below(33);
         let headers = self.headers();
         let path = random.pick(&headers).clone();
         let shown = path.display();
@@ -493,7 +513,7 @@ impl Tree {
             }
             27 if reach == Reach::Script => {
                 // A file of the output directory, whatever it is, is cut.
-                let entries = fs::read_dir(self.package.place.join("incremental")).unwrap();
+                let entries = fs::read_dir(self.package.place.join(self.out)).unwrap();
                 let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
                 files.retain(|path| path.is_file());
                 files.sort();
@@ -513,16 +533,35 @@ impl Tree {
                 self.package.set("CUDA_BUILD_ROOTS", compiler.root());
                 Some(format!("the toolkit is {}", compiler.id()))
             }
+            30 => {
+                self.of_part = *random.pick(&[">=8.0", ">=8.6", "8.0", "9.0"]);
+                self.write_plan();
+                Some(format!("a part is for {}", self.of_part))
+            }
+            31 if self.compiler == Compiler::Nvcc13 => {
+                self.by_pattern = !self.by_pattern;
+                self.write_plan();
+                Some(format!("a pattern for the library is {}", self.by_pattern))
+            }
+            32 if reach == Reach::Script => {
+                self.out = *random.pick(&["incremental", "second"]);
+                Some(format!("the outputs are in {}", self.out))
+            }
             _ => None,
         }
     }
 
-    /// Builds in a directory by the script alone.
+    /// Builds in a directory by the script alone. The directories share an output store, but for the fresh one.
     fn run_script(&self, directory: &str) -> Result<Outputs, String> {
         let out = self.package.place.join(directory);
+        let images = self.package.place.join(match directory {
+            "fresh" => "fresh/images",
+            _ => "images",
+        });
         fs::create_dir_all(&out).unwrap();
         let mut script = self.package.script(&out);
         script.env("EDITS_PLAN", self.at("plan.txt"));
+        script.env("CUDA_BUILD_IMAGES", images);
         succeeded(script.output().unwrap()).map(|_| script_outputs(&out))
     }
 
@@ -532,7 +571,7 @@ impl Tree {
             return self.package.compare();
         }
         let _ = fs::remove_dir_all(self.package.place.join("fresh"));
-        match (self.run_script("incremental"), self.run_script("fresh")) {
+        match (self.run_script(self.out), self.run_script("fresh")) {
             (Err(_), Err(_)) => Ok(None),
             (Ok(_), Err(error)) => Err(format!("only the fresh build fails: {error}")),
             (Err(error), Ok(_)) => Err(format!("only the incremental build fails: {error}")),
