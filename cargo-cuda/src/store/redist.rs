@@ -24,7 +24,7 @@ use sha2::Digest as _;
 use tar::{Archive, Entry, EntryType};
 
 use super::directory::{StagingDirectory, failed};
-use super::installer::{find_program, run_visibly};
+use super::installer::run_visibly;
 use super::package::{
     FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, Sha256, hash_mismatch, normal_name,
 };
@@ -196,7 +196,7 @@ impl<'a> Mirror<'a> {
     /// Fetches a URL into a file.
     fn curl(&self, url: &str, file: &Path) -> Result<(), Failure> {
         let shown = without_user(url);
-        let Some(program) = find_program("curl", self.env) else {
+        let Some(program) = process::on_path(self.env, "curl") else {
             let text = format!("cannot fetch {shown}: `curl` is not on `PATH`");
             return Err(Failure::new(exit_code::NO_INSTALLER, text).hint(format!(
                 "install curl, or set `{VARIABLE}` to a directory with the files"
