@@ -26,8 +26,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::TerminalOptions;
 use crate::project::BuildOptions;
-use crate::store::Context;
-use crate::{output, signals};
+use crate::{output, signals, store};
 
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
 #[derive(Debug, Parser)]
@@ -339,8 +338,8 @@ fn dispatch(
             // Outside a workspace there is no lock file, unless `CUDA_BUILD_LOCK` names one.
             let here = std::env::current_dir().unwrap_or_default();
             let workspace = sources::workspace_root(root, &here);
-            let context = Context::new(&configured_env(), workspace.as_deref());
-            Ok(with_success(toolkit::run(arguments, &context)?))
+            let env = store::with_lock_file(configured_env(), workspace.as_deref());
+            toolkit::run(arguments, &env).map(with_success)
         }
     }
 }

@@ -62,13 +62,14 @@ pub fn print_call(call: &Invocation) {
     }
 }
 
-/// The file of this name in the first directory of `PATH` that has one.
+/// The first program of this name on `PATH`. Relative directories are left out, because some programs are started in
+/// another directory than this one.
 pub fn on_path(env: &Env, name: &str) -> Option<PathBuf> {
-    let places = env
-        .search_path()
-        .into_iter()
-        .map(|directory| directory.join(name));
-    places.into_iter().find(|path| Root::system().is_file(path))
+    let directories = env.search_path().into_iter();
+    let absolute = directories.filter(|directory| directory.is_absolute());
+    let root = Root::system();
+    let mut files = absolute.map(|directory| directory.join(name));
+    files.find(|file| root.is_file(file) && root.is_executable(file))
 }
 
 /// The standard output of a query such as `--version`; `None` if the program fails, hangs or cannot
@@ -110,4 +111,16 @@ pub fn cannot_start(call: &Invocation, error: &std::io::Error) -> Failure {
         format!("could not run `{program}`: {error}"),
     )
     .hint("install it, or put its directory on `PATH`; the file must be executable")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_searched_in_absolute_directories() {
+        let on_path = |path: &str| on_path(&Env::from_pairs([("PATH", path)]), "sh");
+        assert_eq!(on_path("../bin:/etc:/bin"), Some("/bin/sh".into()));
+        assert_eq!(on_path("../../../../../../../../bin:.::"), None);
+    }
 }

@@ -13,6 +13,7 @@ use crate::cargo_config::CargoConfig;
 use crate::dependencies::Guess;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::store;
 use crate::toolkits::{self, Finder, LockPolicy};
 use crate::workspace::{self, Package, Resolve, Workspace};
 
@@ -170,11 +171,12 @@ impl Project {
         if let Some(name) = &workspace_options.package {
             packages.retain(|package| package.name == *name);
         }
+        let workspace_root = workspace.as_ref().map(|workspace| workspace.root.as_path());
         let jetson = packages.iter().any(|package| package.config.jetson);
         let target = workspace_options.target.as_deref();
         Ok(Self {
             root: root.clone(),
-            search_env: toolkits::with_lock(env.clone(), workspace.as_ref()),
+            search_env: store::with_lock_file(env.clone(), workspace_root),
             env,
             target: toolkits::choose_target(target, config.build_target(), jetson)?,
             config,

@@ -11,7 +11,7 @@ use cuda_find::detail::{
     root::Root,
     search::{Outcome, SearchContext},
     select::{Need, Part, Request, RequestedRelease, Strength},
-    sources::{self, LOCK_VARIABLE, Sources},
+    sources::{self, Sources},
     target::Target,
     toolkit::Note,
 };
@@ -21,13 +21,13 @@ use crate::dependencies::Guess;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
-use crate::store::{self, AddRequest, Added, Context, Lock, PackageSet, ReleaseToFetch};
+use crate::store::{self, AddRequest, Added, Lock, PackageSet, ReleaseToFetch};
 use crate::workspace::Workspace;
 
 /// Finds a toolkit for one workspace.
 #[derive(Clone, Copy, Debug)]
 pub struct Finder<'a> {
-    /// The variables that the search reads, with the workspace's lock file ([`with_lock`]).
+    /// The variables that the search reads, with the workspace's lock file ([`store::with_lock_file`]).
     pub env: &'a Env,
     /// The file system that is searched.
     pub root: &'a Root,
@@ -81,16 +81,6 @@ fn nvrtc_need() -> Need {
 
 fn nvcc_and_nvrtc_needs() -> Vec<Need> {
     nvcc_needs().into_iter().chain([nvrtc_need()]).collect()
-}
-
-/// The variables for a search in a workspace: `env` with [`LOCK_VARIABLE`] set to the workspace's
-/// lock file, unless the user has named another file.
-pub fn with_lock(env: Env, workspace: Option<&Workspace>) -> Env {
-    let root = workspace.map(|workspace| workspace.root.as_path());
-    match Context::new(&env, root).lock_file {
-        Some(path) => env.with(LOCK_VARIABLE, path),
-        None => env,
-    }
 }
 
 impl<'a> Finder<'a> {
@@ -263,7 +253,7 @@ impl<'a> Finder<'a> {
                 .find_first(&finder.requests(&finder.sources())?)
             {
                 Ok(toolkit) => finder.pin(&toolkit)?,
-                Err(_) => match store::lock(&finder.add_request(&request)?, &self.context()) {
+                Err(_) => match store::lock(&finder.add_request(&request)?, self.env) {
                     Err(failure) if failure.code != exit_code::LOCK => output::message(&format!(
                         "note: CUDA {major} was not locked: {}",
                         failure.message
@@ -298,7 +288,7 @@ impl<'a> Finder<'a> {
         } else if !self.lock_lacks(&request)? {
             return Ok(());
         }
-        store::pin(name, &add, &self.context())
+        store::pin(name, &add, self.env)
     }
 
     /// The newest toolkit of the lock file that satisfies a request, with the release that was requested when it was locked.
@@ -306,7 +296,7 @@ impl<'a> Finder<'a> {
         &self,
         request: &Request,
     ) -> Result<Option<(ReleaseToFetch, PackageSet)>, Failure> {
-        let mut toolkits = Lock::of(&self.context())?.toolkits().into_iter();
+        let mut toolkits = Lock::of(self.env)?.toolkits().into_iter();
         let newest = toolkits.find(|(_, version, _)| request.is_locked_by(*version));
         Ok(newest.map(|(release, _, set)| (release, set)))
     }
@@ -368,7 +358,7 @@ impl<'a> Finder<'a> {
         let is_requested = RequestedRelease::from_env(self.env)?.is_some();
         let mut majors = self.majors_to_choose_from()?;
         if majors.is_empty() && !is_requested {
-            let locked = Lock::of(&self.context())?.toolkits().into_iter();
+            let locked = Lock::of(self.env)?.toolkits().into_iter();
             let releases = locked.map(|(_, release, _)| release);
             let admitted = releases.filter(|release| request.admits_release(*release));
             majors = admitted.map(|release| release.major).collect();
@@ -402,10 +392,6 @@ impl<'a> Finder<'a> {
         env.with(RequestedRelease::VARIABLE, release.to_string())
     }
 
-    fn context(&self) -> Context {
-        Context::new(self.env, self.workspace.map(|w| w.root.as_path()))
-    }
-
     /// A request to the store for the components of `request` and the guessed components.
     fn add_request(&self, request: &Request) -> Result<AddRequest, Failure> {
         let components: Vec<Component> = required_components(request).collect();
@@ -428,13 +414,13 @@ impl<'a> Finder<'a> {
             let shown: Vec<String> = guesses.iter().map(Guess::to_string).collect();
             output::status("Guessed", &shown.join(", "));
         }
-        let added = store::add(&add, &self.context())?;
+        let added = store::add(&add, self.env)?;
         if !self.target.is_native() {
             let add_for_target = AddRequest {
                 target: Some(self.target.clone()),
                 ..add.clone()
             };
-            store::add(&add_for_target, &self.context())?;
+            store::add(&add_for_target, self.env)?;
         }
         for guess in &guesses {
             if added.unavailable.contains(&guess.component) {

@@ -4,7 +4,6 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::capability::InvalidCapability;
 use crate::component::Component;
 
 /// Everything that can go wrong, with the values that a message needs.
@@ -86,12 +85,6 @@ pub enum Error {
 impl From<cuda_find::Error> for Error {
     fn from(error: cuda_find::Error) -> Self {
         Self::Find(error)
-    }
-}
-
-impl From<InvalidCapability> for Error {
-    fn from(error: InvalidCapability) -> Self {
-        Self::Find(error.into())
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cargo_cuda::store::{self, AddRequest, Context};
+use cargo_cuda::store::{self, AddRequest};
 use cuda_build::detail::ViewPlace;
 use cuda_build::{Component, View};
 use cuda_find::detail::{env::Env, root::Root, target::Target};
@@ -37,11 +37,7 @@ int main() {
 fn added(major: u32, components: &[Component]) -> PathBuf {
     let mut request = AddRequest::new(release(major).parse().unwrap());
     request.only = components.to_vec();
-    let context = Context {
-        env: Env::from_process(),
-        lock_file: None,
-    };
-    store::add(&request, &context)
+    store::add(&request, &Env::from_process())
         .unwrap_or_else(|error| panic!("{error:?}"))
         .path
 }

@@ -75,7 +75,7 @@ mod online {
         let twelve = "toolkit = \">=12, <13\"\ncapabilities = [\"8.0\"]";
         let excluded = [
             "`toolkit = \">=12, <13\"`",
-            "excludes it: change one of them",
+            "no release of CUDA 13 meets it",
         ];
         build(twelve, &["--cuda", "13"]).failed(exit_code::NOT_FOUND, &excluded);
         let absent = ["has CUDA 13.4", "`cargo cuda toolkit add 12`"];

@@ -204,29 +204,23 @@ fn what_a_mirror_lacks_is_named() {
 type Fill = fn(&mut Builder<XzWriter<fs::File>>);
 
 /// Archives that are refused, with a word of the reason.
-fn hostile() -> [(&'static str, Fill); 5] {
+fn hostile() -> [(&'static str, Fill); 4] {
     [
-        ("leads out of the archive", |archive| {
+        ("one directory at its top", |archive| {
             raw(archive, "top/../../evil");
         }),
-        ("outside the archive", |archive| {
-            link(archive, "top/lib/a", "/etc/passwd");
+        ("outside of destination path", |archive| {
+            link(archive, "top/lib", "../../..");
+            file(archive, "top/lib/evil", b"");
         }),
-        ("is a symbolic link", |archive| {
-            link(archive, "top/lib", "include");
-            file(archive, "top/lib/a", b"");
+        ("outside of destination path", |archive| {
+            let mut header = Header::new_gnu();
+            header.set_entry_type(EntryType::Link);
+            header.set_size(0);
+            archive
+                .append_link(&mut header, "top/a", "/etc/passwd")
+                .unwrap();
         }),
-        (
-            "neither a file, a directory nor a symbolic link",
-            |archive| {
-                let mut header = Header::new_gnu();
-                header.set_entry_type(EntryType::Link);
-                header.set_size(0);
-                archive
-                    .append_link(&mut header, "top/a", "/etc/passwd")
-                    .unwrap();
-            },
-        ),
         // The list of files has one path in each line.
         ("`b` of cuda-cudart 12.9.79 is missing", |archive| {
             file(archive, "top/a\nb", b"");
@@ -247,6 +241,22 @@ fn hostile_archives_are_refused() {
         everything.arg(sandbox.path("")).args(["-name", "*evil*"]);
         assert!(everything.output().unwrap().stdout.is_empty());
     }
+}
+
+#[test]
+fn an_archive_writes_through_no_link_of_another() {
+    let mut mirror = Mirror::new("12.9.1");
+    mirror.add("cuda_cudart", "12.9.79", |archive| {
+        link(archive, "top/lib", "../../../..");
+    });
+    mirror.add("libcufft", "11.4.1.4", |archive| {
+        file(archive, "top/lib/evil", b"");
+    });
+    let sandbox = Sandbox::new(Tool::Nothing);
+    let both = ["12", "--only", "cudart,cufft"];
+    let words = ["`lib/evil` of libcufft is below a link of another archive"];
+    add(&sandbox, mirror.shown(), &both).failed(exit_code::INSTALLER, &words);
+    assert!(!sandbox.path("").join("evil").exists());
 }
 
 /// A file at a path that the `tar` crate would refuse to write.

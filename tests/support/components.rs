@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use cargo_cuda::store::{self, AddRequest, Context};
+use cargo_cuda::store::{self, AddRequest};
 use cuda_build::Component;
-use cuda_find::detail::env::Env;
+use cuda_find::detail::{env::Env, sources::LOCK_VARIABLE};
 
 /// The directory below the user's cache directory in which tests keep their downloads, so that
 /// several checkouts share them and none is in the repository.
@@ -40,11 +40,8 @@ pub fn fetch(release: &str) -> PathBuf {
     }
     request.locked = true;
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/support/cuda-toolkits.lock");
-    let context = Context {
-        env: Env::from_process(),
-        lock_file: Some(lock),
-    };
-    match store::add(&request, &context) {
+    let env = Env::from_process().with(LOCK_VARIABLE, lock);
+    match store::add(&request, &env) {
         Ok(added) => added.path,
         Err(error) => panic!("tests need real components of CUDA {release}: {error:?}"),
     }

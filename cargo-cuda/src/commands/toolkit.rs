@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
 use cuda_build::Component;
-use cuda_find::detail::target::Target;
+use cuda_find::detail::{env::Env, target::Target};
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::report;
 use crate::store::{
-    self, AddRequest, Added, Context, FetchFrom, Listed, ReleaseToFetch, human_size, parse_release,
+    self, AddRequest, Added, FetchFrom, Listed, ReleaseToFetch, human_size, parse_release,
 };
 
 /// Add, list or remove toolkits in the user's cache directory
@@ -93,12 +93,12 @@ impl AddArgs {
 }
 
 /// Runs the action and returns the text for standard output.
-pub fn run(arguments: &ToolkitArgs, context: &Context) -> Result<String, Failure> {
+pub fn run(arguments: &ToolkitArgs, env: &Env) -> Result<String, Failure> {
     let json = arguments.json;
     Ok(match &arguments.action {
         Action::Add(add) => {
             let requests = add.requests();
-            let added = requests.iter().map(|request| store::add(request, context));
+            let added = requests.iter().map(|request| store::add(request, env));
             let added = added.collect::<Result<Vec<Added>, Failure>>()?;
             match json {
                 true => one_or_more(added),
@@ -106,21 +106,21 @@ pub fn run(arguments: &ToolkitArgs, context: &Context) -> Result<String, Failure
             }
         }
         Action::List => {
-            let toolkits = store::list(context)?;
+            let toolkits = store::list(env)?;
             match json {
                 true => report::json(&ListReport { toolkits }),
                 false => list_text(&toolkits),
             }
         }
         Action::Remove { toolkit, all } => {
-            let removed = store::remove(toolkit, *all, context)?;
+            let removed = store::remove(toolkit, *all, env)?;
             match json {
                 true => one_or_more(removed),
                 false => removed_text(&removed),
             }
         }
         Action::Gc => {
-            let toolkits = store::collect_garbage(context)?;
+            let toolkits = store::collect_garbage(env)?;
             match json {
                 true => report::json(&ListReport { toolkits }),
                 false if toolkits.is_empty() => "no toolkit to remove\n".to_owned(),

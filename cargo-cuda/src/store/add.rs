@@ -7,6 +7,7 @@ use std::time::Instant;
 use cuda_build::{Component, Version};
 use cuda_find::detail::{
     component::{EdgeKind, closure},
+    env::Env,
     release::is_nvcc_packaged,
     root::Root,
     sources::LOCK_FILE,
@@ -16,7 +17,7 @@ use serde::Serialize;
 
 use super::directory::{Store, damage, damage_of, disk_usage, human_size, trusted};
 use super::installer::Installer;
-use super::lock::{Context, Lock, Manifest};
+use super::lock::{Lock, Manifest, lock_file};
 use super::package::{FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, no_package, platform};
 use super::redist::Mirror;
 use super::resolve::{SetSpec, resolve};
@@ -150,9 +151,9 @@ pub struct Added {
 /// The versions are those in the workspace's lock file, else those of the newest stored toolkit of the
 /// release. Only components that are not pinned yet are resolved, unless the request is to
 /// upgrade. The lock file is written if the set has changed.
-pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
+pub fn add(request: &AddRequest, env: &Env) -> Result<Added, Failure> {
     let started = Instant::now();
-    let run = Run::new(request, context)?;
+    let run = Run::new(request, env)?;
     let (set, wanted, is_locked) = run.decide()?;
     let fetched = run.ensure(&set, &wanted)?;
     // A set that the lock file already pins is not recorded, so that it does not affect other
@@ -183,8 +184,8 @@ pub fn add(request: &AddRequest, context: &Context) -> Result<Added, Failure> {
 }
 
 /// Pins the set to which a request is resolved, without fetching it.
-pub fn lock(request: &AddRequest, context: &Context) -> Result<(), Failure> {
-    let run = Run::new(request, context)?;
+pub fn lock(request: &AddRequest, env: &Env) -> Result<(), Failure> {
+    let run = Run::new(request, env)?;
     match run.decide()? {
         (_, _, true) => Ok(()),
         (set, ..) => run.remember(&set),
@@ -192,10 +193,10 @@ pub fn lock(request: &AddRequest, context: &Context) -> Result<(), Failure> {
 }
 
 /// Pins the packages of the stored toolkit `name`.
-pub fn pin(name: &str, request: &AddRequest, context: &Context) -> Result<(), Failure> {
-    let run = Run::new(request, context)?;
+pub fn pin(name: &str, request: &AddRequest, env: &Env) -> Result<(), Failure> {
+    let run = Run::new(request, env)?;
     if request.locked {
-        let lock = Lock::of(context)?;
+        let lock = Lock::of(env)?;
         run.check_locked(lock.find(&request.release), &request.components)?;
     }
     match run.store.manifest(name) {
@@ -206,16 +207,16 @@ pub fn pin(name: &str, request: &AddRequest, context: &Context) -> Result<(), Fa
 
 struct Run<'a> {
     request: &'a AddRequest,
-    context: &'a Context,
+    env: &'a Env,
     store: Store,
 }
 
 impl<'a> Run<'a> {
-    fn new(request: &'a AddRequest, context: &'a Context) -> Result<Self, Failure> {
+    fn new(request: &'a AddRequest, env: &'a Env) -> Result<Self, Failure> {
         Ok(Self {
             request,
-            context,
-            store: Store::open(&context.env, "toolkits")?,
+            env,
+            store: Store::open(env, "toolkits")?,
         })
     }
 
@@ -232,8 +233,9 @@ impl<'a> Run<'a> {
             Some(Some(component)) => format!("for CUDA {release} it does not pin `{component}`"),
             None => format!("it does not pin CUDA {release}"),
         };
-        let path = self.context.lock_file.as_deref();
-        let path = path.unwrap_or(Path::new(LOCK_FILE)).display();
+        let path = lock_file(self.env)
+            .unwrap_or(Path::new(LOCK_FILE))
+            .display();
         let message = format!("{path} would have to change: {reason}");
         Err(Failure::new(exit_code::LOCK, message).hint(
             "run `cargo cuda fetch`, or this command without `--locked`, and commit the lock file",
@@ -244,7 +246,7 @@ impl<'a> Run<'a> {
     /// components if there is such a set; if the lock file may not change, those that it pins.
     fn decide(&self) -> Result<(PackageSet, BTreeSet<Component>, bool), Failure> {
         let request = self.request;
-        let lock = Lock::of(self.context)?;
+        let lock = Lock::of(self.env)?;
         let locked = lock.find(&request.release);
         let from = request
             .from
@@ -321,9 +323,9 @@ impl<'a> Run<'a> {
         if from == FetchFrom::Redist {
             let lock = self.store.lock()?;
             let part = self.store.part()?;
-            return Mirror::new(&self.context.env, &lock)?.resolve(&spec, &part);
+            return Mirror::new(self.env, &lock)?.resolve(&spec, &part);
         }
-        let installer = Installer::find(&self.context.env)?;
+        let installer = Installer::find(self.env)?;
         let name = installer.name();
         output::status("Resolving", &format!("CUDA {release} with {name}"));
         resolve(&spec, &mut |lines| installer.resolve(lines))
@@ -356,10 +358,10 @@ impl<'a> Run<'a> {
         let (held, missing) = self.holders(set);
         // Installers require an empty directory, so packages are fetched before files are linked.
         if !missing.is_empty() && set.from == FetchFrom::Redist {
-            let mirror = Mirror::new(&self.context.env, &lock)?;
+            let mirror = Mirror::new(self.env, &lock)?;
             mirror.install(&missing, set, &part)?;
         } else if !missing.is_empty() {
-            let installer = Installer::find(&self.context.env)?;
+            let installer = Installer::find(self.env)?;
             let (count, plural) = (missing.len(), if missing.len() == 1 { "" } else { "s" });
             let text = format!("{count} package{plural} with {}", installer.name());
             output::status("Fetching", &text);
@@ -425,7 +427,7 @@ impl<'a> Run<'a> {
     /// Records the set in the workspace's lock file, which is read again under the lock of the store, so that entries that
     /// another process has added are kept.
     fn remember(&self, set: &PackageSet) -> Result<(), Failure> {
-        let Some(path) = &self.context.lock_file else {
+        let Some(path) = lock_file(self.env) else {
             return Ok(());
         };
         let _lock = self.store.lock()?;

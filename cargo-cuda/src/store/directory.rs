@@ -19,7 +19,7 @@
 )]
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -186,18 +186,36 @@ impl StagingDirectory {
         self.directory.path().join(name)
     }
 
-    /// Writes the `RECORD` of an archive whose files are below [`sources::ARCHIVES`]. It lists itself, as in Python
-    /// packages.
-    pub fn record(
-        &self,
-        package: &PinnedPackage,
-        files: &[(PathBuf, Option<u64>)],
-    ) -> Result<(), Failure> {
+    /// Adds the files of an unpacked archive below [`sources::ARCHIVES`], and writes the archive's `RECORD`, which lists
+    /// itself, as in Python packages. A file that another archive has added before is kept.
+    pub fn add_archive(&self, package: &PinnedPackage, unpacked: &Path) -> Result<(), Failure> {
         let info = format!("{}-{}.dist-info", package.name, package.version);
         let mut lines = format!("{info}/RECORD,,\n");
-        for (path, size) in files {
-            let size = size.map(|size| size.to_string()).unwrap_or_default();
-            lines += &format!("{}/{},,{size}\n", sources::ARCHIVES, path.display());
+        let archives = self.site().join(sources::ARCHIVES);
+        for (file, _) in files_below(unpacked).map_err(failed("read", unpacked))? {
+            let below = match file.strip_prefix(unpacked).unwrap_or(&file) {
+                // Every archive has a licence at its top.
+                below if below == Path::new("LICENSE") => format!("LICENSE-{}", package.name),
+                below => below.display().to_string(),
+            };
+            let mut above = Path::new(&below).ancestors().skip(1);
+            // The link may lead out of the store.
+            if above.any(|directory| Root::system().is_link(&archives.join(directory))) {
+                let name = &package.name;
+                let text = format!("`{below}` of {name} is below a link of another archive");
+                return Err(Failure::new(exit_code::INSTALLER, text)
+                    .hint("check where the archives come from"));
+            }
+            let target = archives.join(&below);
+            link(&file, &target)?;
+            let metadata = fs::symlink_metadata(&target).map_err(failed("read", &target))?;
+            // A link has no size.
+            let size = metadata.is_file().then(|| metadata.len().to_string());
+            lines += &format!(
+                "{}/{below},,{}\n",
+                sources::ARCHIVES,
+                size.unwrap_or_default()
+            );
         }
         let info = self.site().join(info);
         create_directory(&info)?;
@@ -253,18 +271,26 @@ pub(super) fn failed(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Fai
 
 /// Bytes of all files below a directory. A file with several hard links is counted once.
 pub(super) fn disk_usage(directory: &Path) -> u64 {
-    let mut rest = vec![directory.to_owned()];
-    let mut files = BTreeMap::new();
-    while let Some(directory) = rest.pop() {
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            match entry.metadata() {
-                Ok(metadata) if metadata.is_dir() => rest.push(entry.path()),
-                Ok(it) => _ = files.insert((it.dev(), it.ino()), it.len()),
-                Err(_) => {}
+    let files = files_below(directory).unwrap_or_default().into_iter();
+    let sizes = files.map(|(_, file)| ((file.dev(), file.ino()), file.len()));
+    sizes.collect::<BTreeMap<_, _>>().into_values().sum()
+}
+
+/// The files and links below a directory. Links are not followed.
+fn files_below(directory: &Path) -> io::Result<Vec<(PathBuf, Metadata)>> {
+    let mut directories = vec![directory.to_owned()];
+    let mut files = Vec::new();
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            match metadata.is_dir() {
+                true => directories.push(entry.path()),
+                false => files.push((entry.path(), metadata)),
             }
         }
     }
-    files.into_values().sum()
+    Ok(files)
 }
 
 /// Bytes in decimal units, as disks and package indexes count: `2.5 MB`.

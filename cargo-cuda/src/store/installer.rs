@@ -52,7 +52,7 @@ impl Installer {
         for shown in ["uv", "python3 -m pip", "python -m pip", "pip3", "pip"] {
             let mut words = shown.split(' ');
             let name = words.next().unwrap_or_default();
-            let Some(program) = find_program(name, env) else {
+            let Some(program) = process::on_path(env, name) else {
                 message.push_str(&format!("\n  tried `{shown}`: not on `PATH`"));
                 continue;
             };
@@ -244,12 +244,6 @@ impl Installer {
     }
 }
 
-/// The first program of this name on `PATH`.
-pub(super) fn find_program(name: &str, env: &Env) -> Option<std::path::PathBuf> {
-    let mut found = which::which_in_global(name, Some(search_path(env))).ok()?;
-    found.next()
-}
-
 /// Runs a program to its end. Its output goes to standard error, because standard output is for reports of this program.
 /// The child inherits `lock`.
 pub(super) fn run_visibly(
@@ -351,14 +345,6 @@ fn finish(mut packages: Vec<PinnedPackage>) -> Result<Vec<PinnedPackage>, String
     }
     packages.sort();
     Ok(packages)
-}
-
-/// The absolute directories of `PATH`. Relative directories are omitted, because installers start in
-/// another directory.
-fn search_path(env: &Env) -> OsString {
-    let directories = env.search_path().into_iter();
-    std::env::join_paths(directories.filter(|directory| directory.is_absolute()))
-        .unwrap_or_default()
 }
 
 /// pip reads every option from a variable `PIP_<OPTION>`. The variables of these options are kept,
@@ -530,11 +516,5 @@ nvidia-cuda-runtime==13.4.92 \\
         ] {
             assert_eq!(of(&[(name, given)], name), Some(expected), "{name}");
         }
-    }
-
-    #[test]
-    fn programs_are_searched_in_absolute_directories() {
-        let env = Env::from_pairs([("PATH", "bin:/usr/bin:.::/bin")]);
-        assert_eq!(search_path(&env), "/usr/bin:/bin");
     }
 }

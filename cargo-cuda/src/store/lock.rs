@@ -1,7 +1,7 @@
 //! Files with exact packages: the lock file, and the manifest of a stored toolkit.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cuda_build::{Component, ToolkitVersion, Version};
 use cuda_find::detail::sources;
@@ -21,24 +21,20 @@ const FORMAT_VERSION: i64 = 1;
 const HEADER: &str =
     "# Written by `cargo cuda toolkit add`; commit it. `--upgrade` resolves it again.\n";
 
-/// The environment and lock file of a command.
-#[derive(Clone, Debug)]
-pub struct Context {
-    pub env: Env,
-    /// The lock file, which may not exist yet; `None` outside a workspace, unless [`LOCK_VARIABLE`] names
-    /// a file.
-    pub lock_file: Option<PathBuf>,
+/// The variables of a command in the workspace with this root: [`LOCK_VARIABLE`] names the workspace's lock file, unless
+/// the user has named another file. The lock file need not exist.
+pub fn with_lock_file(env: Env, workspace_root: Option<&Path>) -> Env {
+    match workspace_root {
+        Some(root) if env.peek(LOCK_VARIABLE).is_none() => {
+            env.with(LOCK_VARIABLE, root.join(LOCK_FILE))
+        }
+        _ => env,
+    }
 }
 
-impl Context {
-    /// The context of a command. `workspace` is the workspace's directory.
-    pub fn new(env: &Env, workspace: Option<&Path>) -> Self {
-        let named = env.peek(LOCK_VARIABLE).map(PathBuf::from);
-        Self {
-            env: env.clone(),
-            lock_file: named.or_else(|| Some(workspace?.join(LOCK_FILE))),
-        }
-    }
+/// The lock file of a command; `None` outside a workspace, unless [`LOCK_VARIABLE`] names a file.
+pub(super) fn lock_file(env: &Env) -> Option<&Path> {
+    env.peek(LOCK_VARIABLE).map(Path::new)
 }
 
 /// The text of a regular file; `None` if it does not exist.
@@ -100,9 +96,8 @@ impl Default for Lock {
 
 impl Lock {
     /// Reads the lock file of a command.
-    pub fn of(context: &Context) -> Result<Self, Failure> {
-        let path = context.lock_file.as_deref();
-        path.map_or_else(|| Ok(Self::default()), Self::read)
+    pub fn of(env: &Env) -> Result<Self, Failure> {
+        lock_file(env).map_or_else(|| Ok(Self::default()), Self::read)
     }
 
     /// Reads a lock file. A file that does not exist reads as empty.

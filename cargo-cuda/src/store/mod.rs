@@ -19,6 +19,6 @@ pub mod tools;
 
 pub use add::{AddRequest, Added, add, lock, pin};
 pub use directory::{cache_dir, human_size};
-pub use lock::{Context, Lock};
+pub use lock::{Lock, with_lock_file};
 pub use package::{FetchFrom, PackageSet, ReleaseToFetch, parse_release};
 pub use stored::{Listed, collect_garbage, list, remove};

@@ -1,30 +1,30 @@
 //! NVIDIA's redistributable archives: an index `redistrib_<version>.json`, and one `.tar.xz` for each component.
 //!
 //! The archives are read from a directory, or fetched with `curl`, to which the user's proxy and certificates apply.
-//! They are unpacked into one root, [`sources::ARCHIVES`] of the toolkit, and each gets a `RECORD` with its files, like a
-//! Python package, so that the store checks and shares files in one way. An archive is unpacked after its hash has been
-//! checked: nothing is written outside the root, and no symbolic link leads out of it.
+//! Their files get one root, [`cuda_find::detail::sources::ARCHIVES`] of the toolkit, and each archive gets a `RECORD`
+//! with its files, like a Python package, so that the store checks and shares files in one way. An archive is unpacked
+//! after its hash has been checked.
 #![allow(
     clippy::disallowed_methods,
     reason = "archives are unpacked only in this module"
 )]
 
 use std::collections::BTreeSet;
+use std::error::Error as _;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Component as Part, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use cuda_build::Version;
-use cuda_find::detail::sources;
 use cuda_find::detail::{command::Invocation, env::Env, root::Root};
 use lzma_rust2::XzReader;
 use serde_json::Value;
 use sha2::Digest as _;
-use tar::{Archive, Entry, EntryType};
+use tar::Archive;
 
-use super::directory::{StagingDirectory, failed};
-use super::installer::{find_program, run_visibly};
+use super::directory::StagingDirectory;
+use super::installer::run_visibly;
 use super::package::{
     FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, Sha256, hash_mismatch, normal_name,
 };
@@ -196,7 +196,7 @@ impl<'a> Mirror<'a> {
     /// Fetches a URL into a file.
     fn curl(&self, url: &str, file: &Path) -> Result<(), Failure> {
         let shown = without_user(url);
-        let Some(program) = find_program("curl", self.env) else {
+        let Some(program) = process::on_path(self.env, "curl") else {
             let text = format!("cannot fetch {shown}: `curl` is not on `PATH`");
             return Err(Failure::new(exit_code::NO_INSTALLER, text).hint(format!(
                 "install curl, or set `{VARIABLE}` to a directory with the files"
@@ -257,19 +257,17 @@ impl<'a> Mirror<'a> {
             let text = format!("{name} {version}: pinned {hashes:?}, {place} has {found:?}");
             return Err(hash_mismatch(&text));
         }
-        let root = part.site().join(sources::ARCHIVES);
-        let files = unpack(&file, name, &root).map_err(|error| match error.raw_os_error() {
-            Some(_) => failed("unpack into", &root)(error),
-            // Only errors of the system have a number; the others are about the archive.
-            None => {
-                let reason = printable(&error.to_string());
-                let text = format!("the archive of {name} {version} cannot be used: {reason}");
-                Failure::new(exit_code::INSTALLER, text).hint(format!(
-                    "check where the archive comes from: `{VARIABLE}` names the place"
-                ))
-            }
+        let directory = part.path(&format!("unpacked-{name}"));
+        let top = unpack(&file, &directory).map_err(|error| {
+            // The cause, such as a full disk, is not in the text of an error of `tar`.
+            let cause = error.source().map(|cause| format!(": {cause}"));
+            let reason = printable(&format!("{error}{}", cause.unwrap_or_default()));
+            let text = format!("could not unpack the archive of {name} {version}: {reason}");
+            Failure::new(exit_code::INSTALLER, text).hint(format!(
+                "check the free space, and where the archive comes from: `{VARIABLE}` names the place"
+            ))
         })?;
-        part.record(package, &files)
+        part.add_archive(package, &top)
     }
 }
 
@@ -316,121 +314,17 @@ fn sha256(path: &Path) -> io::Result<Sha256> {
     }
 }
 
-/// Paths with sizes. A symbolic link has no size.
-type Files = Vec<(PathBuf, Option<u64>)>;
-
-/// Unpacks the archive of the package `name` into `root`, without the directory that contains everything in the archive.
-/// Returns the paths of the files below `root` with their sizes. A file that another archive has unpacked before is
-/// kept.
-fn unpack(archive: &Path, name: &str, root: &Path) -> io::Result<Files> {
+/// Unpacks an archive into a directory, and returns the one directory at the top of the archive. Nothing is written
+/// outside of `directory`: [`Archive::unpack`] follows neither `..` nor a link that leads there.
+fn unpack(archive: &Path, directory: &Path) -> io::Result<PathBuf> {
     let stream = XzReader::new(io::BufReader::new(File::open(archive)?), true);
-    let mut archive = Archive::new(stream);
-    let mut files = Vec::new();
-    for entry in archive.entries()? {
-        let mut entry = entry?;
-        let path = entry.path()?.into_owned();
-        let in_entry = |error: io::Error| match error.raw_os_error() {
-            Some(_) => error,
-            None => io::Error::other(format!("`{}`: {error}", path.display())),
-        };
-        let Some(below) = below_top(&path).map_err(in_entry)? else {
-            continue;
-        };
-        // Every archive has a licence at its top.
-        let below = match below.to_str() {
-            Some("LICENSE") => PathBuf::from(format!("LICENSE-{name}")),
-            _ => below,
-        };
-        if let Some(size) = write_entry(&mut entry, root, &below).map_err(in_entry)? {
-            files.push((below, size));
-        }
-    }
-    Ok(files)
-}
-
-/// The path below the archive's top directory; `None` for that directory itself.
-fn below_top(path: &Path) -> io::Result<Option<PathBuf>> {
-    let mut names = Vec::new();
-    for part in path.components() {
-        match part {
-            Part::Normal(name) => names.push(name),
-            Part::CurDir => {}
-            _ => return Err(io::Error::other("the path leads out of the archive")),
-        }
-    }
-    let below: PathBuf = names.iter().skip(1).collect();
-    Ok((names.len() > 1).then_some(below))
-}
-
-/// Writes one entry. Returns the size of a file, `Some(None)` for a link, and `None` for a directory or if there is
-/// something else in its place.
-fn write_entry(
-    entry: &mut Entry<'_, impl Read>,
-    root: &Path,
-    below: &Path,
-) -> io::Result<Option<Option<u64>>> {
-    let target = root.join(below);
-    // No entry is written through a link of an earlier entry.
-    let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
-    let above = below
-        .ancestors()
-        .skip(1)
-        .filter(|path| !path.as_os_str().is_empty());
-    if above.map(|path| root.join(path)).any(|path| is_link(&path)) {
-        return Err(io::Error::other(
-            "a directory of the path is a symbolic link",
-        ));
-    }
-    let kind = entry.header().entry_type();
-    if kind == EntryType::Directory {
-        fs::create_dir_all(&target)?;
-        return Ok(None);
-    }
-    fs::create_dir_all(target.parent().unwrap_or(root))?;
-    let existing = fs::symlink_metadata(&target).ok();
-    match kind {
-        EntryType::Regular => {
-            if let Some(existing) = existing {
-                let same = existing.is_file() && existing.len() == entry.size();
-                return Ok(same.then_some(Some(existing.len())));
-            }
-            entry.unpack(&target)?;
-            Ok(Some(Some(entry.size())))
-        }
-        EntryType::Symlink => {
-            let link = entry.link_name()?.unwrap_or_default();
-            if !stays_inside(below, &link) {
-                let text = format!("it links to `{}`, outside the archive", link.display());
-                return Err(io::Error::other(text));
-            }
-            if existing.is_some() {
-                let same = fs::read_link(&target).is_ok_and(|existing| existing == *link);
-                return Ok(same.then_some(None));
-            }
-            std::os::unix::fs::symlink(&link, &target)?;
-            Ok(Some(None))
-        }
+    Archive::new(stream).unpack(directory)?;
+    match Root::system().names(directory).as_slice() {
+        [top] => Ok(directory.join(top)),
         _ => Err(io::Error::other(
-            "it is neither a file, a directory nor a symbolic link",
+            "it does not have one directory at its top",
         )),
     }
-}
-
-/// Whether a link at `below` with this target leads to a path below the root. `..` is accepted only at the start of the
-/// target: after the name of another link, it would mean the parent of that link's target.
-fn stays_inside(below: &Path, link: &Path) -> bool {
-    let depth = below.components().count().saturating_sub(1);
-    let mut parts = link
-        .components()
-        .filter(|part| *part != Part::CurDir)
-        .peekable();
-    let mut parents = 0;
-    while parts.next_if_eq(&Part::ParentDir).is_some() {
-        parents += 1;
-    }
-    !link.as_os_str().is_empty()
-        && parents <= depth
-        && parts.all(|part| matches!(part, Part::Normal(_)))
 }
 
 #[cfg(test)]
@@ -465,25 +359,6 @@ mod tests {
             ("http://c:1/d@e?f", "http://c:1/d@e?f"),
         ] {
             assert_eq!(without_user(url), shown);
-        }
-    }
-
-    #[test]
-    fn links_stay_inside() {
-        let inside = |below: &str, link: &str| stays_inside(Path::new(below), Path::new(link));
-        assert!(inside("lib/a.so", "a.so.1") && inside("lib/stubs/a.so", "../a.so"));
-        for (below, link) in [
-            ("a", "../b"),
-            ("lib/a", "../../b"),
-            ("lib/a", "/etc"),
-            ("lib/a", ""),
-            // On the way, the path is outside.
-            ("lib/a", "../../cuda/lib/b"),
-            // `a/b/c/l` may be a link to `../../..`.
-            ("m", "a/b/c/l/../../x"),
-            ("lib/m", "./../../x"),
-        ] {
-            assert!(!inside(below, link), "{below} -> {link}");
         }
     }
 }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::Component;
 use cuda_find::detail::search;
-use cuda_find::detail::{root::Root, target::Target};
+use cuda_find::detail::{env::Env, root::Root, target::Target};
 use serde::{Serialize, Serializer};
 
 use super::directory::{Store, damage, human_size};
-use super::lock::{Context, Manifest};
+use super::lock::Manifest;
 use super::package::{
     FetchFrom, OTHER_SOURCES_HINT, PackageSet, PinnedPackage, no_package, parse_release,
 };
@@ -50,8 +50,8 @@ pub(super) fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, 
 
 /// All toolkits of the store, sorted by name, including those that cannot be used. Empty if there
 /// is no store yet.
-pub fn list(context: &Context) -> Result<Vec<Listed>, Failure> {
-    let store = Store::open(&context.env, "toolkits")?;
+pub fn list(env: &Env) -> Result<Vec<Listed>, Failure> {
+    let store = Store::open(env, "toolkits")?;
     let names = store.names().into_iter();
     Ok(names.filter_map(|name| listed(&store, name)).collect())
 }
@@ -83,10 +83,10 @@ fn listed(store: &Store, name: String) -> Option<Listed> {
 
 /// Removes the toolkit with this name, or the only one of this full or partial release; with `all`, every one of the
 /// release.
-pub fn remove(name: &str, all: bool, context: &Context) -> Result<Vec<Listed>, Failure> {
-    let store = Store::open(&context.env, "toolkits")?;
+pub fn remove(name: &str, all: bool, env: &Env) -> Result<Vec<Listed>, Failure> {
+    let store = Store::open(env, "toolkits")?;
     let _lock = store.lock()?;
-    let removed = choose(name, all, list(context)?)?;
+    let removed = choose(name, all, list(env)?)?;
     removed.iter().try_for_each(|it| store.discard(&it.name))?;
     Ok(removed)
 }
@@ -94,11 +94,11 @@ pub fn remove(name: &str, all: bool, context: &Context) -> Result<Vec<Listed>, F
 /// Removes toolkits that are not needed: those that are damaged, and those of which another toolkit of the same
 /// version has every package. To add one of the latter again, nothing has to be downloaded. Also removes what
 /// interrupted downloads have left.
-pub fn collect_garbage(context: &Context) -> Result<Vec<Listed>, Failure> {
-    let store = Store::open(&context.env, "toolkits")?;
+pub fn collect_garbage(env: &Env) -> Result<Vec<Listed>, Failure> {
+    let store = Store::open(env, "toolkits")?;
     // Another command may be repairing a toolkit, so the list is read under the lock.
     let _lock = store.lock()?;
-    let all = list(context)?;
+    let all = list(env)?;
     let is_garbage =
         |toolkit: &&Listed| toolkit.is_damaged || all.iter().any(|other| other.supersedes(toolkit));
     let garbage: Vec<Listed> = all.iter().filter(is_garbage).cloned().collect();

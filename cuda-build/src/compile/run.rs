@@ -16,7 +16,7 @@ use super::workers::Workers;
 use crate::error::Error;
 use crate::freshness::{Files, Freshness, RunStart, StaleReason};
 use crate::includes::Scan;
-use crate::list::{sort_by_key, sorted_set};
+use crate::list::sorted_set;
 use crate::nvrtc::{Nvrtc, shims};
 use crate::output;
 
@@ -70,7 +70,7 @@ pub(crate) struct Runner {
 
 /// The error for all files that were rejected, in the order of the steps.
 fn all_in_one(mut rejected: Vec<(usize, Error)>) -> Result<(), Error> {
-    sort_by_key(&mut rejected, |(index, _)| *index);
+    rejected.sort_by_key(|(index, _)| *index);
     let mut errors = rejected.into_iter().map(|(_, error)| error);
     let Some(mut first) = errors.next() else {
         return Ok(());
@@ -138,7 +138,7 @@ impl Runner {
         if let Some(directory) = &self.run_directory {
             result = result.and(directory.finish());
         }
-        sort_by_key(&mut made, |(index, _)| *index);
+        made.sort_by_key(|(index, _)| *index);
         self.compiled.made = made.into_iter().map(|(_, made)| made).collect();
         // Also save after a failure, so that finished steps do not run again.
         let saved = if result.is_ok() {

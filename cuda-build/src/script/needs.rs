@@ -6,7 +6,9 @@ use crate::component::Component;
 use crate::config::{Config, Cudart, Wanted};
 use crate::found::Found;
 use crate::root::Root;
-use crate::select::{DECLARED, Need, Part, Request, RequestedRelease, Strength};
+use crate::select::{Need, Part, Request, RequestedRelease, Strength};
+
+const DECLARED: &str = "declared in `[package.metadata.cuda]`";
 
 /// The request for the components that a package declares, which depend on the CUDA major that is found.
 #[must_use]

@@ -59,19 +59,14 @@ impl CachedAnswer {
         program: &str,
         question: impl IntoIterator<Item = &'a OsStr>,
     ) -> Self {
-        let directory = cache_dir(env).map(|cache| cache.join("answers"));
-        let file = directory.map(|directory| directory.join(file_name(program, question)));
-        Self { file }
-    }
-
-    /// The same in another directory.
-    pub fn in_directory<'a>(
-        directory: &Path,
-        program: &str,
-        question: impl IntoIterator<Item = &'a OsStr>,
-    ) -> Self {
-        let file = directory.join(file_name(program, question));
-        Self { file: Some(file) }
+        let mut hash = Fnv::default();
+        for part in question {
+            hash.field(part.as_encoded_bytes());
+        }
+        let name = format!("{program}-{}.txt", hash.hex());
+        Self {
+            file: cache_dir(env).map(|cache| cache.join("answers").join(name)),
+        }
     }
 
     /// The identity and the text that were written, if the file is complete and no other user can have changed it.
@@ -98,14 +93,6 @@ impl CachedAnswer {
             let _ = output::write(file, content.as_bytes());
         }
     }
-}
-
-fn file_name<'a>(program: &str, question: impl IntoIterator<Item = &'a OsStr>) -> String {
-    let mut hash = Fnv::default();
-    for part in question {
-        hash.field(part.as_encoded_bytes());
-    }
-    format!("{program}-{}.txt", hash.hex())
 }
 
 /// The reason not to trust `path`, a file or directory that this program wrote; `None` if it can be trusted.

@@ -5,7 +5,6 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::detail::capability::InvalidCapability;
 use crate::detail::component::Component;
 
 /// Everything that can go wrong, with the values that a message needs.
@@ -173,15 +172,6 @@ impl Error {
             Self::Io { path, source, .. } => io_hint(path, source),
         };
         vec![hint]
-    }
-}
-
-impl From<InvalidCapability> for Error {
-    fn from(error: InvalidCapability) -> Self {
-        Self::Capability {
-            reason: error.to_string(),
-            hint: error.hint,
-        }
     }
 }
 

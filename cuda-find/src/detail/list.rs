@@ -1,14 +1,9 @@
-//! Lists: sorted, each item once, by key; and the name that a misspelt one was meant to be.
+//! Sorted lists, and the name that a misspelt name was probably meant to be.
 
 use std::collections::BTreeSet;
 
 /// A set: its items in ascending order, each once.
 pub type Set<T> = BTreeSet<T>;
-
-/// Sorts by a key. Entries with equal keys keep their order.
-pub fn sort_by_key<T, K: Ord>(list: &mut [T], key: impl Fn(&T) -> K) {
-    list.sort_by_key(key);
-}
 
 /// The items in ascending order, each once.
 pub fn sorted_set<T: Ord>(items: impl IntoIterator<Item = T>) -> Vec<T> {

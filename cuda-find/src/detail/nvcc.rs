@@ -20,7 +20,7 @@ use crate::detail::root::Root;
 use crate::detail::version::Version;
 
 /// The variables that nvcc itself reads: flags, and the host compiler.
-pub const VARIABLES: [&str; 3] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"];
+const VARIABLES: [&str; 3] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"];
 
 /// Queries `nvcc`. If a cached answer is still valid, returns it without starting nvcc.
 ///

@@ -167,22 +167,18 @@ impl Root {
 
     /// The machine that a little-endian ELF file is for (`e_machine`); `None` for other files.
     pub fn elf_machine(&self, path: &Path) -> Option<u16> {
-        // Only a regular file is opened, because opening a FIFO would block.
-        self.is_file(path).then(|| self.machine_of_file(path))?
-    }
-
-    /// As [`Root::elf_machine`], for a path that is known to be a regular file.
-    pub fn machine_of_file(&self, path: &Path) -> Option<u16> {
+        // Opening a FIFO would block.
+        regular_file(path).ok()?;
         let mut head = [0; 20];
         fs::File::open(path).ok()?.read_exact(&mut head).ok()?;
         machine(&head)
     }
 
-    /// As [`Root::machine_of_file`], for a shared library or a static archive. The machine of an archive is the machine
-    /// of its first ELF object.
+    /// As [`Root::elf_machine`], for a shared library or a static archive. The machine of an archive is that of its
+    /// first ELF object.
     pub fn machine_of_library(&self, path: &Path) -> Option<u16> {
         if path.extension().is_none_or(|extension| extension != "a") {
-            return self.machine_of_file(path);
+            return self.elf_machine(path);
         }
         // How many members are read. An archive may begin with an index and a table of long names, which are not ELF.
         const MEMBERS: usize = 8;

@@ -24,9 +24,6 @@ pub struct Target {
 const SBSA: &str = "sbsa-linux";
 const JETSON: &str = "aarch64-linux";
 
-/// The end of messages about files for ARM servers instead of Jetson boards, or the other way round.
-pub const JETSON_MIX_UP: &str = "; ARM servers and Jetson boards need different files: `jetson = true` in `[package.metadata.cuda]` selects Jetson";
-
 impl Target {
     /// Maps a Rust target triple to CUDA's platform directory.
     ///
@@ -76,25 +73,16 @@ impl Target {
         self
     }
 
-    /// The end of a message about files for the wrong platform, whose platform directory is `found`:
-    /// [`JETSON_MIX_UP`] if ARM servers and Jetson boards were mixed up; otherwise it is empty.
+    /// The end of a message about files for another platform, whose platform directory is `found`. It is empty unless
+    /// the files are for ARM servers instead of Jetson boards, or the other way round.
     pub fn jetson_hint(&self, found: &str) -> &'static str {
         let both = [self.directory, found];
         match both.iter().all(|name| [SBSA, JETSON].contains(name)) {
-            true => JETSON_MIX_UP,
+            true => {
+                "; ARM servers and Jetson boards need different files: `jetson = true` in `[package.metadata.cuda]` \
+                 selects Jetson"
+            }
             false => "",
-        }
-    }
-
-    /// What to change after [`JETSON_MIX_UP`].
-    pub fn jetson_fix(&self) -> &'static str {
-        match self.directory {
-            JETSON => {
-                "remove `jetson = true` from `[package.metadata.cuda]`: files for ARM servers were found"
-            }
-            _ => {
-                "write `jetson = true` in `[package.metadata.cuda]`: files for Jetson boards were found"
-            }
         }
     }
 

@@ -19,7 +19,7 @@ mod part;
 mod plan;
 mod table;
 
-pub use number::{Capability, InvalidCapability, Suffix};
+pub use number::{Capability, Suffix};
 pub use part::PartCapabilities;
 pub use plan::{Declared, Plan, Single, Support, sass_runs_on, undeclared};
 pub use table::{CapabilityFacts, all, facts, observed_from_ptxas_help, supported};

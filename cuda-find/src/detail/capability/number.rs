@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::detail::error::Error;
+
 /// A compute capability, such as 9.0. The name of a compilation target may also have a suffix (9.0a): its code can use
 /// more features, but runs on fewer devices.
 ///
@@ -100,25 +102,11 @@ impl fmt::Display for Capability {
     }
 }
 
-/// A text that is not a compute capability.
-#[derive(Debug)]
-pub struct InvalidCapability {
-    text: String,
-    /// What to write instead.
-    pub hint: String,
-}
-
-impl fmt::Display for InvalidCapability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a compute capability", self.text)
-    }
-}
-
 impl FromStr for Capability {
-    type Err = InvalidCapability;
+    type Err = Error;
 
     /// Reads `9.0`, `90`, `sm_90`, `compute_90`, each with or without `a` or `f`.
-    fn from_str(text: &str) -> Result<Self, InvalidCapability> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         let text = text.trim();
         let lower = text.to_ascii_lowercase();
         let bare = lower
@@ -159,7 +147,8 @@ fn split_number(number: &str) -> Option<(u32, u32)> {
     Some((major, minor.parse().ok()?))
 }
 
-fn invalid(text: &str, number: &str) -> InvalidCapability {
+/// The error for `text`, in which `number` stands for the number of a capability.
+fn invalid(text: &str, number: &str) -> Error {
     let arch = number
         .strip_suffix('0')
         .filter(|arch| arch.len() > 1 && !arch.contains('.'));
@@ -170,8 +159,8 @@ fn invalid(text: &str, number: &str) -> InvalidCapability {
     } else {
         "write a capability as `8.0`, `80`, `sm_80` or `9.0a`".to_owned()
     };
-    InvalidCapability {
-        text: text.to_owned(),
+    Error::Capability {
+        reason: format!("`{text}` is not a compute capability"),
         hint,
     }
 }
@@ -226,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_none_and_says_what_to_write() {
+    fn other_texts_are_refused_with_what_to_write() {
         for (text, hint) in [
             ("", "write a capability as"),
             ("8", "write both parts: `8.0`"),
@@ -252,7 +241,7 @@ mod tests {
                 error.to_string(),
                 format!("`{text}` is not a compute capability")
             );
-            assert!(error.hint.contains(hint), "{text:?}: {error:?}");
+            assert!(error.hints()[0].contains(hint), "{text:?}: {error:?}");
         }
     }
 }

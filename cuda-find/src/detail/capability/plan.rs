@@ -13,7 +13,7 @@
 
 use std::fmt;
 
-use super::number::{Capability, InvalidCapability, Suffix};
+use super::number::{Capability, Suffix};
 use super::table::{facts, renamed, supported};
 use crate::detail::error::Error;
 use crate::detail::list::sorted_set;
@@ -45,12 +45,13 @@ use crate::detail::version::ToolkitVersion;
 /// ```
 #[derive(Debug, PartialEq)]
 pub struct Declared {
-    entries: Vec<Entry>,
+    /// Sorted and without duplicates.
+    entries: Vec<DeclaredEntry>,
 }
 
 /// One entry of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Entry {
+enum DeclaredEntry {
     /// SASS for this capability.
     Real(Capability),
     /// PTX for this capability.
@@ -90,13 +91,8 @@ impl Declared {
     /// The list that is used if no capabilities are declared: `native`, the GPUs in this machine.
     pub fn native() -> Self {
         Self {
-            entries: vec![Entry::Native],
+            entries: vec![DeclaredEntry::Native],
         }
-    }
-
-    /// The entries, sorted and without duplicates.
-    fn entries(&self) -> &[Entry] {
-        &self.entries
     }
 
     /// The capabilities that the list names, whatever the toolkit supports. `native`, `all` and `all-major` name none.
@@ -104,9 +100,9 @@ impl Declared {
         let mut plan = Plan::default();
         for entry in &self.entries {
             match entry {
-                Entry::Real(capability) => plan.real.push(*capability),
-                Entry::Virtual(capability) => plan.ptx.push(*capability),
-                Entry::Native | Entry::All | Entry::AllMajor => {}
+                DeclaredEntry::Real(capability) => plan.real.push(*capability),
+                DeclaredEntry::Virtual(capability) => plan.ptx.push(*capability),
+                DeclaredEntry::Native | DeclaredEntry::All | DeclaredEntry::AllMajor => {}
             }
         }
         plan
@@ -114,33 +110,34 @@ impl Declared {
 
     /// Whether the list depends on the GPUs in this machine.
     pub fn is_native(&self) -> bool {
-        self.entries.contains(&Entry::Native)
+        self.entries.contains(&DeclaredEntry::Native)
     }
 }
 
 /// The entries for one word of the list. `8.0+PTX` has two entries: SASS and PTX.
-fn parse_entry(text: &str) -> Result<Vec<Entry>, Error> {
+fn parse_entry(text: &str) -> Result<Vec<DeclaredEntry>, Error> {
     let lower = text.to_ascii_lowercase();
     match lower.as_str() {
-        "native" => return Ok(vec![Entry::Native]),
-        "all" => return Ok(vec![Entry::All]),
-        "all-major" => return Ok(vec![Entry::AllMajor]),
+        "native" => return Ok(vec![DeclaredEntry::Native]),
+        "all" => return Ok(vec![DeclaredEntry::All]),
+        "all-major" => return Ok(vec![DeclaredEntry::AllMajor]),
         _ => {}
     }
     let (name, ending) = ["+ptx", "-real", "-virtual"]
         .into_iter()
         .find_map(|ending| Some((lower.strip_suffix(ending)?, ending)))
         .unwrap_or((&lower, ""));
-    let capability: Capability =
-        name.parse()
-            .map_err(|error: InvalidCapability| Error::Capability {
-                reason: format!("`{text}` is not a compute capability"),
-                hint: format!(
-                    "{}; or `native`, `all`, `all-major`; `+PTX` adds PTX to a capability",
-                    error.hint
-                ),
-            })?;
-    let (real, ptx) = (Entry::Real(capability), Entry::Virtual(capability));
+    let capability: Capability = name.parse().map_err(|error: Error| Error::Capability {
+        reason: format!("`{text}` is not a compute capability"),
+        hint: format!(
+            "{}; or `native`, `all`, `all-major`; `+PTX` adds PTX to a capability",
+            error.hints().join("; ")
+        ),
+    })?;
+    let (real, ptx) = (
+        DeclaredEntry::Real(capability),
+        DeclaredEntry::Virtual(capability),
+    );
     let prefix = name.split_once('_').map_or("", |(prefix, _)| prefix);
     match (prefix, ending) {
         ("" | "sm", "" | "-real") => Ok(vec![real]),
@@ -168,7 +165,7 @@ pub fn undeclared() -> Error {
     }
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for DeclaredEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Real(capability) => write!(f, "{capability}"),
@@ -243,21 +240,21 @@ impl Declared {
         };
         let mut plan = Plan::default();
         let mut refused = Vec::new();
-        for &entry in self.entries() {
+        for &entry in &self.entries {
             match entry {
-                Entry::Real(capability) | Entry::Virtual(capability)
+                DeclaredEntry::Real(capability) | DeclaredEntry::Virtual(capability)
                     if !compiler.targets.contains(&capability) =>
                 {
                     refused.push(compiler.refuse(capability));
                 }
-                Entry::Real(capability) => plan.real.push(capability),
-                Entry::Virtual(capability) => plan.ptx.push(capability),
-                Entry::Native if gpus.is_empty() => refused.push(Refusal {
+                DeclaredEntry::Real(capability) => plan.real.push(capability),
+                DeclaredEntry::Virtual(capability) => plan.ptx.push(capability),
+                DeclaredEntry::Native if gpus.is_empty() => refused.push(Refusal {
                     reason: "`native` builds for the GPUs in this machine, and there is none"
                         .to_owned(),
                     hint: format!("name the capabilities, for example\n{EXAMPLE}"),
                 }),
-                Entry::Native => {
+                DeclaredEntry::Native => {
                     for gpu in gpus.iter().map(|gpu| gpu.base()) {
                         if compiler.targets.contains(&gpu) {
                             plan.real.push(gpu);
@@ -266,8 +263,8 @@ impl Declared {
                         }
                     }
                 }
-                Entry::All => plan.add_all(compiler.without_suffix().collect()),
-                Entry::AllMajor => {
+                DeclaredEntry::All => plan.add_all(compiler.without_suffix().collect()),
+                DeclaredEntry::AllMajor => {
                     let mut list: Vec<_> = compiler.without_suffix().collect();
                     list.dedup_by_key(|capability| capability.major);
                     plan.add_all(list);
@@ -281,15 +278,15 @@ impl Declared {
         if refused.is_empty() {
             Ok(plan)
         } else {
-            Err(error(refused))
+            Err(refusals(refused))
         }
     }
 }
 
 impl From<&Plan> for Declared {
     fn from(plan: &Plan) -> Self {
-        let real = plan.real.iter().copied().map(Entry::Real);
-        let ptx = plan.ptx.iter().copied().map(Entry::Virtual);
+        let real = plan.real.iter().copied().map(DeclaredEntry::Real);
+        let ptx = plan.ptx.iter().copied().map(DeclaredEntry::Virtual);
         Self {
             entries: sorted_set(real.chain(ptx)),
         }
@@ -352,93 +349,57 @@ impl ToolkitTargets {
     /// Explains why a capability is not among the targets.
     fn refuse(&self, capability: Capability) -> Refusal {
         let version = self.version;
-        let Some(facts) = facts(capability) else {
-            return self.unknown(capability);
-        };
-        if let Some(refusal) = self.renamed(capability) {
-            return refusal;
-        }
-        if let Some(max) = facts.removed_in.filter(|&max| version >= max) {
-            let last = format!("{}.x", max.major - 1);
-            return Refusal {
-                reason: format!(
-                    "capability {} was removed in CUDA {max}; {last} is the last that builds for it",
-                    facts.capability
-                ),
-                hint: if max.major > OLDEST_MAJOR {
-                    format!(
-                        "remove {capability} for CUDA {}, or build with CUDA {last}",
-                        version.major
-                    )
-                } else {
-                    format!("remove {capability}: CUDA before {OLDEST_MAJOR} is not supported")
-                },
+        let refusal = |reason: String, hint: String| Refusal { reason, hint };
+        if let Some((other, at)) = renamed(capability)
+            && self.targets.contains(&other)
+        {
+            let when = match other > capability {
+                true => format!("from CUDA {at} on"),
+                false => format!("before CUDA {at}"),
             };
+            return refusal(
+                format!(
+                    "capability {capability} is called {other} {when}; this toolkit is {version}"
+                ),
+                format!("write {other} for CUDA {}", version.major),
+            );
         }
-        match facts.since(capability.suffix) {
-            None => self.no_such_variant(capability),
-            Some(since) if version < since => Refusal {
-                reason: format!(
+        let facts = facts(capability);
+        let removed = facts.and_then(|facts| facts.removed_in);
+        if let Some(removed) = removed.filter(|removed| version >= *removed) {
+            let (base, last) = (capability.base(), removed.major - 1);
+            return refusal(
+                format!(
+                    "capability {base} was removed in CUDA {removed}; {last}.x is the last that builds for it"
+                ),
+                match last >= OLDEST_MAJOR {
+                    true => format!("remove {capability}, or build with CUDA {last}.x"),
+                    false => {
+                        format!("remove {capability}: CUDA before {OLDEST_MAJOR} is not supported")
+                    }
+                },
+            );
+        }
+        let since = facts.and_then(|facts| facts.since(capability.suffix));
+        if let Some(since) = since.filter(|since| version < *since) {
+            return refusal(
+                format!(
                     "capability {capability} needs CUDA {since} or newer; this toolkit is {version}"
                 ),
-                hint: format!("use CUDA {since} or newer, or remove {capability}"),
-            },
-            Some(_) => Refusal {
-                reason: format!(
-                    "the compiler of this CUDA {version} does not list capability {capability}"
+                format!("use CUDA {since} or newer, or remove {capability}"),
+            );
+        }
+        let (newest, targets) = (release::newest(), join(&self.targets));
+        refusal(
+            format!("CUDA {version} does not support compute capability {capability}"),
+            match version > newest && !self.observed {
+                true => format!(
+                    "CUDA {version} is newer than {newest}, the newest known release, and has no `ptxas` to query; the \
+                     known targets are {targets}"
                 ),
-                hint: format!("it lists {}", join(&self.targets)),
+                false => format!("it supports {targets}"),
             },
-        }
-    }
-
-    fn renamed(&self, capability: Capability) -> Option<Refusal> {
-        let (other, at) = renamed(capability)?;
-        if !self.targets.contains(&other) {
-            return None;
-        }
-        let when = if other > capability {
-            format!("from CUDA {at} on")
-        } else {
-            format!("before CUDA {at}")
-        };
-        Some(Refusal {
-            reason: format!(
-                "capability {capability} is called {other} {when}; this toolkit is {}",
-                self.version
-            ),
-            hint: format!("write {other} for CUDA {}", self.version.major),
-        })
-    }
-
-    fn no_such_variant(&self, capability: Capability) -> Refusal {
-        let base = capability.base();
-        let letter = capability.suffix.map_or(' ', Suffix::letter);
-        let mut variants = self.targets.clone();
-        variants.retain(|target| target.base() == base);
-        if variants.is_empty() {
-            variants.clone_from(&self.targets);
-        }
-        Refusal {
-            reason: format!("capability {base} has no `{letter}` variant"),
-            hint: format!("CUDA {} has {}", self.version, join(&variants)),
-        }
-    }
-
-    fn unknown(&self, capability: Capability) -> Refusal {
-        let (version, newest) = (self.version, release::newest());
-        let targets = join(&self.targets);
-        Refusal {
-            reason: format!("CUDA {version} does not support compute capability {capability}"),
-            hint: if version > newest && !self.observed {
-                format!(
-                    "CUDA {version} is newer than {newest}, the newest known release, and has no `ptxas` to query; \
-                     the known targets are {targets}"
-                )
-            } else {
-                format!("it supports {targets}")
-            },
-        }
+        )
     }
 
     /// The refusal of a GPU in this machine. If SASS for a target of the toolkit runs on the GPU, the hint names that
@@ -462,7 +423,7 @@ fn join(list: &[Capability]) -> String {
 }
 
 /// One error with all reasons and all hints, each on its own line, so that one build reports every refused entry.
-fn error(refused: Vec<Refusal>) -> Error {
+fn refusals(refused: Vec<Refusal>) -> Error {
     let (mut reasons, mut hints) = (Vec::new(), Vec::new());
     for Refusal { reason, hint } in refused {
         if !reasons.contains(&reason) {

@@ -8,7 +8,6 @@
 //! component counts as found only if it is complete.
 
 use super::table::Component;
-use crate::detail::list::sort_by_key;
 
 /// How a component A needs a component B. The kinds are ordered from the strongest to the weakest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,7 +70,7 @@ pub fn edges(component: Component, major: u32) -> Vec<(Component, EdgeKind)> {
         *from == component && (*first..=*last).contains(&major)
     });
     let mut list: Vec<_> = edges.map(|(_, kind, to, _)| (*to, *kind)).collect();
-    sort_by_key(&mut list, |edge| *edge);
+    list.sort_by_key(|edge| *edge);
     list
 }
 
@@ -107,7 +106,7 @@ pub fn closure(components: &[Component], major: u32) -> Vec<(Component, EdgeKind
         }
     }
     reached.retain(|(component, _)| !components.contains(component));
-    sort_by_key(&mut reached, |edge| *edge);
+    reached.sort_by_key(|edge| *edge);
     reached
 }
 

@@ -8,7 +8,6 @@ use super::prober::Prober;
 use super::{packages, roots};
 use crate::detail::component::Component;
 use crate::detail::found::{Attempt, Found};
-use crate::detail::list::sort_by_key;
 use crate::detail::release;
 use crate::detail::sources::{Candidate, Layout, SearchStep, associated_roots, is_package};
 
@@ -37,7 +36,7 @@ impl Prober<'_> {
                 _ => roots::probe(self, &mut attempt),
             }
         }
-        sort_by_key(&mut attempt.sets, |set| Reverse(set.major));
+        attempt.sets.sort_by_key(|set| Reverse(set.major));
         if attempt.sets.is_empty() && attempt.unusable.is_empty() && attempt.remarks.is_empty() {
             let path = &candidate.path;
             attempt

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::prober::Prober;
 use crate::detail::component::{Class, Component, Facts, VersionMacros};
 use crate::detail::found::Found;
-use crate::detail::list::{entry, sort_by_key};
+use crate::detail::list::entry;
 use crate::detail::nvcc::NvccAnswer;
 use crate::detail::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
 use crate::detail::target::machine;
@@ -405,7 +405,7 @@ impl<'a> Lookup<'a> {
     fn runs(&self, component: Component, path: &Path) -> bool {
         let Prober { root, target, .. } = self.searched.prober;
         let is_foreign = |its: u16| Some(its) != machine(target.machine());
-        let reason = if root.machine_of_file(path).is_some_and(is_foreign) {
+        let reason = if root.elf_machine(path).is_some_and(is_foreign) {
             "do not run on this machine"
         } else if !root.is_executable(path) {
             // Some programs do not restore file modes when they unpack an archive.
@@ -502,7 +502,7 @@ impl<'a> Lookup<'a> {
                 let number = name.strip_prefix(&start).filter(|number| accept(number));
                 numbered.extend(number.and_then(|number| Some((number.parse().ok()?, name))));
             }
-            sort_by_key(&mut numbered, |(number, _)| Reverse(number.clone()));
+            numbered.sort_by_key(|(number, _)| Reverse(number.clone()));
             numbered
                 .iter()
                 .find_map(|(_, name)| self.library_in(directory, name))

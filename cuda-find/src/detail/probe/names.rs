@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use super::files::SearchedDirectories;
 use super::prober::Prober;
 use crate::detail::component::{Component, release_of};
-use crate::detail::list::sort_by_key;
 use crate::detail::release;
 use crate::detail::target::Target;
 use crate::detail::version::{ToolkitVersion, Version};
@@ -109,9 +108,7 @@ pub(super) fn select_archives(target: &Target, paths: Vec<PathBuf>) -> (Vec<Path
             "{first} {are} not for {target}, and will not be used{hint}"
         ));
     }
-    sort_by_key(&mut roots, |path| {
-        platform(path).as_ref().is_some_and(is_other)
-    });
+    roots.sort_by_key(|path| platform(path).as_ref().is_some_and(is_other));
     let archives: Vec<Archive> = roots
         .iter()
         .filter_map(|path| Archive::parse(path))

@@ -8,7 +8,7 @@ use crate::detail::component::Component;
 use crate::detail::consistency;
 use crate::detail::error::{Conflict, Error};
 use crate::detail::found::{Attempt, ComponentSet, Found, release_of};
-use crate::detail::list::{sort_by_key, sorted_set};
+use crate::detail::list::sorted_set;
 use crate::detail::sources::{Layout, SearchStep};
 use crate::detail::target::Target;
 use crate::detail::toolkit::{Note, Toolkit};
@@ -190,7 +190,7 @@ fn select_by_step(request: &Request, places: &Places<'_>) -> Option<Toolkit> {
     steps
         .find_map(|here| {
             let mut here = here.to_vec();
-            sort_by_key(&mut here, |set| Reverse((set.major, set.release())));
+            here.sort_by_key(|set| Reverse((set.major, set.release())));
             newest_complete(request, &here, &all)
         })
         .or_else(|| select_combined(request, &toolkits, &all))
@@ -295,7 +295,7 @@ fn complete(
             choice.take_everything();
         }
         let mut chosen = choice.chosen;
-        sort_by_key(&mut chosen, |found| found.component);
+        chosen.sort_by_key(|found| found.component);
         let release = release_of(&chosen).or_else(|| first.release())?;
         let toolkit = Toolkit::new(release, first.step, chosen, choice.incompatible);
         Some((toolkit, sorted_set(choice.used)))

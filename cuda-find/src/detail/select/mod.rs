@@ -5,8 +5,8 @@ mod not_found;
 mod request;
 
 pub use choose::select;
-pub use not_found::{missing_in_toolkit, without_nvcc};
+pub use not_found::missing_in_toolkit;
 #[cfg(test)]
 mod tests;
 
-pub use request::{DECLARED, Need, Part, Request, RequestedRelease, Strength};
+pub use request::{Need, Part, Request, RequestedRelease, Strength};

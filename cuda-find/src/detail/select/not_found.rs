@@ -1,13 +1,13 @@
 //! The error of a search that found too little: what is missing, where it was searched, and what to do.
 
-use super::request::{DECLARED, Need, Part, Request, Strength};
+use super::request::{Need, Part, Request, Strength};
 use crate::detail::component::Component;
 use crate::detail::consistency::major_conflict;
 use crate::detail::error::{Conflict, Error};
 use crate::detail::found::{Attempt, ComponentSet, Found};
 use crate::detail::release::{self, NEWEST_MAJOR};
 use crate::detail::sources::Label;
-use crate::detail::target::{JETSON_MIX_UP, Target};
+use crate::detail::target::Target;
 
 /// The error for a component that a step needs and the selected toolkit does not have.
 pub fn missing_in_toolkit(component: Component, why: &str) -> Error {
@@ -182,11 +182,6 @@ impl Failed<'_> {
                 named.short()
             ));
         }
-        let mut remarks = self.searched.iter().flat_map(|attempt| &attempt.remarks);
-        if remarks.any(|remark| remark.ends_with(JETSON_MIX_UP)) {
-            hints.push(self.target.jetson_fix().to_owned());
-            return hints;
-        }
         let is_static_runtime = |need: &Need| {
             (need.component, need.part) == (Component::Cudart, Part::Archive)
                 && self.lacks_only_part(need)
@@ -201,51 +196,50 @@ impl Failed<'_> {
         hints
     }
 
-    /// How to get the missing components. NVIDIA has no packages for Jetson boards.
+    /// How to get the missing components.
     fn fetch_hint(&self) -> String {
         let (request, target) = (self.request, self.target);
+        let toolkits = self.sets().filter(|set| set.is_toolkit());
+        let majors = toolkits.map(|set| set.major);
+        let found = majors.filter(|major| request.admits_major(*major)).max();
+        let Some(major) = found.or_else(|| request.newest_major()) else {
+            let requested = request
+                .major
+                .map_or(String::new(), |major| format!(" {major}"));
+            return format!(
+                "change `toolkit = \"{}\"` in `[package.metadata.cuda]`: no release of CUDA{requested} meets it",
+                request.toolkit
+            );
+        };
+        // In a cross build, missing programs come first, because they run on this machine.
         let is_program = |need: &&Need| !need.component.facts().tools.is_empty();
         let programs: Vec<&Need> = self.missing.iter().filter(is_program).collect();
-        let is_cross = !target.is_native();
-        let is_for_here = is_cross && !programs.is_empty();
-        if target.is_jetson() && !is_for_here {
+        let is_for_target = target.is_native() || programs.is_empty();
+        let here = match is_for_target {
+            true => String::new(),
+            false => format!(": nvcc runs on this machine, also if the build is for {target}"),
+        };
+        if is_for_target && target.is_jetson() {
+            // NVIDIA has no packages for Jetson boards.
             return format!(
                 "set CUDA_PATH or CUDA_BUILD_ROOTS to a toolkit that has `targets/{}`",
                 target.directory()
             );
         }
-        let toolkits = self.sets().filter(|set| set.is_toolkit());
-        let majors = toolkits
-            .map(|set| set.major)
-            .filter(|major| request.admits_major(*major));
-        let Some(major) = majors.max().or_else(|| request.newest_major()) else {
-            let toolkit = format!(
-                "`toolkit = \"{}\"` in `[package.metadata.cuda]`",
-                request.toolkit
-            );
-            return match request.major {
-                Some(major) => format!(
-                    "CUDA {major} is requested, but {toolkit} excludes it: change one of them"
-                ),
-                None => format!("change {toolkit}: no CUDA release meets it"),
-            };
-        };
-        let needs = if is_for_here {
-            programs
-        } else {
-            self.missing.iter().collect()
-        };
-        let here = match is_for_here {
-            true => format!(": nvcc runs on this machine, also if the build is for {target}"),
-            false => String::new(),
-        };
         if !release::is_nvcc_packaged(major) && self.is_missing(Component::Nvcc) {
-            // The target's NVRTC cannot be loaded here.
-            let nvrtc = if is_cross { "" } else { NVRTC_INSTEAD };
-            return nvcc_hint(major, nvrtc) + &here;
+            // The NVRTC of another platform cannot be loaded here.
+            let nvrtc = match target.is_native() {
+                true => "use NVRTC for modules, ",
+                false => "",
+            };
+            return format!(
+                "no wheel of CUDA {major} has nvcc: {nvrtc}fetch NVIDIA's archives with `cargo cuda toolkit add {major} \
+                 --from redist`, install the CUDA {major} toolkit of your system or of conda, or build for CUDA \
+                 {NEWEST_MAJOR}{here}"
+            );
         }
         let (mut release, mut option) = (major.to_string(), String::new());
-        if self.lacks_target_files() && !is_for_here {
+        if is_for_target && self.lacks_target_files() {
             // The libraries of another platform have to be of the release of the nvcc that was found.
             let mut admitted = self.sets().filter(|set| request.admits(set));
             if let Some(set) = admitted.find(|set| set.get(Component::Nvcc).is_some()) {
@@ -253,30 +247,27 @@ impl Failed<'_> {
             }
             option = format!(" --target {target}");
         }
-        let ids =
-            |needs: &[&Need]| -> Vec<&str> { needs.iter().map(|n| n.component.id()).collect() };
-        let mut named = needs;
-        named.retain(|need| !need.component.facts().in_every_toolkit);
-        let listed = ids(&named);
-        named.retain(|need| need.why != DECLARED);
-        let undeclared = ids(&named);
-        let mut hint = if listed.is_empty() {
-            format!("fetch them with `cargo cuda toolkit add {release}{option}`")
-        } else {
-            format!(
+        let needs = match is_for_target {
+            true => self.missing.iter().collect(),
+            false => programs,
+        };
+        let ids = needs.iter().map(|need| need.component.facts());
+        let ids: Vec<&str> = ids
+            .filter(|facts| !facts.in_every_toolkit)
+            .map(|facts| facts.id)
+            .collect();
+        let mut hint = match ids.is_empty() {
+            true => format!("fetch them with `cargo cuda toolkit add {release}{option}`"),
+            false => format!(
                 "fetch them with `cargo cuda toolkit add {release} --components {}{option}` and commit \
                  cuda-toolkits.lock",
-                listed.join(",")
-            )
+                ids.join(",")
+            ),
         };
-        if !undeclared.is_empty() {
-            hint += &format!(
-                "; `components = [\"{}\"]` in `[package.metadata.cuda]` makes `cargo cuda fetch` fetch them too",
-                undeclared.join("\", \"")
+        if is_for_target && target.architecture() == "aarch64" {
+            hint = format!(
+                "for a Jetson board, write `jetson = true` in `[package.metadata.cuda]`; otherwise {hint}"
             );
-        }
-        if is_cross && !is_for_here && target.architecture() == "aarch64" {
-            hint += "; for a Jetson board, write `jetson = true` in `[package.metadata.cuda]`";
         }
         hint + &here
     }
@@ -285,20 +276,6 @@ impl Failed<'_> {
 /// Whether the component belongs to nvcc, so that it is the same for every target.
 fn is_of_compiler(component: Component) -> bool {
     [Component::Nvcc, Component::Nvvm, Component::Crt].contains(&component)
-}
-
-const NVRTC_INSTEAD: &str = "use NVRTC for modules, ";
-
-/// What to do if a build needs nvcc, and the wheels of a CUDA major have none.
-pub fn without_nvcc(major: u32) -> String {
-    nvcc_hint(major, NVRTC_INSTEAD)
-}
-
-fn nvcc_hint(major: u32, nvrtc: &str) -> String {
-    format!(
-        "no wheel of CUDA {major} has nvcc: {nvrtc}fetch NVIDIA's archives with `cargo cuda toolkit add {major} --from \
-         redist`, install the CUDA {major} toolkit of your system or of conda, or build for CUDA {NEWEST_MAJOR}"
-    )
 }
 
 /// The conflict with a component that was found for another CUDA major than `beside`.

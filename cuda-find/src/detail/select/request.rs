@@ -130,9 +130,6 @@ impl fmt::Display for RequestedRelease {
     }
 }
 
-/// [`Need::why`] of a component that the manifest declares.
-pub const DECLARED: &str = "declared in `[package.metadata.cuda]`";
-
 /// A component that is needed, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Need {

@@ -141,14 +141,14 @@ fn library() -> Request {
 fn module() -> Request {
     let nvrtc = Need::new(Component::Nvrtc, Part::Shared, "needed to compile 1 module");
     Request {
-        needs: vec![Need::new(Component::Cudart, Part::Shared, DECLARED)],
+        needs: vec![Need::new(Component::Cudart, Part::Shared, "declared")],
         alternatives: vec![vec![nvrtc], nvcc_needs()],
         ..Request::default()
     }
 }
 
 fn with(mut request: Request, component: Component, strength: Strength) -> Request {
-    let need = Need::new(component, Part::Shared, DECLARED).with(strength);
+    let need = Need::new(component, Part::Shared, "declared").with(strength);
     request.needs.push(need);
     request
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use crate::detail::component::Component;
 use crate::detail::env::Env;
-use crate::detail::list::sort_by_key;
 use crate::detail::release::NEWEST_MAJOR;
 use crate::detail::root::Root;
 use crate::detail::target::Target;
@@ -117,7 +116,7 @@ pub fn versions(root: &Root, parent: &Path, prefix: &str) -> Vec<PathBuf> {
             versions.push((version, path));
         }
     }
-    sort_by_key(&mut versions, |(version, _)| Reverse(version.clone()));
+    versions.sort_by_key(|(version, _)| Reverse(version.clone()));
     versions.into_iter().map(|(_, path)| path).collect()
 }
 
@@ -147,7 +146,7 @@ pub fn site_packages_of(root: &Root, prefix: &Path) -> Vec<PathBuf> {
     };
     let names = names.iter().filter_map(|name| name.to_str());
     let mut pythons: Vec<_> = names.filter_map(python).collect();
-    sort_by_key(&mut pythons, Clone::clone);
+    pythons.sort_by_key(Clone::clone);
     let mut packages = Vec::new();
     for (_, python) in pythons {
         packages.push(python.join("site-packages"));

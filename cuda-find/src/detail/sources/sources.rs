@@ -25,7 +25,6 @@ use super::stored::{self, Locked};
 use crate::detail::component::Component;
 use crate::detail::env::Env;
 use crate::detail::error::Error;
-use crate::detail::list::sort_by_key;
 use crate::detail::root::Root;
 use crate::detail::target::Target;
 
@@ -281,7 +280,7 @@ impl Steps<'_> {
             );
         }
         // Prefixes that do not exist are kept, so that they are reported. They come last.
-        sort_by_key(&mut prefixes, |path| !self.root.is_dir(path));
+        prefixes.sort_by_key(|path| !self.root.is_dir(path));
         self.scattered(SearchStep::Spack, "Spack", prefixes);
     }
 

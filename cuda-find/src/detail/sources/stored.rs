@@ -20,7 +20,6 @@ use crate::detail::cache::{cache_dir, distrust};
 use crate::detail::component::Component;
 use crate::detail::env::Env;
 use crate::detail::error::Error;
-use crate::detail::list::sort_by_key;
 use crate::detail::root::Root;
 use crate::detail::target::Target;
 use crate::detail::toml::{self, Table, Value};
@@ -210,7 +209,7 @@ impl Store {
             }
         }
         // The newest first. Of two toolkits of the same version, the toolkit with more components comes first.
-        sort_by_key(&mut store.toolkits, |t| {
+        store.toolkits.sort_by_key(|t| {
             (
                 Reverse((t.version.clone(), t.components.len())),
                 t.path.clone(),
@@ -243,7 +242,7 @@ impl Store {
                 hint: "restore it from version control, or delete it, and run `cargo cuda fetch`",
             }
         })?;
-        sort_by_key(&mut entries, |(version, ..)| Reverse(version.clone()));
+        entries.sort_by_key(|(version, ..)| Reverse(version.clone()));
         let (mut locked, mut candidates) = (Vec::new(), Vec::new());
         for (version, release, packages) in entries {
             // `cargo cuda toolkit gc` removes a toolkit if a larger one has all of it.
