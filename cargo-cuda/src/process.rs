@@ -8,7 +8,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
-use cuda_find::detail::{command::Invocation, env::Env, root::Root};
+use cuda_find::detail::{command::Invocation, env::Env};
 
 use crate::exit_code;
 use crate::failure::Failure;
@@ -66,10 +66,8 @@ pub fn print_call(call: &Invocation) {
 /// another directory than this one.
 pub fn on_path(env: &Env, name: &str) -> Option<PathBuf> {
     let directories = env.search_path().into_iter();
-    let absolute = directories.filter(|directory| directory.is_absolute());
-    let root = Root::system();
-    let mut files = absolute.map(|directory| directory.join(name));
-    files.find(|file| root.is_file(file) && root.is_executable(file))
+    let absolute = std::env::join_paths(directories.filter(|directory| directory.is_absolute()));
+    which::which_in_global(name, absolute.ok()).ok()?.next()
 }
 
 /// The standard output of a query such as `--version`; `None` if the program fails, hangs or cannot

@@ -246,7 +246,7 @@ impl Job<'_> {
     /// Every image has to define the same kernels and variables, because the host code registers
     /// those of the last image that it was compiled with.
     fn check_names(&self, parts: &[Part<'_>], of_host_code: &[Image]) -> Result<(), String> {
-        let mut first: Option<(Image, Set<(Vec<u8>, usize)>)> = None;
+        let mut first = None;
         for image in self.step.images.iter().chain(of_host_code) {
             let capability = image.capability();
             // The names are read from SASS. PTX of the same capability has the same names, because both come from one
