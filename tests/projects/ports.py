@@ -106,20 +106,26 @@ class Port:
         shutil.rmtree(application, ignore_errors=True)
         self.run("template", self.program, "cuda", "new", "--template", "python", application)
         manifest = application / "Cargo.toml"
-        dependencies = f'[dependencies]\n{self.name} = {{ path = "{self.package}" }}'
-        text = manifest.read_text().replace("[dependencies]", dependencies)
-        text = re.sub(r'cuda-build = \{ git = "[^"]*"', f'cuda-build = {{ path = "{REPOSITORY}/cuda-build"', text)
+        text = re.sub(r'cuda-build = \{ git = "[^"]*"', f'cuda-build = {{ path = "{REPOSITORY}/cuda-build"', manifest.read_text())
         declared = str(self.capabilities).replace("'", '"')
-        text = re.sub(r"(?m)^capabilities .*", f"capabilities = {declared}", text)
-        manifest.write_text(text)
+        manifest.write_text(re.sub(r"(?m)^capabilities .*", f"capabilities = {declared}", text))
+        wheel = [self.program, "cuda", "wheel", "--fetch", "--cuda", "13", "--manifest-path", manifest]
+        self.run("wheel of the template", *wheel)
+        dependencies = f'[dependencies]\n{self.name} = {{ path = "{self.package}" }}'
+        manifest.write_text(manifest.read_text().replace("[dependencies]", dependencies))
         kept = self.kept()
-        self.run("wheel", self.program, "cuda", "wheel", "--fetch", "--cuda", "13", "--manifest-path", manifest)
-        new = self.kept() - kept
-        print(f"  outputs that were new in the store: {len(new)}")
+        self.run(f"wheel with {self.name}", *wheel)
+        print(f"  device code that was compiled for it: {len(self.kept() - kept)} outputs")
 
     def kept(self) -> set:
         images = pathlib.Path(self.environment["CUDA_BUILD_IMAGES"])
         return {path for path in images.rglob("*") if path.is_file()}
+
+    def common_header(self) -> pathlib.Path:
+        """The header that most sources name."""
+        texts = [path.read_text() for path in self.package.rglob("*.cu")]
+        headers = [path for path in self.package.rglob("*.*h") if path.is_file()]
+        return max(sorted(headers), key=lambda header: sum(f'{header.name}"' in text for text in texts))
 
     def device_code(self):
         """The capabilities in each output, as NVIDIA's cuobjdump lists them."""
@@ -160,10 +166,10 @@ def main():
     port = Port(arguments, work)
     port.build("cold", "--fetch")
     port.build("again")
-    headers = sorted(path for path in port.package.rglob("*.cuh")) or sorted(port.package.rglob("*.h"))
-    with headers[0].open("a") as header:
-        header.write("\n// edited\n")
-    port.build(f"{headers[0].relative_to(port.package)} edited")
+    header = port.common_header()
+    with header.open("a") as file:
+        file.write("\n// edited\n")
+    port.build(f"{header.relative_to(port.package)} edited")
     if arguments.added:
         port.declare([*port.capabilities, arguments.added])
         port.build(f"{arguments.added} added")
