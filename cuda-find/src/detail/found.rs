@@ -155,12 +155,12 @@ impl ComponentSet {
 
     /// The CUDA release of the set.
     pub fn release(&self) -> Option<ToolkitVersion> {
-        release_of(&self.found)
+        common_release(&self.found)
     }
 }
 
-/// The CUDA release of components: that of the first core component that has one, otherwise the newest of any.
-pub fn release_of(found: &[Found]) -> Option<ToolkitVersion> {
+/// The CUDA release of these components: that of the first core component that has one, otherwise the newest of any.
+pub fn common_release(found: &[Found]) -> Option<ToolkitVersion> {
     let core = |component: &Component| {
         let mut found = found.iter();
         found.find(|found| found.component == *component)?.release

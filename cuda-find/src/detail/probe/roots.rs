@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::files::{SearchedDirectories, directory_number, file_name_version};
-use super::names::{named_majors, products, select_archives};
+use super::names::{named_majors, products, without_foreign_archives};
 use super::packages::PackageDirectory;
 use super::prober::Prober;
 use crate::detail::component::{Class, Component};
@@ -53,7 +53,7 @@ impl<'p> OneRoot<'p> {
         let majors = release.map_or_else(|| searched.majors(), |release| vec![release.major]);
         Self {
             packages: PackageDirectory::at(prober, &path),
-            named_majors: named_majors(prober, &path, &searched, !majors.is_empty()),
+            named_majors: named_majors(prober, &path, !majors.is_empty()),
             path,
             answer,
             query_error,
@@ -161,7 +161,8 @@ fn version_json(prober: &Prober<'_>, path: &Path) -> Option<ToolkitVersion> {
 
 pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
     let candidate = attempt.candidate.clone();
-    let (paths, remarks) = select_archives(prober.target, candidate.roots().cloned().collect());
+    let (paths, foreign) =
+        without_foreign_archives(prober.target, candidate.roots().cloned().collect());
     let roots = read_roots(prober, &candidate, &paths);
     let query_error = roots.first().and_then(|first| first.query_error.clone());
     if candidate.nvcc().is_some() && candidate.step.is_explicit() && query_error.is_some() {
@@ -174,7 +175,7 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         let absent = absent.map(|path| format!("{} does not exist", path.display()));
         attempt.remarks.extend(absent);
     }
-    attempt.remarks.extend(remarks);
+    attempt.remarks.extend(foreign);
     let majors = sorted_set(roots.iter().flat_map(|root| root.majors.clone()));
     // The files of cuRAND's archive have the same names for every CUDA major. If the other roots are for one
     // major, the archive is assumed to be for this major. If they are for several, the archive is not used.

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 use super::candidate::{Candidate, Label, Layout, SearchStep};
 use super::places::{
-    associated_roots, has_cuda, is_archive, looks_like_root, on_path, site_packages_of, split_list,
-    versions,
+    archives_in, associated_roots, has_cuda, looks_like_root, on_path, site_packages_of,
+    split_list, versions,
 };
 use super::stored::{self, Locked};
 use crate::detail::component::Component;
@@ -489,9 +489,7 @@ fn named(root: &Root, step: SearchStep, label: &Label, paths: &[PathBuf]) -> Vec
         let mut packages = site_packages_of(root, path);
         packages.insert(0, path.clone());
         packages.retain(|path| has_cuda(root, path));
-        let names = root.names(path).into_iter().map(|name| path.join(name));
-        let archives = names.filter(|path| is_archive(path) && root.is_dir(path));
-        let archives: Vec<PathBuf> = archives.collect();
+        let archives = archives_in(root, path);
         if looks_like_root(root, path) || (packages.is_empty() && archives.is_empty()) {
             roots.push(path.clone());
         }
