@@ -202,13 +202,13 @@ pub struct Unusable {
 }
 
 impl Attempt {
-    /// An attempt that found nothing, for this reason.
-    pub fn without_components(candidate: Candidate, reason: String) -> Self {
+    /// An attempt that has found nothing yet.
+    pub fn new(candidate: Candidate) -> Self {
         Self {
             candidate,
             sets: Vec::new(),
             unusable: Vec::new(),
-            remarks: vec![reason],
+            remarks: Vec::new(),
         }
     }
 
