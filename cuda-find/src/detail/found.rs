@@ -212,6 +212,13 @@ impl Attempt {
         }
     }
 
+    /// Adds a remark, unless it is already in the list.
+    pub fn remark(&mut self, remark: String) {
+        if !self.remarks.contains(&remark) {
+            self.remarks.push(remark);
+        }
+    }
+
     /// What was found, in one line.
     pub fn summary(&self) -> String {
         self.describe(ComponentSet::to_string, |_| true)

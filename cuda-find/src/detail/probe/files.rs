@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::prober::Prober;
 use crate::detail::component::{Class, Component, Facts, VersionMacros};
-use crate::detail::found::Found;
+use crate::detail::found::{Attempt, Found};
 use crate::detail::list::entry;
 use crate::detail::nvcc::NvccAnswer;
 use crate::detail::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
@@ -24,10 +24,10 @@ pub(super) struct SearchedDirectories<'p> {
     /// The directories in which nvcc looks for the programs that it starts.
     pub(super) nvcc_programs: Vec<PathBuf>,
     /// Which directories and components are not used, and why.
-    pub(super) remarks: Vec<String>,
+    remarks: Vec<String>,
     /// One entry for each reason to skip files: the reason, and the alphabetically first path that was skipped for
     /// it. Sorted by reason.
-    pub(super) skipped: RefCell<Vec<(String, PathBuf)>>,
+    skipped: RefCell<Vec<(String, PathBuf)>>,
     release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
 }
 
@@ -188,8 +188,7 @@ impl<'p> SearchedDirectories<'p> {
             false => "",
         };
         Some(format!(
-            "{} at the top level of the conda prefix ({}) are not used, because every other library of the environment is \
-             beside them{hint}",
+            "not used: {} at the top level of the conda prefix ({}), beside every other library of the environment{hint}",
             names.join(", "),
             first.evidence
         ))
@@ -216,13 +215,15 @@ impl<'p> SearchedDirectories<'p> {
         self.release.get_or_init(read).clone()
     }
 
-    /// One remark for each reason to skip files, with one path as an example.
-    pub(super) fn skipped_remarks(&self) -> Vec<String> {
-        let skipped = self.skipped.borrow();
-        let remark = |(reason, path): &(String, PathBuf)| {
-            format!("{} and similar files {reason}", path.display())
-        };
-        skipped.iter().map(remark).collect()
+    /// Adds to `attempt` which files, directories and components are not used. One path stands for all files that were
+    /// skipped for the same reason.
+    pub(super) fn add_remarks(&self, attempt: &mut Attempt) {
+        for (reason, path) in self.skipped.borrow().iter() {
+            attempt.remark(format!("{} and similar files {reason}", path.display()));
+        }
+        for remark in &self.remarks {
+            attempt.remark(remark.clone());
+        }
     }
 }
 
@@ -487,7 +488,7 @@ impl SearchedDirectories<'_> {
 }
 
 /// The name of a file's directory, if the name is a number: `12` for `lib/12/libcutensor.so.2`.
-pub(super) fn directory_number(path: &Path) -> Option<u32> {
+fn directory_number(path: &Path) -> Option<u32> {
     path.parent()?.file_name()?.to_str()?.parse().ok()
 }
 
