@@ -19,6 +19,9 @@ const BLOCK: u64 = 1 << 20;
 /// The most headers that are read in one file. The largest real libraries have about a hundred thousand.
 const MAX_HEADERS: usize = 2_000_000;
 
+/// How much of an image is read for the release that compiled it.
+const PAYLOAD_START: u64 = 1 << 16;
+
 /// The start of the line in PTX that names the capability. The line with `.version` is before it.
 const TARGET: &[u8] = b"\n.target sm_";
 const VERSION: &[u8] = b".version ";
@@ -31,6 +34,8 @@ const DIRECTIVES: usize = 256;
 pub struct DeviceCode {
     /// Each kind, capability and version of PTX once, sorted.
     pub images: Vec<Image>,
+    /// The newest CUDA release that the cubins name as their compiler's.
+    pub release: Option<ToolkitVersion>,
     /// The bytes of relocatable code that was left in a linked file.
     pub relocatable: u64,
 }
@@ -140,20 +145,32 @@ impl DeviceCode {
                 code.add(image);
                 continue;
             }
-            let container = fatbin::read_headers(at, |offset, len| {
-                headers += 1;
+            let mut read = |offset: u64, len: usize| {
                 let mut bytes = vec![0; len];
                 file.seek(SeekFrom::Start(offset)).ok()?;
                 file.read_exact(&mut bytes).ok()?;
-                (headers <= MAX_HEADERS).then_some(bytes)
+                Some(bytes)
+            };
+            let container = fatbin::read_headers(at, |offset, len| {
+                headers += 1;
+                read(offset, len).filter(|_| headers <= MAX_HEADERS)
             });
             if headers > MAX_HEADERS {
                 return Err(too_many());
             }
             if let Ok((entries, len)) = container {
-                let images = entries.iter().filter_map(Image::of_entry);
-                images.for_each(|image| code.add(image));
                 covered = at.saturating_add(len);
+                let mut end = covered;
+                for entry in entries.iter().rev() {
+                    let payload = end - entry.payload_len;
+                    let start = entry.payload_len.min(PAYLOAD_START) as usize;
+                    let release = read(payload, start).and_then(|start| entry.release(&start));
+                    code.release = code.release.max(release);
+                    Image::of_entry(entry)
+                        .into_iter()
+                        .for_each(|image| code.add(image));
+                    end = payload - entry.header_len;
+                }
             }
         }
         code.images.sort();
