@@ -34,8 +34,8 @@ pub struct Rewrite {
     pub name: Option<String>,
     /// The versions with which the wheel was built.
     pub built_with: BuiltWith,
-    /// The components that the manifest declares.
-    pub declared: Needs,
+    /// The components that the manifest declares, and those that dependencies probably load by name.
+    pub needs: Needs,
     /// The Python packages that only the wheel of this major requires.
     pub dependencies: Vec<String>,
     /// Libraries that the user expects on every machine, as in [`is_excluded`].
@@ -86,7 +86,7 @@ impl Rewrite {
                 toolkit: release::newest_of(major).unwrap_or(ToolkitVersion::new(major, 0)),
                 components: BTreeMap::new(),
             },
-            declared: Needs::default(),
+            needs: Needs::default(),
             dependencies: Vec::new(),
             excluded: Vec::new(),
             allow,
@@ -156,7 +156,7 @@ impl Rewrite {
         let name = with_cuda_suffix(base, self.built_with.major())?;
 
         move_programs(wheel, &name)?;
-        let mut needs = self.declared.clone();
+        let mut needs = self.needs.clone();
         let mut needed = BTreeSet::new();
         for (_, facts) in wheel.modules() {
             needs.add_module(facts, &self.built_with)?;
