@@ -88,13 +88,13 @@ fn errors_decide_the_exit_code_unless_allowed() {
         "saxpy.libs/libcudart-26e8815a.so.13"
     ]);
     assert_eq!(found["findings"][0]["files"], files, "{found:#}");
-    let (found, code) = report(&["--allow", "W02"], &renamed);
+    let (found, code) = report(&["--allow", "w02"], &renamed);
     assert_eq!(code, exit_code::SUCCESS);
     assert_eq!(
         (&found["findings"], &found["allowed"][0]["code"]),
         (&json!([]), &json!("W02"))
     );
-    audit(&["--allow", "W99"], &renamed).failed(exit_code::USAGE, &["`W99` is not the code"]);
+    audit(&["--allow", "W99"], &renamed).failed(exit_code::USAGE, &["invalid value 'W99'", "W18"]);
 }
 
 #[test]

@@ -18,7 +18,6 @@ use super::programs;
 use super::rewrite::{BuiltWheel, Rewrite, is_excluded, third_party};
 use super::runpath::{SearchPath, SearchPathKind, link_arguments};
 use super::source::Source;
-use crate::audit::check::Code;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::isolated_build::{Build, Purpose};
@@ -46,7 +45,7 @@ pub struct Job {
     /// Libraries that are not copied into the wheel, as in [`is_excluded`].
     pub excluded: Vec<String>,
     /// Checks of the audit whose errors do not count.
-    pub allow: Vec<Code>,
+    pub allow: Vec<String>,
 }
 
 /// Everything about one major that is decided before anything is compiled.

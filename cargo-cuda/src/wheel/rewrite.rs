@@ -13,7 +13,7 @@ use cuda_find::detail::release;
 use super::needs::{BuiltWith, Needs};
 use super::{requirements, sbom};
 use crate::audit::artifact::Artifact;
-use crate::audit::check::{Code, Severity};
+use crate::audit::check::Severity;
 use crate::audit::report::Audited;
 use crate::exit_code;
 use crate::failure::Failure;
@@ -40,8 +40,8 @@ pub struct Rewrite {
     pub dependencies: Vec<String>,
     /// Libraries that the user expects on every machine, as in [`is_excluded`].
     pub excluded: Vec<String>,
-    /// Checks of the audit whose errors do not count.
-    pub allow: Vec<Code>,
+    /// The codes of the checks whose errors do not count.
+    pub allow: Vec<String>,
 }
 
 /// A rewritten wheel.
@@ -78,7 +78,7 @@ impl BuiltWheel {
 impl Rewrite {
     /// For the wheel of a builder that is not known. Its components are those that the native modules need, because there
     /// is no manifest that could declare more.
-    pub fn of_other_builder(major: u32, allow: Vec<Code>) -> Self {
+    pub fn of_other_builder(major: u32, allow: Vec<String>) -> Self {
         Self {
             name: None,
             built_with: BuiltWith {
