@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::artifact::{Artifact, Majors};
 use super::check::{Finding, Severity, files_as_text};
 use super::rules;
+use crate::output::human_size;
 use crate::package::device::{Coverage, DeviceCode, Image, ImageKind, Runs};
-use crate::store::human_size;
 
 /// The result for one argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -23,7 +23,7 @@ use super::elf::{self, ElfFacts};
 use super::metadata::{Digest, Hasher};
 use super::nvidia::is_nvidia_library;
 use crate::failure::Failure;
-use crate::store::human_size;
+use crate::output::human_size;
 
 /// The most that a wheel may unpack to. Larger files need another zip format, and indexes accept much less.
 const MAX_SIZE: u64 = 4_000_000_000;

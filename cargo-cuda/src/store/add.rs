@@ -15,7 +15,7 @@ use cuda_find::detail::{
 };
 use serde::Serialize;
 
-use super::directory::{Store, damage, damage_of, disk_usage, human_size, trusted};
+use super::directory::{Store, damage, damage_of, disk_usage, trusted};
 use super::installer::Installer;
 use super::lock::{Lock, Manifest, lock_file};
 use super::package::{FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, no_package, platform};
@@ -24,7 +24,7 @@ use super::resolve::{SetSpec, resolve};
 use super::stored::{components, lossy};
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, human_size};
 
 /// A toolkit to fetch.
 #[derive(Clone, Debug)]

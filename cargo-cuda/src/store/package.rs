@@ -355,13 +355,6 @@ pub(super) fn platform() -> String {
     target.map_or(triple, |target| target.directory().to_owned())
 }
 
-/// A package name in the normal form: `Nvidia_Cuda.Runtime` is `nvidia-cuda-runtime`.
-pub(super) fn normal_name(name: &str) -> String {
-    let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
-    let words: Vec<String> = words.map(str::to_ascii_lowercase).collect();
-    words.join("-")
-}
-
 pub(super) fn hash_mismatch(files: &str) -> Failure {
     let text = format!("a file does not match its pinned hash\n  {files}");
     Failure::new(exit_code::LOCK, text).hint(

@@ -25,13 +25,12 @@ use tar::Archive;
 
 use super::directory::StagingDirectory;
 use super::installer::run_visibly;
-use super::package::{
-    FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, Sha256, hash_mismatch, normal_name,
-};
+use super::package::{FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, Sha256, hash_mismatch};
 use super::resolve::SetSpec;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::{self, printable};
+use crate::package::metadata::normalized_name;
 use crate::process;
 
 /// The variable that names the directory or URL of the archives.
@@ -281,7 +280,7 @@ fn archive(name: &str, entry: &Value) -> Option<Indexed> {
         !part.is_empty() && part != "." && part != ".." && !part.contains([':', '?', '#', '\\'])
     };
     let package = PinnedPackage {
-        name: normal_name(name),
+        name: normalized_name(name),
         version: text(entry, "version")?,
         hashes: vec![Sha256::from_hex(&text(file, "sha256")?)?],
     };

@@ -8,14 +8,14 @@ use cuda_find::detail::search;
 use cuda_find::detail::{env::Env, root::Root, target::Target};
 use serde::{Serialize, Serializer};
 
-use super::directory::{Store, damage, human_size};
+use super::directory::{Store, damage};
 use super::lock::Manifest;
 use super::package::{
     FetchFrom, OTHER_SOURCES_HINT, PackageSet, PinnedPackage, no_package, parse_release,
 };
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::output::printable;
+use crate::output::{human_size, printable};
 
 /// A toolkit of the store.
 #[derive(Clone, Debug, Serialize)]
