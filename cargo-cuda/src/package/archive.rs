@@ -275,7 +275,7 @@ fn checked_name(raw: &[u8]) -> Result<String, Failure> {
     Ok(name.to_owned())
 }
 
-/// The one metadata directory, with the files that installers require.
+/// The metadata directory, of which a wheel has one.
 fn dist_info(entries: &BTreeMap<String, WheelFile>) -> Result<String, Failure> {
     let tops = entries
         .keys()
@@ -286,14 +286,6 @@ fn dist_info(entries: &BTreeMap<String, WheelFile>) -> Result<String, Failure> {
             "not a wheel: it does not have exactly one `.dist-info` directory",
         ));
     };
-    for file in ["METADATA", "WHEEL"] {
-        let path = format!("{directory}/{file}");
-        if !entries.contains_key(&path) {
-            return Err(Failure::invalid_wheel(format!(
-                "not a wheel: it has no `{path}`"
-            )));
-        }
-    }
     Ok(directory.to_owned())
 }
 

@@ -339,9 +339,7 @@ fn devices(major: u32) -> impl Iterator<Item = &'static CapabilityFacts> {
 /// The oldest driver that reads PTX of this version: the one of the first CUDA release that writes it.
 fn driver_for_ptx((major, minor): (u16, u16)) -> String {
     let isa = (u32::from(major), u32::from(minor));
-    let versions = release::majors()
-        .flat_map(|major| (0..16).map(move |minor| ToolkitVersion::new(major, minor)));
-    let mut releases = versions.filter_map(release::facts);
+    let mut releases = release::releases().filter_map(release::facts);
     let first = releases.find(|release| release.ptx_isa >= isa);
     match first.and_then(|release| Some((release.driver?, release.version))) {
         Some((driver, release)) => format!("{driver} (CUDA {release})"),
