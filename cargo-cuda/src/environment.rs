@@ -3,7 +3,6 @@
 //! They are computed from a view and a list of capabilities. Variables that the user has set are
 //! kept.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -185,22 +184,11 @@ fn path_lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Variable> {
     ];
     let lists = lists.into_iter();
     lists
-        .filter_map(|(name, directories)| Some((name.to_owned(), join_directories(&directories)?)))
+        // A list cannot have a path with a colon, which separates the paths.
+        .filter_map(|(name, directories)| {
+            Some((name.to_owned(), std::env::join_paths(directories).ok()?))
+        })
         .collect()
-}
-
-/// The directories without duplicates; `None` if the list is empty. A path with a colon is left out, because the colon
-/// separates the paths.
-fn join_directories(directories: &[PathBuf]) -> Option<OsString> {
-    let mut seen = BTreeSet::new();
-    let can_be_listed = |directory: &PathBuf| {
-        !directory.as_os_str().is_empty() && !directory.to_string_lossy().contains(':')
-    };
-    let listed = directories
-        .iter()
-        .filter(|directory| can_be_listed(directory) && seen.insert(*directory));
-    let list = std::env::join_paths(listed).unwrap_or_default();
-    (!list.is_empty()).then_some(list)
 }
 
 /// The name of a variable that the user has set and that a CMake toolchain file would override.
@@ -303,13 +291,5 @@ mod tests {
                 (name, Some(expected))
             );
         }
-    }
-
-    #[test]
-    fn directories_that_a_list_cannot_have_are_left_out() {
-        let all =
-            |names: &[&str]| join_directories(&names.iter().map(PathBuf::from).collect::<Vec<_>>());
-        assert_eq!(all(&["/a", "/b:c", "", "/d", "/a"]).unwrap(), "/a:/d");
-        assert_eq!(all(&["/b:c"]), None);
     }
 }

@@ -5,7 +5,7 @@
 )]
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use cuda_find::detail::{command::Invocation, env::Env};
@@ -79,13 +79,7 @@ pub fn stdout_of(call: &Invocation, env: &Env) -> Option<String> {
 
 /// The path of this program, which cargo calls as the rustc wrapper.
 pub fn own_program() -> Result<PathBuf, Failure> {
-    std::env::current_exe().map_err(|error| {
-        Failure::new(
-            exit_code::FAILURE,
-            format!("could not find the path of this program: {error}"),
-        )
-        .hint("mount `/proc`, from which the path is read")
-    })
+    std::env::current_exe().map_err(Failure::io("read", Path::new("/proc/self/exe")))
 }
 
 /// The command for `call`. Its environment is `env` with the variables of `call` on top.

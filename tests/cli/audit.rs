@@ -88,13 +88,13 @@ fn errors_decide_the_exit_code_unless_allowed() {
         "saxpy.libs/libcudart-26e8815a.so.13"
     ]);
     assert_eq!(found["findings"][0]["files"], files, "{found:#}");
-    let (found, code) = report(&["--allow", "W02"], &renamed);
+    let (found, code) = report(&["--allow", "w02"], &renamed);
     assert_eq!(code, exit_code::SUCCESS);
     assert_eq!(
         (&found["findings"], &found["allowed"][0]["code"]),
         (&json!([]), &json!("W02"))
     );
-    audit(&["--allow", "W99"], &renamed).failed(exit_code::USAGE, &["`W99` is not the code"]);
+    audit(&["--allow", "W99"], &renamed).failed(exit_code::USAGE, &["invalid value 'W99'", "W18"]);
 }
 
 #[test]
@@ -127,6 +127,7 @@ mod online {
     use std::fs::File;
 
     use cargo_cuda::package::device::{DeviceCode, ImageKind};
+    use cuda_build::detail::nvrtc::{Nvrtc, Program};
 
     use super::*;
     use crate::components::site_packages;
@@ -261,6 +262,70 @@ mod online {
             .map(|f| &f["code"])
             .collect();
         assert_eq!(codes, ["W13", "W14"], "{found:#}");
+    }
+
+    /// A program with code of an older compiler, which no name and no needed library reveals.
+    #[test]
+    fn the_release_that_made_an_image_decides() {
+        let place = tempfile::tempdir().unwrap();
+        let cubin = |libraries: PathBuf, capability: &str| {
+            let options = vec![format!("-arch=sm_{capability}")];
+            let program = Program {
+                source: KERNEL.as_bytes(),
+                name: "k.cu",
+                options,
+                headers: Vec::new(),
+            };
+            Nvrtc::load(&libraries)
+                .unwrap()
+                .compile(&program)
+                .unwrap()
+                .image
+        };
+        let eleven = site_packages(11).join("nvidia/cuda_nvrtc/lib/libnvrtc.so.11.2");
+        let twelve = site_packages(12).join("nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
+        let volta = "Volta      7.0                      native";
+        for (libraries, capability, options, lines) in [
+            (
+                &eleven,
+                "70",
+                &["--compress-mode=none"][..],
+                ["driver 450.80.02", volta],
+            ),
+            (
+                &eleven,
+                "70",
+                &["--compress-all", "--compress-mode=speed"],
+                ["driver 450.80.02", volta],
+            ),
+            (
+                &twelve,
+                "100",
+                &["--compress-mode=none"],
+                ["driver 525.60.13", "Blackwell"],
+            ),
+        ] {
+            let (image, output) = (place.path().join("cubin"), place.path().join("image"));
+            fs::write(&image, cubin(libraries.clone(), capability)).unwrap();
+            let image = format!("--image3=kind=elf,sm={capability},file={}", image.display());
+            run(Command::new(root().join("bin/fatbinary"))
+                .args(options)
+                .args(["--64", "--create"])
+                .arg(&output)
+                .arg(image));
+            let program = place.path().join("program");
+            let code = [
+                library("libplain.so"),
+                vec![0; 8],
+                fs::read(output).unwrap(),
+            ]
+            .concat();
+            fs::write(&program, code).unwrap();
+            let text = audit(&[], &program).stdout;
+            for line in lines {
+                assert!(text.contains(line), "{line} {options:?}\n{text}");
+            }
+        }
     }
 
     /// Fat binaries in every mode of compression, compared with what NVIDIA's own tool lists.

@@ -155,6 +155,14 @@ mod online {
             assert!(metadata.contains("\nName: saxpy\n"), "{metadata}");
             assert_eq!(requirements(&metadata), [expected], "{settings}");
         }
+        // cudarc loads cuBLAS by name, so no native module needs it.
+        let features = "\"nvrtc\", \"dynamic-loading\"";
+        let with_cublas = features.replace(',', ", \"cublas\",");
+        package.edit("Cargo.toml", features, &with_cublas);
+        let metadata = package.metadata("{'cuda': '13'}");
+        let expected = "cuda-toolkit[cudart,nvrtc,cublas]>=13.0,<14";
+        assert_eq!(requirements(&metadata), [expected]);
+        package.edit("Cargo.toml", &with_cublas, features);
         // Nothing was compiled, so there is no target directory of a build.
         assert!(!package.place.join("target/cargo-cuda").exists());
 

@@ -4,7 +4,7 @@
     tests/symbols/collect.py                   # every component: fetches about 15 GB
     tests/symbols/collect.py cudart nvrtc      # these components; the file keeps its lines about the others
 
-The names of components, packages and libraries come from the component table of cuda-build. Each package is fetched
+The names of components, packages and libraries come from the component table of cuda-find. Each package is fetched
 with `pip download`; its libraries are read with `nm` and removed again. A component whose versions follow CUDA's is
 compared at the first version of every release. Any other component is compared at its first and its newest version,
 because its packages are large.
@@ -20,7 +20,7 @@ import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TABLE = ROOT / "cuda-build/src/component/table.rs"
+TABLE = ROOT / "cuda-find/src/detail/component/table.rs"
 OUTPUT = ROOT / "cargo-cuda/src/package/symbols.txt"
 OLDEST_MAJOR = 11
 PLATFORMS = ["2_5", "2_12", "2_17", "2_24", "2_25", "2_26", "2_27", "2_28", "2_31", "2_34"]

@@ -134,7 +134,8 @@ impl Artifact {
             .filter(|requirement| requirement.of_extra().is_none())
     }
 
-    /// The device code of each file, with the CUDA major that compiled it.
+    /// The device code of each file, with the CUDA major that compiled it: the one that its images name, else that of
+    /// the file's libraries, else that of the artifact.
     pub fn device_code(&self, majors: &Majors) -> Vec<(&str, &DeviceCode, u32)> {
         let last = |majors: &BTreeSet<u32>| majors.last().copied();
         let other = last(&majors.modules)
@@ -147,7 +148,9 @@ impl Artifact {
         });
         let files = self.device_files.iter();
         let all = modules.chain(files.map(|(path, code)| (path.as_str(), code, other)));
-        all.filter(|(_, code, _)| !code.is_empty()).collect()
+        let all = all.filter(|(_, code, _)| !code.is_empty());
+        all.map(|(path, code, major)| (path, code, code.release.map_or(major, |r| r.major)))
+            .collect()
     }
 }
 

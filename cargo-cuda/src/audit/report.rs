@@ -6,10 +6,10 @@ use cuda_find::detail::release;
 use serde::Serialize;
 
 use super::artifact::{Artifact, Majors};
-use super::check::{Code, Finding, Severity, files_as_text};
+use super::check::{Finding, Severity, files_as_text};
 use super::rules;
+use crate::output::human_size;
 use crate::package::device::{Coverage, DeviceCode, Image, ImageKind, Runs};
-use crate::store::human_size;
 
 /// The result for one argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -38,10 +38,14 @@ pub struct Device {
 }
 
 impl Audited {
-    /// Checks an artifact. Findings of the checks in `allow` do not count.
-    pub fn new(artifact: &Artifact, allow: &[Code]) -> Self {
+    /// Checks an artifact. Findings of the checks whose codes are in `allow` do not count.
+    pub fn new(artifact: &Artifact, allow: &[String]) -> Self {
         let majors = Majors::of(artifact);
-        let is_allowed = |finding: &Finding| allow.iter().any(|code| code.0 == finding.code);
+        let is_allowed = |finding: &Finding| {
+            allow
+                .iter()
+                .any(|code| code.eq_ignore_ascii_case(finding.code))
+        };
         let findings = rules::findings(artifact, &majors);
         let (allowed, findings) = findings.into_iter().partition(is_allowed);
         let mut device_code: Vec<Device> = Vec::new();

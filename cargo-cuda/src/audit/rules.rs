@@ -8,9 +8,9 @@ use super::artifact::{Artifact, Majors, NativeModule, file_name};
 use super::check::Severity::{Error, Note, Warning};
 use super::check::{Finding, Findings, W01, W02, W03, W12, W13, W14, W15, W17};
 use super::{paths, requirements};
+use crate::output::human_size;
 use crate::package::INDEX_LIMIT;
 use crate::package::nvidia::{component_of, is_driver_library, is_nvidia_library, without_hash};
-use crate::store::human_size;
 
 /// What the checks find in an artifact, in the order of the codes.
 pub fn findings(artifact: &Artifact, majors: &Majors) -> Vec<Finding> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::audit::artifact::Artifact;
-use crate::audit::check::{Code, Severity};
+use crate::audit::check::{self, Severity};
 use crate::audit::report::Audited;
 use crate::exit_code;
 use crate::failure::Failure;
@@ -20,8 +20,8 @@ pub struct AuditArgs {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Do not count the findings of a check, as in `--allow W07`; can be repeated
-    #[arg(long, value_name = "CODE", value_delimiter = ',')]
-    allow: Vec<Code>,
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = check::codes(), ignore_case = true)]
+    allow: Vec<String>,
     /// Write JSON
     #[arg(long)]
     json: bool,

@@ -9,8 +9,8 @@ use cuda_find::detail::{env::Env, root::Root};
 
 use crate::failure::Failure;
 use crate::isolated_build::directory;
+use crate::output::human_size;
 use crate::project::WorkspaceOptions;
-use crate::store::human_size;
 use crate::{output, toolkits};
 
 /// Remove target directories that no build has used for 30 days

@@ -8,10 +8,9 @@ use cuda_find::detail::{env::Env, target::Target};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::output::human_size;
 use crate::report;
-use crate::store::{
-    self, AddRequest, Added, FetchFrom, Listed, ReleaseToFetch, human_size, parse_release,
-};
+use crate::store::{self, AddRequest, Added, FetchFrom, Listed, ReleaseToFetch, parse_release};
 
 /// Add, list or remove toolkits in the user's cache directory
 #[derive(Args, Clone, Debug)]

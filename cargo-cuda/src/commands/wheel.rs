@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum as _};
 use cuda_build::detail::{Config, config::parse_size};
 use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease};
 
-use crate::audit::check::Code;
+use crate::audit::check;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::isolated_build::gpus;
@@ -69,8 +69,8 @@ pub struct WheelArgs {
     #[arg(long)]
     locked: bool,
     /// Write the wheel although the audit finds an error of this check, as in `--allow W07`; may be repeated
-    #[arg(long, value_name = "CODE", value_delimiter = ',')]
-    allow: Vec<Code>,
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = check::codes(), ignore_case = true)]
+    allow: Vec<String>,
     /// Arguments for maturin, after `--`
     #[arg(last = true)]
     passthrough: Vec<OsString>,

@@ -113,6 +113,18 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Bytes in decimal units, as disks and package indexes count: `2.5 MB`.
+pub fn human_size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
+    for (unit, size) in UNITS {
+        if bytes >= size {
+            let tenths = (bytes * 10 + size / 2) / size;
+            return format!("{}.{} {unit}", tenths / 10, tenths % 10);
+        }
+    }
+    format!("{bytes} B")
+}
+
 /// Escapes control characters, because a variable or a file name may contain a sequence that
 /// changes the terminal. Line breaks and tabs are kept.
 pub fn printable(text: &str) -> String {
@@ -171,6 +183,12 @@ mod tests {
     fn control_characters_do_not_reach_a_terminal() {
         let text = "a\u{1b}[2J\rb\n\tü";
         assert_eq!(printable(text), "a\\u{1b}[2J\\u{d}b\n\tü");
+    }
+
+    #[test]
+    fn sizes_have_decimal_units() {
+        assert_eq!(human_size(999), "999 B");
+        assert_eq!(human_size(2_460_000), "2.5 MB");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::elf::{self, ElfFacts};
 use super::metadata::{Digest, Hasher};
 use super::nvidia::is_nvidia_library;
 use crate::failure::Failure;
-use crate::store::human_size;
+use crate::output::human_size;
 
 /// The most that a wheel may unpack to. Larger files need another zip format, and indexes accept much less.
 const MAX_SIZE: u64 = 4_000_000_000;
@@ -275,7 +275,7 @@ fn checked_name(raw: &[u8]) -> Result<String, Failure> {
     Ok(name.to_owned())
 }
 
-/// The one metadata directory, with the files that installers require.
+/// The metadata directory, of which a wheel has one.
 fn dist_info(entries: &BTreeMap<String, WheelFile>) -> Result<String, Failure> {
     let tops = entries
         .keys()
@@ -286,14 +286,6 @@ fn dist_info(entries: &BTreeMap<String, WheelFile>) -> Result<String, Failure> {
             "not a wheel: it does not have exactly one `.dist-info` directory",
         ));
     };
-    for file in ["METADATA", "WHEEL"] {
-        let path = format!("{directory}/{file}");
-        if !entries.contains_key(&path) {
-            return Err(Failure::invalid_wheel(format!(
-                "not a wheel: it has no `{path}`"
-            )));
-        }
-    }
     Ok(directory.to_owned())
 }
 

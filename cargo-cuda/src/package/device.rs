@@ -16,14 +16,14 @@ use serde::{Serialize, Serializer};
 /// The size of a block. Fat binaries of real libraries have some kilobytes to some megabytes.
 const BLOCK: u64 = 1 << 20;
 
-/// The most headers that are read in one file. The largest real libraries have about a hundred thousand.
-const MAX_HEADERS: usize = 2_000_000;
+/// How much of an image is read for the release that compiled it.
+const PAYLOAD_START: u64 = 1 << 16;
 
 /// The start of the line in PTX that names the capability. The line with `.version` is before it.
 const TARGET: &[u8] = b"\n.target sm_";
 const VERSION: &[u8] = b".version ";
 
-/// How far `.version` is before `.target` at most.
+/// The most bytes from the start of `.version` to that of `.target`.
 const DIRECTIVES: usize = 256;
 
 /// The images of a file.
@@ -31,6 +31,8 @@ const DIRECTIVES: usize = 256;
 pub struct DeviceCode {
     /// Each kind, capability and version of PTX once, sorted.
     pub images: Vec<Image>,
+    /// The newest CUDA release that the cubins name as their compiler's.
+    pub release: Option<ToolkitVersion>,
     /// The bytes of relocatable code that was left in a linked file.
     pub relocatable: u64,
 }
@@ -128,7 +130,6 @@ impl DeviceCode {
     /// Reads the device code of a file. `relocatable` are the ranges of sections with code that was linked already.
     pub fn scan(file: &mut (impl Read + Seek), relocatable: &[Range<u64>]) -> io::Result<Self> {
         let mut code = Self::default();
-        let mut headers = 0;
         // The end of the last container. An image may contain any text, so nothing before it counts.
         let mut covered = 0;
         for (at, ptx) in candidates(file)? {
@@ -140,20 +141,26 @@ impl DeviceCode {
                 code.add(image);
                 continue;
             }
-            let container = fatbin::read_headers(at, |offset, len| {
-                headers += 1;
+            let mut read = |offset: u64, len: usize| {
                 let mut bytes = vec![0; len];
                 file.seek(SeekFrom::Start(offset)).ok()?;
                 file.read_exact(&mut bytes).ok()?;
-                (headers <= MAX_HEADERS).then_some(bytes)
-            });
-            if headers > MAX_HEADERS {
-                return Err(too_many());
-            }
+                Some(bytes)
+            };
+            let container = fatbin::read_headers(at, &mut read);
             if let Ok((entries, len)) = container {
-                let images = entries.iter().filter_map(Image::of_entry);
-                images.for_each(|image| code.add(image));
                 covered = at.saturating_add(len);
+                let mut end = covered;
+                for entry in entries.iter().rev() {
+                    let payload = end - entry.payload_len;
+                    let start = entry.payload_len.min(PAYLOAD_START) as usize;
+                    let release = read(payload, start).and_then(|start| entry.release(&start));
+                    code.release = code.release.max(release);
+                    Image::of_entry(entry)
+                        .into_iter()
+                        .for_each(|image| code.add(image));
+                    end = payload - entry.header_len;
+                }
             }
         }
         code.images.sort();
@@ -266,7 +273,7 @@ impl DeviceCode {
     }
 }
 
-/// The places of a file where a container may begin, and those of PTX text, in the order of the file.
+/// The offsets in a file at which a container may begin, and the offsets of PTX as text with its image, in ascending order.
 fn candidates(file: &mut (impl Read + Seek)) -> io::Result<Vec<(u64, Option<Image>)>> {
     let (magic, target) = (
         memmem::Finder::new(&fatbin::MAGIC_BYTES),
@@ -274,7 +281,7 @@ fn candidates(file: &mut (impl Read + Seek)) -> io::Result<Vec<(u64, Option<Imag
     );
     let mut found = Vec::new();
     let mut block = Vec::new();
-    // The place of `block` in the file, and the end of what has been searched.
+    // The offset of `block` in the file, and that of the first byte that has not been searched.
     let (mut start, mut searched) = (0, 0);
     file.seek(SeekFrom::Start(0))?;
     loop {
@@ -284,17 +291,14 @@ fn candidates(file: &mut (impl Read + Seek)) -> io::Result<Vec<(u64, Option<Imag
             0 => block.len(),
             _ => block.len().saturating_sub(DIRECTIVES),
         };
-        let is_new = |position: &usize| *position < limit && start + *position as u64 >= searched;
+        let is_new = |index: &usize| *index < limit && start + *index as u64 >= searched;
         let containers = magic.find_iter(&block).filter(is_new);
-        found.extend(containers.map(|position| (start + position as u64, None)));
+        found.extend(containers.map(|index| (start + index as u64, None)));
         let texts = target.find_iter(&block).filter(is_new);
-        found.extend(texts.filter_map(|position| {
-            let image = ptx(&block, position)?;
-            Some((start + position as u64, Some(image)))
+        found.extend(texts.filter_map(|index| {
+            let image = ptx(&block, index)?;
+            Some((start + index as u64, Some(image)))
         }));
-        if found.len() > MAX_HEADERS {
-            return Err(too_many());
-        }
         if count == 0 {
             break;
         }
@@ -306,12 +310,6 @@ fn candidates(file: &mut (impl Read + Seek)) -> io::Result<Vec<(u64, Option<Imag
     }
     found.sort_by_key(|(at, _)| *at);
     Ok(found)
-}
-
-fn too_many() -> io::Error {
-    io::Error::other(format!(
-        "it has more than {MAX_HEADERS} headers of fat binaries, more than any real library"
-    ))
 }
 
 /// The PTX whose `.target` line begins at `at`. Compilers contain the same text as a template, without numbers.
@@ -341,9 +339,7 @@ fn devices(major: u32) -> impl Iterator<Item = &'static CapabilityFacts> {
 /// The oldest driver that reads PTX of this version: the one of the first CUDA release that writes it.
 fn driver_for_ptx((major, minor): (u16, u16)) -> String {
     let isa = (u32::from(major), u32::from(minor));
-    let versions = release::majors()
-        .flat_map(|major| (0..16).map(move |minor| ToolkitVersion::new(major, minor)));
-    let mut releases = versions.filter_map(release::facts);
+    let mut releases = release::releases().filter_map(release::facts);
     let first = releases.find(|release| release.ptx_isa >= isa);
     match first.and_then(|release| Some((release.driver?, release.version))) {
         Some((driver, release)) => format!("{driver} (CUDA {release})"),

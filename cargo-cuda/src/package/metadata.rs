@@ -136,20 +136,12 @@ pub fn check_version(version: &str, in_file_name: &str) -> Result<(), Failure> {
     )))
 }
 
-/// The normalised name of a distribution (PEP 503): lower case, and one `-` for each run of `-`, `_`
-/// and `.`.
+/// The normalised name of a distribution (PEP 503): lower case, and one `-` for each run of `-`, `_` and `.`.
+/// `Nvidia_Cuda.Runtime` becomes `nvidia-cuda-runtime`.
 pub fn normalized_name(name: &str) -> String {
-    let mut normalized = String::with_capacity(name.len());
-    for c in name.trim().chars() {
-        if matches!(c, '-' | '_' | '.') {
-            if !normalized.ends_with('-') {
-                normalized.push('-');
-            }
-        } else {
-            normalized.push(c.to_ascii_lowercase());
-        }
-    }
-    normalized
+    let words = name.trim().split(['-', '_', '.']);
+    let words = words.filter(|word| !word.is_empty());
+    Vec::from_iter(words).join("-").to_ascii_lowercase()
 }
 
 /// The name as it is written in a wheel's file name: [`normalized_name`] with `_` instead of `-`.

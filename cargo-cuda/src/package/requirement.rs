@@ -77,22 +77,11 @@ impl Requirement {
         })
     }
 
-    /// The extra for which it holds: `cu12` of `extra == 'cu12'`.
+    /// The extra for which it holds: `cu12` of `extra == 'cu12'`, as all tools write it.
     pub fn of_extra(&self) -> Option<String> {
-        // Every second part is a quoted text.
-        let parts: Vec<&str> = self.marker.split(['\'', '"']).collect();
-        let found = parts
-            .iter()
-            .skip(1)
-            .step_by(2)
-            .zip(parts.windows(3).step_by(2));
-        let mut extras = found.filter(|(_, around)| {
-            let before = around[0].trim_end().strip_suffix("==");
-            let after = around[2].trim_start().strip_prefix("==");
-            before.is_some_and(|text| text.trim_end().ends_with("extra"))
-                || after.is_some_and(|text| text.trim_start().starts_with("extra"))
-        });
-        extras.next().map(|(extra, _)| normalized_name(extra))
+        let (_, after) = self.marker.split_once("extra")?;
+        let quoted = after.trim_start().strip_prefix("==")?;
+        quoted.split(['\'', '"']).nth(1).map(normalized_name)
     }
 
     /// Whether there is a version that is too new. The version at a URL is the only one.

@@ -15,16 +15,17 @@ use cuda_find::detail::{
 };
 use serde::Serialize;
 
-use super::directory::{Store, damage, damage_of, disk_usage, human_size, trusted};
+use super::directory::{Store, damage, damage_of, disk_usage, trusted};
 use super::installer::Installer;
 use super::lock::{Lock, Manifest, lock_file};
-use super::package::{FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, no_package, platform};
+use super::package::{FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, no_package};
 use super::redist::Mirror;
 use super::resolve::{SetSpec, resolve};
 use super::stored::{components, lossy};
+use crate::cargo_config;
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, human_size};
 
 /// A toolkit to fetch.
 #[derive(Clone, Debug)]
@@ -60,12 +61,6 @@ impl AddRequest {
             locked: false,
             target: None,
         }
-    }
-
-    /// The platform directory of the files to fetch, as the search names it.
-    fn platform(&self) -> String {
-        let target = self.target.as_ref();
-        target.map_or_else(platform, |target| target.directory().to_owned())
     }
 
     /// The components to fetch.
@@ -161,7 +156,7 @@ pub fn add(request: &AddRequest, env: &Env) -> Result<Added, Failure> {
     if !is_locked {
         run.remember(&set)?;
     }
-    let name = set.name(&request.platform());
+    let name = set.name(run.target.directory());
     let manifest = run.store.manifest(&name).ok().flatten().unwrap_or_default();
     let is_unavailable = |component: &&Component| {
         let mut ids = manifest.components.iter();
@@ -208,14 +203,19 @@ pub fn pin(name: &str, request: &AddRequest, env: &Env) -> Result<(), Failure> {
 struct Run<'a> {
     request: &'a AddRequest,
     env: &'a Env,
+    /// The platform whose files are fetched.
+    target: Target,
     store: Store,
 }
 
 impl<'a> Run<'a> {
     fn new(request: &'a AddRequest, env: &'a Env) -> Result<Self, Failure> {
+        // Python's packages for 64-bit ARM are for servers.
+        let host = || Target::from_triple(&cargo_config::host());
         Ok(Self {
             request,
             env,
+            target: request.target.clone().map_or_else(host, Ok)?,
             store: Store::open(env, "toolkits")?,
         })
     }
@@ -347,8 +347,8 @@ impl<'a> Run<'a> {
         let Some(problem) = self.problem(set)? else {
             return Ok(None);
         };
-        let (version, platform) = (&set.version, self.request.platform());
-        let name = set.name(&platform);
+        let (version, platform) = (&set.version, self.target.directory());
+        let name = set.name(platform);
         let is_repair = Root::system().exists(&self.store.path(&name));
         if is_repair {
             output::status("Repairing", &format!("CUDA {version}: {problem}"));
@@ -375,8 +375,8 @@ impl<'a> Run<'a> {
         if let Some(reason) = damage(&site, set) {
             return Err(incomplete(&reason));
         }
-        let found = components(&site, set, wanted, self.request.target.as_ref())?;
-        let manifest = Manifest::new(set.clone(), &platform, &found, disk_usage(&site));
+        let found = components(&site, set, wanted, &self.target)?;
+        let manifest = Manifest::new(set.clone(), platform, &found, disk_usage(&site));
         self.store.commit(&part, &name, &manifest)?;
         let (size, seconds) = (human_size(bytes), started.elapsed().as_secs());
         let place = self.store.directory.display();
@@ -388,7 +388,7 @@ impl<'a> Run<'a> {
 
     /// Why the set in the store is missing or damaged; `None` if it is complete.
     fn problem(&self, set: &PackageSet) -> Result<Option<String>, Failure> {
-        let name = set.name(&self.request.platform());
+        let name = set.name(self.target.directory());
         let path = self.store.path(&name);
         trusted(&path)?;
         match self.store.manifest(&name) {
@@ -408,7 +408,7 @@ impl<'a> Run<'a> {
         set: &'s PackageSet,
     ) -> (Vec<(&'s PinnedPackage, PathBuf)>, Vec<&'s PinnedPackage>) {
         let mut stored = self.store.manifests();
-        stored.retain(|(_, manifest)| manifest.platform == self.request.platform());
+        stored.retain(|(_, manifest)| manifest.platform == self.target.directory());
         let (mut held, mut missing) = (Vec::new(), Vec::new());
         for package in &set.packages {
             let has = |(path, manifest): &&(PathBuf, Manifest)| {

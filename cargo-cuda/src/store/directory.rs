@@ -29,10 +29,11 @@ use cuda_find::detail::{cache, env::Env, root::Root};
 use tempfile::TempDir;
 
 use super::lock::{Manifest, read};
-use super::package::{PackageSet, PinnedPackage, normal_name};
+use super::package::{PackageSet, PinnedPackage};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
+use crate::package::metadata::normalized_name;
 
 const PART: &str = ".part-";
 
@@ -293,24 +294,6 @@ fn files_below(directory: &Path) -> io::Result<Vec<(PathBuf, Metadata)>> {
     Ok(files)
 }
 
-/// Bytes in decimal units, as disks and package indexes count: `2.5 MB`.
-///
-/// ```
-/// use cargo_cuda::store::human_size;
-/// assert_eq!(human_size(999), "999 B");
-/// assert_eq!(human_size(2_460_000), "2.5 MB");
-/// ```
-pub fn human_size(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
-    for (unit, size) in UNITS {
-        if bytes >= size {
-            let tenths = (bytes * 10 + size / 2) / size;
-            return format!("{}.{} {unit}", tenths / 10, tenths % 10);
-        }
-    }
-    format!("{bytes} B")
-}
-
 /// Removes a file that may not exist. If that fails, the next write to the file reports it.
 pub(super) fn remove_file(path: &Path) {
     let _ = fs::remove_file(path);
@@ -341,7 +324,7 @@ fn files_of(site: &Path, package: &PinnedPackage) -> Option<BTreeMap<String, Opt
             let stem = name.strip_suffix(".dist-info");
             let parts = stem.and_then(|stem| stem.rsplit_once('-'));
             parts.is_some_and(|(name, version)| {
-                normal_name(name) == package.name && version == package.version
+                normalized_name(name) == package.name && version == package.version
             })
         })?;
     let record = root.text(&site.join(info).join("RECORD")).ok()?;

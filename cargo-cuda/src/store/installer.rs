@@ -23,10 +23,11 @@ use tempfile::TempDir;
 
 use super::directory::{StagingDirectory, failed, remove_file, write};
 use super::lock::read;
-use super::package::{PinnedPackage, Sha256, normal_name};
+use super::package::{PinnedPackage, Sha256};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::{self, printable};
+use crate::package::metadata::normalized_name;
 use crate::{process, signals};
 
 /// Excludes source distributions, because building one runs its code. NVIDIA publishes wheels.
@@ -301,7 +302,7 @@ fn parse_compiled(text: &str) -> Result<Vec<PinnedPackage>, String> {
         {
             let version = version.split(';').next().unwrap_or_default().trim();
             packages.push(PinnedPackage {
-                name: normal_name(name),
+                name: normalized_name(name),
                 version: version.to_owned(),
                 hashes: Vec::new(),
             });
@@ -323,7 +324,7 @@ fn parse_report(text: &str) -> Result<Vec<PinnedPackage>, String> {
             .or_else(|| field("/download_info/archive_info/hash")?.strip_prefix("sha256="))
             .and_then(Sha256::from_hex);
         packages.push(PinnedPackage {
-            name: normal_name(name),
+            name: normalized_name(name),
             version: version.to_owned(),
             hashes: hash.into_iter().collect(),
         });

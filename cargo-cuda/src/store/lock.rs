@@ -168,11 +168,8 @@ impl Lock {
 
     /// Writes the file, unless it already has this content.
     pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
-        let text = toml::to_string(self).map_err(|error| {
-            let message = format!("could not write {}: {error}", path.display());
-            Failure::new(exit_code::DISK, message)
-                .hint("delete it, so that it is written from nothing")
-        })?;
+        let text = toml::to_string(self).map_err(io::Error::other);
+        let text = text.map_err(Failure::io("write", path))?;
         output::write_if_changed(path, format!("{HEADER}{text}").as_bytes())
     }
 }

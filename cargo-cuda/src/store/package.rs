@@ -9,7 +9,6 @@ use cuda_build::{Component, ToolkitVersion, Version};
 use cuda_find::detail::{
     release::{COMPILER_HAS_THREE_ARCHIVES_SINCE, NEWEST_MAJOR, OLDEST_MAJOR},
     select::RequestedRelease,
-    target::Target,
 };
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
@@ -345,21 +344,6 @@ impl PackageSet {
 /// the same packages as the newest major in them.
 pub(super) fn wheel_of(component: Component, major: u32) -> Option<&'static str> {
     component.facts().package(major.min(NEWEST_MAJOR))
-}
-
-/// The platform directory of the files that installers fetch on this machine, as the search names it. Python's
-/// packages for 64-bit ARM are for servers.
-pub(super) fn platform() -> String {
-    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let target = Target::from_triple(&triple);
-    target.map_or(triple, |target| target.directory().to_owned())
-}
-
-/// A package name in the normal form: `Nvidia_Cuda.Runtime` is `nvidia-cuda-runtime`.
-pub(super) fn normal_name(name: &str) -> String {
-    let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
-    let words: Vec<String> = words.map(str::to_ascii_lowercase).collect();
-    words.join("-")
 }
 
 pub(super) fn hash_mismatch(files: &str) -> Failure {

@@ -8,14 +8,14 @@ use cuda_find::detail::search;
 use cuda_find::detail::{env::Env, root::Root, target::Target};
 use serde::{Serialize, Serializer};
 
-use super::directory::{Store, damage, human_size};
+use super::directory::{Store, damage};
 use super::lock::Manifest;
 use super::package::{
     FetchFrom, OTHER_SOURCES_HINT, PackageSet, PinnedPackage, no_package, parse_release,
 };
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::output::printable;
+use crate::output::{human_size, printable};
 
 /// A toolkit of the store.
 #[derive(Clone, Debug, Serialize)]
@@ -161,21 +161,13 @@ pub(super) fn components(
     site: &Path,
     set: &PackageSet,
     wanted: &BTreeSet<Component>,
-    target: Option<&Target>,
+    target: &Target,
 ) -> Result<Vec<Component>, Failure> {
-    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let Ok(target) = target
-        .cloned()
-        .map_or_else(|| Target::from_triple(&triple), Ok)
-    else {
-        // This platform is not supported, so the probe does not know its layout.
-        return Ok(set.components().collect());
-    };
     // A root's nvcc would have to be run, and the hash of its archive has been checked.
     if set.from == FetchFrom::Redist {
         return Ok(set.components().collect());
     }
-    let attempt = search::probe_stored(&Root::system(), &target, site, false);
+    let attempt = search::probe_stored(&Root::system(), target, site, false);
     let major = set.major();
     let probed = attempt.sets.iter().find(|probed| probed.major == major);
     let is_found = |component: &Component| probed.is_some_and(|set| set.get(*component).is_some());
@@ -263,12 +255,13 @@ mod tests {
 
     #[test]
     fn a_placeholder_is_named() {
+        let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
         let (site_packages, set) = site(&WHOLE);
         let cufft = BTreeSet::from([Component::Cufft]);
-        let found = components(site_packages.path(), &set, &cufft, None);
+        let found = components(site_packages.path(), &set, &cufft, &target);
         assert_eq!(found.unwrap(), [Component::Cufft]);
         let (site_packages, set) = site(&[]);
-        let error = components(site_packages.path(), &set, &cufft, None).unwrap_err();
+        let error = components(site_packages.path(), &set, &cufft, &target).unwrap_err();
         for word in ["nvidia-cufft-cu12 11.4.1.4", "`cufft`"] {
             assert!(error.to_string().contains(word), "{error}");
         }

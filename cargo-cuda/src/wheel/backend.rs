@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use cuda_find::detail::{command::Invocation, env::Env, root::Root, select::RequestedRelease};
 
 use super::build::{self, Job, Mode, NO_WARNING, Prepared};
-use super::needs::{BuiltWith, Needs};
+use super::needs::BuiltWith;
 use super::runpath::{SearchPath, link_arguments};
 use super::source::Source;
 use super::{requirements, sdist};
@@ -107,6 +107,9 @@ impl<'a> Backend<'a> {
         let prepared = self.job.prepare(self.release()?, &gpus())?;
         let build = &prepared.build;
         build.print_notes();
+        output::messages(&Vec::from_iter(
+            self.job.needs(&BuiltWith::of(&build.toolkit)).1,
+        ));
         let mut compiled = match mode {
             Mode::Wheel => self.job.link(&prepared)?,
             Mode::Editable => {
@@ -200,11 +203,6 @@ impl<'a> Backend<'a> {
         )))
     }
 
-    /// What the manifest declares.
-    fn declared(&self, major: u32) -> Needs {
-        Needs::declared(&self.job.source.package.config, major)
-    }
-
     /// Metadata with the requirements of the declared components.
     fn with_requirements(&self, metadata: &str, built_with: &BuiltWith) -> Result<String, Failure> {
         let mut metadata = Metadata::parse(metadata);
@@ -214,7 +212,7 @@ impl<'a> Backend<'a> {
         requirements::update(
             &mut metadata,
             [&name, &name],
-            &self.declared(major),
+            &self.job.needs(built_with).0,
             config.for_major(major).dependencies,
             built_with,
         )?;
@@ -244,7 +242,7 @@ impl<'a> Backend<'a> {
     /// requirements. An editable wheel may contain only a `.pth` file with the directory of the module.
     fn check(&self, wheel: &Wheel, built_with: &BuiltWith) -> Result<(), Failure> {
         wheel.reject_nvidia_libraries()?;
-        let declared = self.declared(built_with.major());
+        let declared = self.job.needs(built_with).0;
         let known = declared.requirements(built_with)?;
         for (path, facts) in wheel.modules() {
             let mut needs = declared.clone();

@@ -18,7 +18,6 @@ use super::programs;
 use super::rewrite::{BuiltWheel, Rewrite, is_excluded, third_party};
 use super::runpath::{SearchPath, SearchPathKind, link_arguments};
 use super::source::Source;
-use crate::audit::check::Code;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::isolated_build::{Build, Purpose};
@@ -46,7 +45,7 @@ pub struct Job {
     /// Libraries that are not copied into the wheel, as in [`is_excluded`].
     pub excluded: Vec<String>,
     /// Checks of the audit whose errors do not count.
-    pub allow: Vec<Code>,
+    pub allow: Vec<String>,
 }
 
 /// Everything about one major that is decided before anything is compiled.
@@ -54,7 +53,7 @@ pub struct Job {
 pub struct Prepared {
     pub build: Build,
     plan: Plan,
-    /// The declared components that are linked as shared libraries.
+    /// The declared components that are linked as shared libraries, and those that are loaded by name.
     pub linked: BTreeSet<Component>,
 }
 
@@ -128,7 +127,9 @@ impl Job {
         let wanted = declared.components.iter();
         let used: Vec<Component> = wanted.map(|wanted| wanted.component).collect();
         build.toolkit.check_plan(&plan, &used)?;
-        let linked = linked_components(config, &build.toolkit);
+        let mut linked = linked_components(config, &build.toolkit);
+        let loaded = self.needs(&BuiltWith::of(&build.toolkit)).0.required;
+        linked.extend(loaded);
         // Checked before compiling: each linked component must have a library directory in NVIDIA's packages.
         SearchPath::new(&linked, release.major)?;
         Ok(Prepared {
@@ -136,6 +137,14 @@ impl Job {
             plan,
             linked,
         })
+    }
+
+    /// What the manifest declares and dependencies probably load by name, with a note about the latter.
+    pub fn needs(&self, built_with: &BuiltWith) -> (Needs, Option<String>) {
+        let config = &self.source.package.config;
+        let mut needs = Needs::declared(config, built_with.major());
+        let note = needs.add_loaded(self.source.project.guesses(), config, built_with);
+        (needs, note)
     }
 
     /// Builds the wheels of one major: a wheel for each Python interpreter, and the source distribution.
@@ -147,11 +156,14 @@ impl Job {
         let text = format!("{} {} for CUDA {major}", package.name, package.version);
         output::status("Building", &text);
         build.print_notes();
+        let built_with = BuiltWith::of(&build.toolkit);
+        let (needs, note) = self.needs(&built_with);
+        output::messages(&Vec::from_iter(note));
         let compiled = self.link(prepared)?;
         let rewrite = Rewrite {
             name: package.config.wheel.name.clone(),
-            built_with: BuiltWith::of(&build.toolkit),
-            declared: Needs::declared(&package.config, major),
+            built_with,
+            needs,
             dependencies: package.config.for_major(major).dependencies.to_vec(),
             excluded: self.excluded.clone(),
             allow: self.allow.clone(),

@@ -1,7 +1,8 @@
 //! What the wheel of one major needs of CUDA, and the requirements on Python packages that follow from it.
 //!
-//! There are three sources: the libraries and symbols that the native modules need, the components that the manifest
-//! declares (code may open them with `dlopen`), and the components that these need in turn.
+//! There are four sources: the libraries and symbols that the native modules need, the components that the manifest
+//! declares (code may open them with `dlopen`), those that dependencies probably load by name (cudarc's feature `cublas`),
+//! and the components that these need in turn.
 //!
 //! A component's lower bound is the version that the first release of the CUDA major shipped, because newer releases are
 //! compatible with it. It is raised by a symbol that this version lacks, and by `version` in the manifest. The
@@ -15,6 +16,7 @@ use cuda_build::{Component, Toolkit, ToolkitVersion, Version};
 use cuda_find::detail::component::{Class, EdgeKind, closure, edges};
 use cuda_find::detail::release::{NEWEST_MAJOR, OLDEST_MAJOR};
 
+use crate::dependencies::Guess;
 use crate::failure::Failure;
 use crate::package::elf::ElfFacts;
 use crate::package::nvidia::{self, Origin, has_metapackage};
@@ -127,6 +129,42 @@ impl Needs {
             }
         }
         needs
+    }
+
+    /// Adds the components that dependencies probably load by name, unless the manifest lists them, and returns a note.
+    /// A component without a package, or without a version that is known, cannot be required.
+    pub fn add_loaded(
+        &mut self,
+        guesses: &[Guess],
+        config: &Config,
+        built_with: &BuiltWith,
+    ) -> Option<String> {
+        let declared = config.for_major(built_with.major()).components;
+        let mut added: Vec<&Guess> = guesses.iter().filter(|guess| !guess.is_linked).collect();
+        added.retain(|guess| {
+            let alone = Self {
+                required: [guess.component].into(),
+                ..Self::default()
+            };
+            let is_declared = declared.iter().any(|d| d.component == guess.component);
+            !is_declared && alone.requirements(built_with).is_ok()
+        });
+        self.required
+            .extend(added.iter().map(|guess| guess.component));
+        let listed = |text: fn(&Guess) -> String| {
+            let texts: Vec<String> = added.iter().map(|guess| text(guess)).collect();
+            texts.join(", ")
+        };
+        let (guesses, names) = (
+            listed(Guess::to_string),
+            listed(|g| format!("{:?}", g.component.id())),
+        );
+        (!added.is_empty()).then(|| {
+            format!(
+                "note: the wheel requires {guesses}, because programs probably load it by name; to confirm it, write \
+                 `components = [{names}]` in `[package.metadata.cuda]`, with `optional = true` for an extra"
+            )
+        })
     }
 
     /// Adds what a native module needs.

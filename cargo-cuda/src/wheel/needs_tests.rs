@@ -45,6 +45,10 @@ fn of_manifest(keys: &str, major: u32) -> Vec<String> {
 }
 
 fn declared(keys: &str, major: u32) -> Needs {
+    Needs::declared(&config(keys), major)
+}
+
+fn config(keys: &str) -> Config {
     let directory = tempfile::tempdir().unwrap();
     let text = format!("[package]\nname = 'x'\n[package.metadata.cuda]\n{keys}\n");
     crate::output::write(&directory.path().join("Cargo.toml"), text.as_bytes()).unwrap();
@@ -52,8 +56,40 @@ fn declared(keys: &str, major: u32) -> Needs {
         cuda_find::detail::root::Root::system(),
         cuda_find::detail::env::Env::default(),
     );
-    let config = Config::read(&root, &env, directory.path()).unwrap();
-    Needs::declared(&config, major)
+    Config::read(&root, &env, directory.path()).unwrap()
+}
+
+#[test]
+fn libraries_loaded_by_name_are_required() {
+    let guess = |component: Component, is_linked: bool| Guess {
+        component,
+        feature: component.id().to_owned(),
+        package: "cudarc".to_owned(),
+        is_linked,
+    };
+    // No package has the driver.
+    let driver = guess(Component::Driver, false);
+    let guesses = [guess(Cublas, false), guess(Cufft, true), driver];
+    for (keys, required, has_note) in [
+        ("", &[Cublas][..], true),
+        ("components = ['cublas']", &[Cublas], false),
+        (
+            "components = [{ name = 'cublas', optional = true }]",
+            &[],
+            false,
+        ),
+    ] {
+        let config = config(keys);
+        let mut needs = Needs::declared(&config, 13);
+        let note = needs.add_loaded(&guesses, &config, &newest(13));
+        assert!(needs.required.iter().eq(required), "{keys}: {needs:?}");
+        assert_eq!(note.is_some(), has_note, "{note:?}");
+        let says_how = |note: String| {
+            note.contains("cublas (feature `cublas` of cudarc)")
+                && note.contains("`components = [\"cublas\"]`")
+        };
+        assert!(note.is_none_or(says_how));
+    }
 }
 
 #[test]

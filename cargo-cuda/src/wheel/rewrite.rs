@@ -13,7 +13,7 @@ use cuda_find::detail::release;
 use super::needs::{BuiltWith, Needs};
 use super::{requirements, sbom};
 use crate::audit::artifact::Artifact;
-use crate::audit::check::{Code, Severity};
+use crate::audit::check::Severity;
 use crate::audit::report::Audited;
 use crate::exit_code;
 use crate::failure::Failure;
@@ -34,14 +34,14 @@ pub struct Rewrite {
     pub name: Option<String>,
     /// The versions with which the wheel was built.
     pub built_with: BuiltWith,
-    /// The components that the manifest declares.
-    pub declared: Needs,
+    /// The components that the manifest declares, and those that dependencies probably load by name.
+    pub needs: Needs,
     /// The Python packages that only the wheel of this major requires.
     pub dependencies: Vec<String>,
     /// Libraries that the user expects on every machine, as in [`is_excluded`].
     pub excluded: Vec<String>,
-    /// Checks of the audit whose errors do not count.
-    pub allow: Vec<Code>,
+    /// The codes of the checks whose errors do not count.
+    pub allow: Vec<String>,
 }
 
 /// A rewritten wheel.
@@ -78,7 +78,7 @@ impl BuiltWheel {
 impl Rewrite {
     /// For the wheel of a builder that is not known. Its components are those that the native modules need, because there
     /// is no manifest that could declare more.
-    pub fn of_other_builder(major: u32, allow: Vec<Code>) -> Self {
+    pub fn of_other_builder(major: u32, allow: Vec<String>) -> Self {
         Self {
             name: None,
             built_with: BuiltWith {
@@ -86,7 +86,7 @@ impl Rewrite {
                 toolkit: release::newest_of(major).unwrap_or(ToolkitVersion::new(major, 0)),
                 components: BTreeMap::new(),
             },
-            declared: Needs::default(),
+            needs: Needs::default(),
             dependencies: Vec::new(),
             excluded: Vec::new(),
             allow,
@@ -156,7 +156,7 @@ impl Rewrite {
         let name = with_cuda_suffix(base, self.built_with.major())?;
 
         move_programs(wheel, &name)?;
-        let mut needs = self.declared.clone();
+        let mut needs = self.needs.clone();
         let mut needed = BTreeSet::new();
         for (_, facts) in wheel.modules() {
             needs.add_module(facts, &self.built_with)?;

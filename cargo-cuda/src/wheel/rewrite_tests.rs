@@ -56,7 +56,7 @@ fn rewriting(major: u32) -> Rewrite {
             toolkit: ToolkitVersion::new(major, 4),
             components: [(Component::Cudart, "13.4.92".parse().unwrap())].into(),
         },
-        declared: Needs {
+        needs: Needs {
             required: cudart,
             ..Needs::default()
         },
@@ -153,7 +153,7 @@ fn requirements_of_the_author_are_kept() {
 fn report_has_the_requirements_of_the_metadata() {
     let metadata = "Name: saxpy\nVersion: 0.1.0\nProvides-Extra: plot\nRequires-Dist: numpy\n";
     let mut rewriting = rewriting(13);
-    rewriting.declared = Needs::default();
+    rewriting.needs = Needs::default();
     rewriting.dependencies = vec!["nvmath-python[cu13]".to_owned()];
     let wheel = wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)]);
     let (wheel, built) = rewrite_with(&rewriting, wheel).unwrap();

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::package::pyproject::{MaturinTable, Pyproject};
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::toolkits::LockPolicy;
-use crate::workspace::Package;
+use crate::workspace::{Package, Resolve};
 
 /// A crate with its `pyproject.toml`.
 #[derive(Clone, Debug)]
@@ -51,6 +51,8 @@ impl Source {
                 target: cargo.value("--target"),
                 cargo,
                 workspace: WorkspaceUse::Required,
+                // The requirements of a wheel do not depend on `--fetch`.
+                resolve: Resolve::IfPossible,
                 ..which.clone()
             };
             Project::open(user, root, build, &which)

@@ -9,8 +9,8 @@ use cuda_find::detail::command::Invocation;
 use super::rewrite::BuiltWheel;
 use crate::audit::check::Severity;
 use crate::failure::Failure;
+use crate::output::human_size;
 use crate::package::INDEX_LIMIT;
-use crate::store::human_size;
 
 /// The report about finished wheels, with the commands that publish them.
 pub fn report(built: &[BuiltWheel], sdists: &[PathBuf]) -> String {

@@ -4,6 +4,10 @@ use super::{CONTAINER_HEADER, CompiledImage, ENTRY_HEADER, MAGIC, MAGIC_BYTES, f
 use super::{invalid, offset_at, u16_at, u32_at, u64_at};
 use crate::capability::{Capability, Suffix};
 use crate::error::Error;
+use crate::version::ToolkitVersion;
+
+/// The version in `EI_ABIVERSION` from which the second ABI counts.
+const SECOND_ABI: u16 = 8;
 
 /// The kind of an entry's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,6 +53,29 @@ pub struct EntryHeader {
 }
 
 impl EntryHeader {
+    /// The CUDA release that compiled a cubin, from the start of its payload. `None` for other kinds, and if the
+    /// compression hides the release.
+    ///
+    /// A cubin of the first ABI has the release in `e_version`, after `e_machine`: 0x76 for 11.8. LZ4 does not change
+    /// these bytes. A cubin of the second ABI has it in the text of `.note.nv.tkinfo`.
+    pub fn release(&self, payload: &[u8]) -> Option<ToolkitVersion> {
+        const TEXT: &[u8] = b"Cuda compilation tools, release ";
+        const EM_CUDA: &[u8] = &[0, 190, 0];
+        let after = |text: &[u8]| {
+            let at = payload.windows(text.len()).position(|part| part == text)?;
+            payload.get(at + text.len()..)
+        };
+        if self.kind != Kind::Elf || self.compression == Compression::Zstd {
+            return None;
+        }
+        if self.version.1 < SECOND_ABI {
+            let number = u32::from(*after(EM_CUDA)?.first()?);
+            return Some(ToolkitVersion::new(number / 10, number % 10));
+        }
+        let text = after(TEXT)?.split(|byte| *byte == b',').next()?;
+        std::str::from_utf8(text).ok()?.parse().ok()
+    }
+
     /// Reads the fixed part of a header; `None` if `bytes` are too short.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let number = u32_at(bytes, 28)?;

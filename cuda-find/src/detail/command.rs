@@ -11,10 +11,9 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs;
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -94,7 +93,7 @@ impl Invocation {
     }
 
     /// Runs a program that only prints information. It inherits the variables of `env` instead of those of this
-    /// process. After 30 seconds it is killed, together with the processes that it started.
+    /// process. After 30 seconds it is killed.
     ///
     /// # Errors
     /// [`Error::Program`] if it cannot be started or does not end in time.
@@ -128,7 +127,8 @@ impl Invocation {
                 && child.try_wait().map_err(not_run)?.is_some())
         {
             if start.elapsed() > limit {
-                kill_with_descendants(&mut child);
+                let _ = child.kill();
+                let _ = child.wait();
                 let seconds = limit.as_secs_f32();
                 let reason = format!("it did not end within {seconds} seconds and was killed");
                 return Err(failed(reason));
@@ -153,29 +153,6 @@ fn read(stream: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
         let _ = stream.map(|mut stream| stream.read_to_end(&mut bytes));
         String::from_utf8_lossy(&bytes).into_owned()
     })
-}
-
-/// Kills a hanging program and all its descendants. If only a script were killed, the programs that it started would
-/// keep running.
-///
-/// The program does not get its own process group, so that Ctrl-C in a terminal still ends it.
-fn kill_with_descendants(child: &mut Child) {
-    let mut processes = vec![child.id().to_string()];
-    let mut next = 0;
-    while let Some(process) = processes.get(next) {
-        let threads = fs::read_dir(format!("/proc/{process}/task"));
-        next += 1;
-        for thread in threads.into_iter().flatten().flatten() {
-            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-            processes.extend(children.split_whitespace().map(str::to_owned));
-        }
-    }
-    // A shell is used because the standard library can kill only a direct child.
-    let mut kill = Command::new("/bin/sh");
-    kill.args(["-c", "kill -9 \"$@\"", "sh"]).args(&processes);
-    let _ = kill.stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 impl fmt::Display for Invocation {

@@ -52,12 +52,10 @@ pub enum Error {
         /// What to write instead.
         hint: String,
     },
-    /// CUDA has no toolkit for this target, or this crate does not support it.
+    /// This crate does not support the target.
     UnsupportedTarget {
         /// The Rust triple.
         triple: String,
-        /// Why the target is not supported.
-        reason: &'static str,
     },
     /// A value cannot be passed to Cargo, because Cargo would misread it.
     Directive {
@@ -203,9 +201,11 @@ impl fmt::Display for Error {
                 write!(f, "environment variable `{name}`: {reason}")
             }
             Self::Capability { reason, .. } | Self::Usage { reason, .. } => f.write_str(reason),
-            Self::UnsupportedTarget { triple, reason } => {
-                write!(f, "target `{triple}` is not supported: {reason}")
-            }
+            Self::UnsupportedTarget { triple } => write!(
+                f,
+                "target `{triple}` is not supported: cuda-build supports only Linux with the GNU C library, on x86-64 and \
+                 64-bit ARM"
+            ),
             Self::Directive {
                 directive,
                 value,

@@ -155,12 +155,12 @@ impl ComponentSet {
 
     /// The CUDA release of the set.
     pub fn release(&self) -> Option<ToolkitVersion> {
-        release_of(&self.found)
+        common_release(&self.found)
     }
 }
 
-/// The CUDA release of components: that of the first core component that has one, otherwise the newest of any.
-pub fn release_of(found: &[Found]) -> Option<ToolkitVersion> {
+/// The CUDA release of these components: that of the first core component that has one, otherwise the newest of any.
+pub fn common_release(found: &[Found]) -> Option<ToolkitVersion> {
     let core = |component: &Component| {
         let mut found = found.iter();
         found.find(|found| found.component == *component)?.release
@@ -202,13 +202,20 @@ pub struct Unusable {
 }
 
 impl Attempt {
-    /// An attempt that found nothing, for this reason.
-    pub fn without_components(candidate: Candidate, reason: String) -> Self {
+    /// An attempt that has found nothing yet.
+    pub fn new(candidate: Candidate) -> Self {
         Self {
             candidate,
             sets: Vec::new(),
             unusable: Vec::new(),
-            remarks: vec![reason],
+            remarks: Vec::new(),
+        }
+    }
+
+    /// Adds a remark, unless it is already in the list.
+    pub fn remark(&mut self, remark: String) {
+        if !self.remarks.contains(&remark) {
+            self.remarks.push(remark);
         }
     }
 

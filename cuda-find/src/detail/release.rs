@@ -113,26 +113,6 @@ pub(crate) const SELF_VERSIONED: usize = 8;
 /// The first versions of a release whose components no metapackage pins.
 const NOT_PINNED: [&str; SELF_VERSIONED] = [""; SELF_VERSIONED];
 
-/// For each component with version numbers of its own, the newest version that a metapackage pins. The release of a newer version
-/// is unknown.
-pub(crate) const NEWEST_PINNED: [&str; SELF_VERSIONED] = [
-    "13.8.0.4",
-    "12.4.0.43",
-    "10.4.4.72",
-    "12.3.5.3",
-    "12.8.6.72",
-    "13.2.0.58",
-    "13.2.3.58",
-    "1.19.1.55",
-];
-
-/// The exceptions to [`Release::first_versions`] for nvJPEG. Its version numbers went back once: CUDA 12.1.1 shipped
-/// nvJPEG 12.2.0.2, and CUDA 12.2.0 shipped nvJPEG 12.1.1.14. From nvJPEG 12.2.1.2 on, they ascend again.
-pub(crate) const NVJPEG_EXCEPTIONS: [(&str, ToolkitVersion); 2] = [
-    ("12.2.0.2", ToolkitVersion::new(12, 1)),
-    ("12.2.1.2", ToolkitVersion::new(12, 2)),
-];
-
 const fn row(
     version: (u32, u32),
     ptx_isa: (u32, u32),
@@ -159,6 +139,7 @@ const fn row(
 // - 12.3: PyTorch lists gcc 13, but `crt/host_config.h` refuses it.
 // - 12.7 was never released.
 // - 13.4 and 13.5: no public table lists the driver.
+// - nvJPEG: its version numbers went back once. CUDA 12.1.1 has 12.2.0.2, and CUDA 12.2.0 has 12.1.1.14.
 #[rustfmt::skip]
 pub(crate) const RELEASES: &[Release] = &[
     row((11, 0), (7, 0), (5, 2), [9, 9], Some("450.36.06"), NOT_PINNED),

@@ -257,12 +257,10 @@ impl SearchContext<'_> {
         }
         let candidate = Candidate::new(SearchStep::Argument, label, path, Layout::ToolkitFile);
         let major = found.first().map_or(0, |found| found.major);
-        let set = ComponentSet::new(&candidate, major, found);
+        let sets = vec![ComponentSet::new(&candidate, major, found)];
         Ok(Some(Attempt {
-            candidate,
-            sets: vec![set],
-            unusable: Vec::new(),
-            remarks: Vec::new(),
+            sets,
+            ..Attempt::new(candidate)
         }))
     }
 }

@@ -1,11 +1,12 @@
-//! To which CUDA release a version of a component belongs.
+//! The CUDA release that a version of a component belongs to.
 
 use super::table::Component;
-use crate::detail::release::{NEWEST_PINNED, NVJPEG_EXCEPTIONS, RELEASES};
+use crate::detail::release::{self, RELEASES};
 use crate::detail::version::{ToolkitVersion, Version};
 
-/// Toolkit components with version numbers of their own, in the order of [`Release::first_versions`](crate::detail::release::Release).
-const SELF_VERSIONED: [Component; crate::detail::release::SELF_VERSIONED] = [
+/// Toolkit components with version numbers of their own, in the order of
+/// [`Release::first_versions`](release::Release).
+const SELF_VERSIONED: [Component; release::SELF_VERSIONED] = [
     Component::Cublas,
     Component::Cufft,
     Component::Curand,
@@ -16,34 +17,25 @@ const SELF_VERSIONED: [Component; crate::detail::release::SELF_VERSIONED] = [
     Component::Cufile,
 ];
 
-/// The CUDA release that `version` of `component` belongs to; `None` for versions outside the table, and for
+/// The CUDA release that `version` of `component` belongs to; `None` for versions older than the table, and for
 /// products, which belong to no release.
 ///
-/// The math libraries have version numbers of their own: cuSPARSE 12.5.8.93 belongs to CUDA 12.8. If a version lies
-/// between the first versions of two releases, the result is the older release. So versions that no metapackage pins
-/// have a result too: cuSPARSE 12.5.1.3 belongs to CUDA 12.5, whose update 12.5.1 contains it. For a version that is
-/// not pinned, the true release may be newer than the result, but not older.
+/// The math libraries have version numbers of their own: cuSPARSE 12.5.8.93 belongs to CUDA 12.8. The result is the
+/// newest release whose first version is not newer than `version`, so that updates have a result too: cuSPARSE 12.5.1.3
+/// is part of the update 12.5.1, and the result is CUDA 12.5. For a version that no metapackage pins, the true release
+/// may be newer than the result, but not older.
 pub fn release_of(component: Component, version: &Version) -> Option<ToolkitVersion> {
     if component.facts().follows_toolkit {
-        return version.to_string().parse().ok();
+        return version.release();
     }
-    let column = SELF_VERSIONED
-        .iter()
-        .position(|numbered| *numbered == component)?;
-    // A test parses every version of the table, so parsing does not fail here.
-    let parse = |text: &str| text.parse::<Version>().ok();
-    if parse(NEWEST_PINNED[column]).is_none_or(|newest| *version > newest) {
-        return None;
-    }
-    first_versions(component, column)
-        .filter_map(|(first, release)| Some((parse(first)?, release)))
+    let newest = first_versions(component)?
         .filter(|(first, _)| first <= version)
-        .max_by(|(one, _), (other, _)| one.cmp(other))
-        .map(|(_, release)| release)
+        .max()?;
+    Some(newest.1)
 }
 
-/// The oldest CUDA release of which every version of `component` is `version` or newer; `None` for versions outside the
-/// table, and for products.
+/// The oldest CUDA release of which every version of `component` is `version` or newer; `None` for versions newer than
+/// the table, and for products.
 pub fn oldest_release_with(component: Component, version: &Version) -> Option<ToolkitVersion> {
     if component.facts().follows_toolkit {
         return version.release().or_else(|| {
@@ -51,57 +43,49 @@ pub fn oldest_release_with(component: Component, version: &Version) -> Option<To
             Some(ToolkitVersion::new(major, 0))
         });
     }
-    let column = SELF_VERSIONED
-        .iter()
-        .position(|numbered| *numbered == component)?;
-    let is_new_enough = |first: &str| {
-        first
-            .parse::<Version>()
-            .is_ok_and(|first| first >= *version)
-    };
-    RELEASES
-        .iter()
-        .find(|row| is_new_enough(row.first_versions[column]))
-        .map(|row| row.version)
+    let mut first_versions = first_versions(component)?;
+    first_versions
+        .find(|(first, _)| first >= version)
+        .map(|(_, release)| release)
 }
 
-/// The first version of a component in each release whose metapackage pins the component, and the exceptions.
-fn first_versions(
-    component: Component,
-    column: usize,
-) -> impl Iterator<Item = (&'static str, ToolkitVersion)> {
-    let exceptions = if component == Component::Nvjpeg {
-        NVJPEG_EXCEPTIONS.as_slice()
-    } else {
-        &[]
-    };
-    let pinned = RELEASES
+/// The first version of a component in each release whose metapackage pins the component; `None` unless the component
+/// has version numbers of its own.
+fn first_versions(component: Component) -> Option<impl Iterator<Item = (Version, ToolkitVersion)>> {
+    let column = SELF_VERSIONED
         .iter()
-        .map(move |row| (row.first_versions[column], row.version))
-        .filter(|(first, _)| !first.is_empty());
-    pinned.chain(exceptions.iter().copied())
+        .position(|known| *known == component)?;
+    // Releases without a pin have an empty text, which is not a version.
+    let first_version =
+        move |row: &release::Release| Some((row.first_versions[column].parse().ok()?, row.version));
+    Some(RELEASES.iter().filter_map(first_version))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::detail::release::was_released;
 
     fn release(component: Component, version: &str) -> Option<String> {
         release_of(component, &version.parse().unwrap()).map(|release| release.to_string())
     }
 
     #[test]
-    fn first_versions_are_below_the_newest_pinned() {
-        for (column, component) in SELF_VERSIONED.into_iter().enumerate() {
+    fn first_versions_are_versions_and_differ() {
+        for component in SELF_VERSIONED {
             assert!(!component.facts().follows_toolkit, "{component}");
-            let newest: Version = NEWEST_PINNED[column].parse().unwrap();
-            let mut versions: Vec<Version> = Vec::new();
-            for (first, release) in first_versions(component, column) {
-                assert!(was_released(release), "{component} {release}");
-                versions.push(first.parse().unwrap());
-            }
-            assert!(versions.iter().all(|version| *version <= newest));
+            let mut versions: Vec<Version> = first_versions(component)
+                .unwrap()
+                .map(|(first, _)| first)
+                .collect();
+            let pinned = RELEASES.len()
+                - RELEASES
+                    .iter()
+                    .filter(|row| row.first_versions[0].is_empty())
+                    .count();
+            assert!(
+                component == Component::Cufile || versions.len() == pinned,
+                "{component}"
+            );
             let count = versions.len();
             versions.sort();
             versions.dedup();
@@ -119,9 +103,10 @@ mod tests {
             (Component::Cufft, "11.2.3.61", "12.5"),
             (Component::Curand, "10.3.10.19", "12.9"),
             (Component::Curand, "10.4.0.35", "13.0"),
+            // CUDA 13.5 has no metapackage yet.
+            (Component::Cusparse, "12.9.4.2", "13.4"),
             (Component::Cusolver, "11.7.1.2", "12.6"),
             (Component::Nvjpeg, "12.1.1.14", "12.2"),
-            (Component::Nvjpeg, "12.2.0.2", "12.1"),
         ] {
             assert_eq!(
                 release(component, version).as_deref(),
@@ -152,8 +137,6 @@ mod tests {
 
     #[test]
     fn versions_outside_the_table_have_no_release() {
-        // CUDA 13.5 has no metapackage yet.
-        assert_eq!(release(Component::Cusparse, "12.9.4.2"), None);
         assert_eq!(release(Component::Cublas, "11.5.1"), None);
         assert_eq!(release(Component::Cudnn, "9.27.0"), None);
     }

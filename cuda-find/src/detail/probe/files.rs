@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::prober::Prober;
 use crate::detail::component::{Class, Component, Facts, VersionMacros};
-use crate::detail::found::Found;
+use crate::detail::found::{Attempt, Found};
 use crate::detail::list::entry;
 use crate::detail::nvcc::NvccAnswer;
 use crate::detail::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
@@ -24,10 +24,10 @@ pub(super) struct SearchedDirectories<'p> {
     /// The directories in which nvcc looks for the programs that it starts.
     pub(super) nvcc_programs: Vec<PathBuf>,
     /// Which directories and components are not used, and why.
-    pub(super) remarks: Vec<String>,
+    remarks: Vec<String>,
     /// One entry for each reason to skip files: the reason, and the alphabetically first path that was skipped for
     /// it. Sorted by reason.
-    pub(super) skipped: RefCell<Vec<(String, PathBuf)>>,
+    skipped: RefCell<Vec<(String, PathBuf)>>,
     release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
 }
 
@@ -173,25 +173,22 @@ impl<'p> SearchedDirectories<'p> {
         };
         let mut unused = Vec::new();
         for component in Component::all() {
-            if !component.facts().is_driver() && has(self, component).is_none() {
+            // Other components, such as the OpenCL loader, may come from packages that are not part of CUDA.
+            let is_reported = component.is_core() || component.facts().is_product();
+            if is_reported && has(self, component).is_none() {
                 unused.extend(has(&top, component));
             }
         }
-        // Without a core component, only products are reported: files of other components, such as the OpenCL loader,
-        // may come from packages that are not part of CUDA.
-        let is_toolkit = unused.iter().any(|found| found.component.is_core());
-        let is_product = |component: Component| component.facts().is_product();
-        unused.retain(|found| is_toolkit || is_product(found.component));
         let first = unused.first()?;
         let names: Vec<&str> = unused.iter().map(|found| found.component.id()).collect();
-        let hint = if is_toolkit {
-            "; install the `cuda-*` packages of conda-forge, or name another toolkit with `CUDA_HOME`"
-        } else {
-            ""
+        let hint = match first.component.is_core() {
+            true => {
+                "; install the `cuda-*` packages of conda-forge, or name another toolkit with `CUDA_HOME`"
+            }
+            false => "",
         };
         Some(format!(
-            "not used, because they are at the top level of the conda prefix beside every other library of the \
-             environment: {} ({}){hint}",
+            "not used: {} at the top level of the conda prefix ({}), beside every other library of the environment{hint}",
             names.join(", "),
             first.evidence
         ))
@@ -218,13 +215,15 @@ impl<'p> SearchedDirectories<'p> {
         self.release.get_or_init(read).clone()
     }
 
-    /// One remark for each reason to skip files, with one path as an example.
-    pub(super) fn skipped_remarks(&self) -> Vec<String> {
-        let skipped = self.skipped.borrow();
-        let remark = |(reason, path): &(String, PathBuf)| {
-            format!("{} and similar files {reason}", path.display())
-        };
-        skipped.iter().map(remark).collect()
+    /// Adds to `attempt` which files, directories and components are not used. One path stands for all files that were
+    /// skipped for the same reason.
+    pub(super) fn add_remarks(&self, attempt: &mut Attempt) {
+        for (reason, path) in self.skipped.borrow().iter() {
+            attempt.remark(format!("{} and similar files {reason}", path.display()));
+        }
+        for remark in &self.remarks {
+            attempt.remark(remark.clone());
+        }
     }
 }
 
@@ -250,34 +249,32 @@ pub(super) struct Absent {
 impl SearchedDirectories<'_> {
     /// The CUDA majors that the names of libraries show.
     pub(super) fn majors(&self) -> Vec<u32> {
-        let mut lookup = Lookup::new(self);
-        let mut shows = |major: &u32| {
+        let shows = |major: &u32| {
             Component::all()
                 .map(Component::facts)
                 .filter(|facts| facts.soname_tells_major(*major))
                 .filter_map(|facts| facts.soname(0, *major))
-                .any(|soname| lookup.library(soname).is_some())
+                .any(|soname| self.library(soname).is_some())
         };
-        majors().rev().filter(&mut shows).collect()
+        majors().rev().filter(shows).collect()
     }
 
     /// All files of `component` for `major`, or the reason why it cannot be used.
     pub(super) fn component(&self, component: Component, major: u32) -> Result<Found, Absent> {
         let facts = component.facts();
-        let mut lookup = Lookup::new(self);
         let mut found = Found::new(component, major);
-        for tool in facts.tools {
-            let first = found.tools.first().and_then(|first| first.parent());
-            let path = lookup.tool(component, tool, first);
-            found.tools.extend(path);
-        }
-        for archive in facts.archives {
-            found.archives.extend(lookup.library(archive));
-        }
+        let tools = facts.tools.iter();
+        found
+            .tools
+            .extend(tools.filter_map(|tool| self.tool(component, tool)));
+        let archives = facts.archives.iter();
+        found
+            .archives
+            .extend(archives.filter_map(|archive| self.library(archive)));
         let mut has_main_library = false;
         let mut libraries = Vec::new();
         for index in 0..facts.libraries.len() {
-            let library = lookup.library_of(facts, index, major);
+            let library = self.library_of(facts, index, major);
             has_main_library |= index == 0 && library.is_some();
             libraries.extend(library);
         }
@@ -329,7 +326,7 @@ impl SearchedDirectories<'_> {
 
     /// Looks for nvcc. If an nvcc is found that cannot be used, the reason is added to `skipped`.
     pub(super) fn record_unusable_nvcc(&self) {
-        let _ = Lookup::new(self).tool(Component::Nvcc, "nvcc", None);
+        let _ = self.tool(Component::Nvcc, "nvcc");
     }
 }
 
@@ -358,53 +355,33 @@ fn missing(facts: &Facts, found: &Found, has_header: bool) -> Option<String> {
     library.map(|name| format!("`lib{name}.so` for CUDA {}", found.major))
 }
 
-/// The search for the files of one component.
-struct Lookup<'a> {
-    searched: &'a SearchedDirectories<'a>,
-    /// The directory of a library that was opened and is for the platform. Other libraries in this directory
-    /// are assumed to be for the platform too, and are not opened.
-    checked: Option<PathBuf>,
-}
-
-impl<'a> Lookup<'a> {
-    fn new(searched: &'a SearchedDirectories<'a>) -> Self {
-        Self {
-            searched,
-            checked: None,
-        }
-    }
-
-    /// Finds a program that runs on this machine. `first` is the directory of the component's first program,
-    /// which was opened. Other programs in this directory are assumed to run too, and are not opened.
-    fn tool(&self, component: Component, name: &str, first: Option<&Path>) -> Option<PathBuf> {
-        let searched = self.searched;
-        if let (Component::Nvcc, "nvcc", Some(named)) = (component, name, &searched.nvcc) {
+impl SearchedDirectories<'_> {
+    /// Finds a program that runs on this machine.
+    fn tool(&self, component: Component, name: &str) -> Option<PathBuf> {
+        if let (Component::Nvcc, "nvcc", Some(named)) = (component, name, &self.nvcc) {
             return Some(named.clone());
         }
-        let in_bin = searched.bin.iter().find_map(|directory| {
-            let path = searched.prober.file(directory, name)?;
-            let runs = (first.is_some() && path.parent() == first) || self.runs(component, &path);
-            runs.then_some(path)
+        let in_bin = self.bin.iter().find_map(|directory| {
+            let path = self.prober.file(directory, name)?;
+            self.runs(component, &path).then_some(path)
         });
         // nvcc also looks in other directories for the programs that it starts. These may be directories of `PATH`,
         // which can be large, so each file is looked up without a listing.
         let is_run_by_nvcc =
             matches!(component, Component::Nvcc | Component::Nvvm) && name != "nvcc";
-        let started = || {
-            let mut paths = searched
-                .nvcc_programs
-                .iter()
-                .map(|directory| directory.join(name));
-            paths.find(|path| searched.prober.root.is_file(path) && self.runs(component, path))
+        let run_by_nvcc = || {
+            let directories = self.nvcc_programs.iter().filter(|_| is_run_by_nvcc);
+            let mut paths = directories.map(|directory| directory.join(name));
+            paths.find(|path| self.prober.root.is_file(path) && self.runs(component, path))
         };
-        in_bin.or_else(|| is_run_by_nvcc.then(started).flatten())
+        in_bin.or_else(run_by_nvcc)
     }
 
     /// Whether a program runs on this machine. A file that is not ELF may be a script, so it only has to be
     /// executable.
     fn runs(&self, component: Component, path: &Path) -> bool {
-        let Prober { root, target, .. } = self.searched.prober;
-        let is_foreign = |its: u16| Some(its) != machine(target.machine());
+        let Prober { root, target, .. } = self.prober;
+        let is_foreign = |elf_machine: u16| Some(elf_machine) != machine(target.machine());
         let reason = if root.elf_machine(path).is_some_and(is_foreign) {
             "do not run on this machine"
         } else if !root.is_executable(path) {
@@ -423,7 +400,7 @@ impl<'a> Lookup<'a> {
     }
 
     fn skip(&self, path: &Path, reason: String) {
-        let mut skipped = self.searched.skipped.borrow_mut();
+        let mut skipped = self.skipped.borrow_mut();
         let example = entry(&mut skipped, reason);
         if example.as_os_str().is_empty() || path < example.as_path() {
             path.clone_into(example);
@@ -431,31 +408,25 @@ impl<'a> Lookup<'a> {
     }
 
     /// The first library with this file name that is for the platform.
-    fn library(&mut self, name: &str) -> Option<PathBuf> {
-        let mut directories = self.searched.lib.iter();
+    fn library(&self, name: &str) -> Option<PathBuf> {
+        let mut directories = self.lib.iter();
         directories.find_map(|directory| self.library_in(directory, name))
     }
 
-    fn library_in(&mut self, directory: &Path, name: &str) -> Option<PathBuf> {
-        let prober = self.searched.prober;
+    fn library_in(&self, directory: &Path, name: &str) -> Option<PathBuf> {
+        let prober = self.prober;
         let path = prober.file(directory, name)?;
-        if self.checked.is_some() && self.checked.as_deref() == path.parent() {
-            return Some(path);
-        }
         // A file whose machine cannot be read, because it is not ELF, is accepted: the linker decides.
         let machine = prober.root.machine_of_library(&path);
         if machine.is_some_and(|machine| machine != prober.target.elf_machine()) {
             self.skip(&path, format!("are not for {}", prober.target));
             return None;
         }
-        if machine.is_some() {
-            self.checked = path.parent().map(Path::to_owned);
-        }
         Some(path)
     }
 
     /// The shared library at `index` of a component.
-    fn library_of(&mut self, facts: &Facts, index: usize, major: u32) -> Option<PathBuf> {
+    fn library_of(&self, facts: &Facts, index: usize, major: u32) -> Option<PathBuf> {
         // If the SONAME changed within a major, the newer SONAME is later in the table and is tried first.
         let sonames: Vec<&str> = facts.sonames_of(index, major).rev().collect();
         let name = facts.libraries[index];
@@ -464,15 +435,15 @@ impl<'a> Lookup<'a> {
             if sonames.is_empty() && is_in_table {
                 return None;
             }
-            let in_directory = |lookup: &mut Self, soname: &str| {
-                // cuTENSOR's archives before 2.3 and its Debian packages have one directory for each major.
-                let main = facts.libraries[0];
-                lookup
-                    .library(&format!("{major}/{soname}"))
-                    .or_else(|| lookup.library(&format!("lib{main}/{major}/{soname}")))
+            // cuTENSOR's archives before 2.3 and its Debian packages have one directory for each major.
+            let main = facts.libraries[0];
+            let in_directory_of_major = |soname: &&str| {
+                self.library(&format!("{major}/{soname}"))
+                    .or_else(|| self.library(&format!("lib{main}/{major}/{soname}")))
             };
-            let own = sonames.iter().find_map(|soname| in_directory(self, soname));
-            return own
+            return sonames
+                .iter()
+                .find_map(in_directory_of_major)
                 .or_else(|| sonames.iter().find_map(|soname| self.library(soname)))
                 // The table does not have the SONAMEs of a product's older releases: cuDNN 8 is `libcudnn.so.8`.
                 .or_else(|| self.numbered(name, |number| number.parse::<u32>().is_ok()))
@@ -492,11 +463,10 @@ impl<'a> Lookup<'a> {
 
     /// The library `lib<name>.so.<number>` with an accepted number, from the first directory that has such a
     /// library. Of several in this directory, the one with the highest number is returned.
-    fn numbered(&mut self, name: &str, accept: impl Fn(&str) -> bool) -> Option<PathBuf> {
+    fn numbered(&self, name: &str, accept: impl Fn(&str) -> bool) -> Option<PathBuf> {
         let start = format!("lib{name}.so.");
-        let searched = self.searched;
-        searched.lib.iter().find_map(|directory| {
-            let names = searched.prober.root.names(directory);
+        self.lib.iter().find_map(|directory| {
+            let names = self.prober.root.names(directory);
             let mut numbered: Vec<(Version, &str)> = Vec::new();
             for name in names.iter().filter_map(|name| name.to_str()) {
                 let number = name.strip_prefix(&start).filter(|number| accept(number));
@@ -512,13 +482,13 @@ impl<'a> Lookup<'a> {
     /// Whether a product's library may be for this major. A library in a directory that is named after another
     /// major (`lib/12`) is not for this major. Links are resolved first.
     fn is_for_major(&self, path: &Path, major: u32) -> bool {
-        let number = directory_number(&self.searched.prober.root.resolve(path));
+        let number = directory_number(&self.prober.root.resolve(path));
         number.is_none_or(|number| number == major || !(8..100).contains(&number))
     }
 }
 
 /// The name of a file's directory, if the name is a number: `12` for `lib/12/libcutensor.so.2`.
-pub(super) fn directory_number(path: &Path) -> Option<u32> {
+fn directory_number(path: &Path) -> Option<u32> {
     path.parent()?.file_name()?.to_str()?.parse().ok()
 }
 

@@ -65,7 +65,7 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
             attempt.sets.push(set);
         }
     }
-    attempt.remarks.extend(packages.without_metadata());
+    attempt.remarks.extend(packages.missing_metadata_remark());
 }
 
 impl<'p> SitePackages<'p> {
@@ -101,12 +101,10 @@ impl<'p> SitePackages<'p> {
         if !is_installed && !shows_major(searched, component, major, &directory) {
             return None;
         }
-        let (result, header) = (
-            searched.component(component, major),
-            searched.header_release(),
-        );
+        let files = searched.component(component, major);
+        let header = searched.header_release();
         let package = self.installed.package(component, major);
-        let mut found = match result {
+        let mut found = match files {
             Ok(found) => found,
             Err(absent) => {
                 let reason = unusable(component, major, package, &directory, &absent);
@@ -119,18 +117,15 @@ impl<'p> SitePackages<'p> {
             }
         };
         if component == Component::Nvcc {
-            let lacks = component
-                .facts()
-                .tools
-                .iter()
-                .find(|tool| found.tool(tool).is_none());
-            let lacks = lacks.map(|tool| format!("{directory}/bin contains nvcc but no {tool}"));
-            attempt.remarks.extend(lacks);
+            let mut tools = component.facts().tools.iter();
+            let missing = tools.find(|tool| found.tool(tool).is_none());
+            let remark = missing.map(|tool| format!("{directory}/bin contains nvcc but no {tool}"));
+            attempt.remarks.extend(remark);
         }
         if let Some(package) = package {
-            let toolkit = found.release;
-            apply(package, &mut found);
-            found.release = toolkit.or(found.release);
+            let release_from_files = found.release;
+            set_version_of_package(package, &mut found);
+            found.release = release_from_files.or(found.release);
         }
         if component == Component::Cudart
             && let Some((release, header)) = header
@@ -148,7 +143,7 @@ impl<'p> SitePackages<'p> {
     }
 
     /// A remark if the directory `nvidia` was copied without the `*.dist-info` directories beside it.
-    fn without_metadata(&self) -> Option<String> {
+    fn missing_metadata_remark(&self) -> Option<String> {
         let has_metadata = |name: &String| name.starts_with("nvidia-");
         let shows_no_major = |name: &OsString| {
             let major = name.to_str().and_then(|name| name.strip_prefix("cu"));
@@ -192,7 +187,7 @@ fn shows_major(
 }
 
 /// Gives a component the version and release of its package.
-fn apply((name, version): Package<'_>, found: &mut Found) {
+fn set_version_of_package((name, version): Package<'_>, found: &mut Found) {
     let facts = found.component.facts();
     if facts.class != Class::OwnRange {
         found.version = Some(version.clone());
@@ -204,8 +199,7 @@ fn apply((name, version): Package<'_>, found: &mut Found) {
     found.evidence = format!("{name} {version}: {}", found.evidence);
 }
 
-/// Why a component whose files are incomplete cannot be used. `None` if its package is not installed, except for an
-/// NVRTC of which other files were found.
+/// Why a component whose files are incomplete cannot be used; `None` if it is not installed.
 fn unusable(
     component: Component,
     major: u32,
@@ -214,22 +208,25 @@ fn unusable(
     absent: &Absent,
 ) -> Option<String> {
     let missing = &absent.missing;
-    let Some((name, version)) = package else {
-        let is_nvrtc = component == Component::Nvrtc && absent.has_other_files;
-        return is_nvrtc
-            .then(|| format!("{directory} has no {missing}, so its NVRTC cannot be used"));
-    };
-    Some(if component == Component::Nvrtc && absent.has_other_files {
-        format!("{name} {version} has no {missing}, so its NVRTC cannot be used")
-    } else if component == Component::Nvcc && !release::is_nvcc_packaged(major) {
-        format!(
-            "{name} {version} has ptxas and libnvvm but no nvcc: no CUDA {major} wheel contains nvcc"
-        )
-    } else {
-        format!(
-            "{name} {version} is installed but has no {missing} (an incomplete or damaged package, or a placeholder)"
-        )
-    })
+    let installed = package.map(|(name, version)| format!("{name} {version}"));
+    if let Some(installed) = &installed
+        && component == Component::Nvcc
+        && !release::is_nvcc_packaged(major)
+    {
+        return Some(format!(
+            "{installed} has ptxas and libnvvm but no nvcc: no CUDA {major} wheel contains nvcc"
+        ));
+    }
+    if absent.has_other_files && component == Component::Nvrtc {
+        let place = installed.as_deref().unwrap_or(directory);
+        return Some(format!(
+            "{place} has no {missing}, so its NVRTC cannot be used"
+        ));
+    }
+    Some(format!(
+        "{} is installed but has no {missing} (an incomplete or damaged package, or a placeholder)",
+        installed?
+    ))
 }
 
 /// A directory of Python packages that the user named as a root, as in
@@ -258,15 +255,15 @@ impl PackageDirectory {
     }
 
     /// Gives a component of this directory the version of its package.
-    pub(super) fn settle(&self, found: &mut Found) {
+    pub(super) fn set_version(&self, found: &mut Found) {
         let (component, major) = (found.component, found.major);
         let is_here = directory_of(component, major).as_ref() == Some(&self.name);
         let package = self.installed.package(component, major);
         if let Some(package) = package.filter(|_| is_here) {
             // For a core component, a release from its files is preferred to the package's release.
-            let own = found.release.filter(|_| component.is_core());
-            apply(package, found);
-            found.release = own.or(found.release);
+            let release_from_files = found.release.filter(|_| component.is_core());
+            set_version_of_package(package, found);
+            found.release = release_from_files.or(found.release);
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::files::{SearchedDirectories, directory_number, file_name_version};
-use super::names::{named_majors, products, select_archives};
+use super::files::{SearchedDirectories, file_name_version};
+use super::names::{named_majors, products, without_foreign_archives};
 use super::packages::PackageDirectory;
 use super::prober::Prober;
 use crate::detail::component::{Class, Component};
@@ -53,7 +53,7 @@ impl<'p> OneRoot<'p> {
         let majors = release.map_or_else(|| searched.majors(), |release| vec![release.major]);
         Self {
             packages: PackageDirectory::at(prober, &path),
-            named_majors: named_majors(prober, &path, &searched, !majors.is_empty()),
+            named_majors: named_majors(prober, &path, !majors.is_empty()),
             path,
             answer,
             query_error,
@@ -76,7 +76,7 @@ impl<'p> OneRoot<'p> {
     pub(super) fn named_major(&self, product: Component) -> Option<u32> {
         let mut named = self.named_majors.iter();
         named
-            .find(|(known, _)| *known == product)
+            .find(|(component, _)| *component == product)
             .map(|(_, major)| *major)
     }
 
@@ -161,7 +161,8 @@ fn version_json(prober: &Prober<'_>, path: &Path) -> Option<ToolkitVersion> {
 
 pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
     let candidate = attempt.candidate.clone();
-    let (paths, remarks) = select_archives(prober.target, candidate.roots().cloned().collect());
+    let (paths, foreign) =
+        without_foreign_archives(prober.target, candidate.roots().cloned().collect());
     let roots = read_roots(prober, &candidate, &paths);
     let query_error = roots.first().and_then(|first| first.query_error.clone());
     if candidate.nvcc().is_some() && candidate.step.is_explicit() && query_error.is_some() {
@@ -174,7 +175,7 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         let absent = absent.map(|path| format!("{} does not exist", path.display()));
         attempt.remarks.extend(absent);
     }
-    attempt.remarks.extend(remarks);
+    attempt.remarks.extend(foreign);
     let majors = sorted_set(roots.iter().flat_map(|root| root.majors.clone()));
     // The files of cuRAND's archive have the same names for every CUDA major. If the other roots are for one
     // major, the archive is assumed to be for this major. If they are for several, the archive is not used.
@@ -182,38 +183,22 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         .into_iter()
         .partition(|root| majors.len() > 1 && root.is_of_unknown_major());
     attempt.remarks.extend(unclear_roots(&majors, &unclear));
-    let mut remarks: Vec<String> = Vec::new();
     for major in majors.iter().rev() {
-        let set = set(
-            prober,
-            &candidate,
-            &roots,
-            *major,
-            &mut attempt.unusable,
-            &mut remarks,
-        );
+        let set = component_set(&roots, *major, attempt);
         attempt.sets.extend(set);
     }
-    attempt
-        .sets
-        .extend(sets_of_products(&candidate, &roots, &majors));
+    let products = sets_of_products(&candidate, &roots, &majors);
+    attempt.sets.extend(products);
     if majors.is_empty() {
-        attempt
-            .remarks
-            .extend(products_of_unknown_major(&roots, &attempt.sets));
+        let remarks = products_of_unknown_major(&attempt.sets);
+        attempt.remarks.extend(remarks);
     }
     if attempt.sets.is_empty() {
-        // If all files are for another machine, no file shows a major, and `set` was never called. Report here
-        // which files were skipped.
+        // If all files are for another machine, no file shows a major, and `component_set` was never called. Report
+        // here which files were skipped.
         for root in &roots {
             root.searched.record_unusable_nvcc();
-            remarks.extend(root.searched.skipped_remarks());
-            remarks.extend(root.searched.remarks.iter().cloned());
-        }
-    }
-    for remark in remarks {
-        if !attempt.remarks.contains(&remark) {
-            attempt.remarks.push(remark);
+            root.searched.add_remarks(attempt);
         }
     }
 }
@@ -235,28 +220,28 @@ fn unclear_roots(majors: &[u32], unclear: &[OneRoot<'_>]) -> Option<String> {
     })
 }
 
-/// A remark for each product whose CUDA major is unknown and which is therefore offered for every major.
-fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[ComponentSet]) -> Vec<String> {
-    let is_unknown = |found: &Found| {
-        let offered = sets.iter().filter(|set| set.get(found.component).is_some());
-        found.component.facts().is_product()
-            && named_major(roots, found).is_none()
-            && found
-                .libraries
-                .iter()
-                .all(|path| directory_number(path).is_none())
-            && offered.count() > 1
+/// A remark for each product whose CUDA major is unknown: several sets have the same files of it.
+fn products_of_unknown_major(sets: &[ComponentSet]) -> Vec<String> {
+    let Some((first, others)) = sets.split_first() else {
+        return Vec::new();
     };
-    let mut remarks = Vec::new();
-    for found in sets.first().map_or(&[][..], |set| &set.found) {
-        if is_unknown(found) {
-            let product = found.component;
-            remarks.push(format!(
-                "the CUDA major of this {product} is unknown; it is assumed to be compatible"
-            ));
-        }
-    }
-    remarks
+    let is_offered_again = |product: &&Found| {
+        let mut offered = others.iter().filter_map(|set| set.get(product.component));
+        product.component.facts().is_product()
+            && offered.any(|other| other.libraries == product.libraries)
+    };
+    let remark = |product: &Found| {
+        format!(
+            "the CUDA major of this {} is unknown; it is assumed to be compatible",
+            product.component
+        )
+    };
+    first
+        .found
+        .iter()
+        .filter(is_offered_again)
+        .map(remark)
+        .collect()
 }
 
 /// Sets for majors for which no toolkit was found.
@@ -271,10 +256,11 @@ fn products_of_unknown_major(roots: &[OneRoot<'_>], sets: &[ComponentSet]) -> Ve
 fn sets_of_products(
     candidate: &Candidate,
     roots: &[OneRoot<'_>],
-    known: &[u32],
+    majors_of_toolkits: &[u32],
 ) -> Vec<ComponentSet> {
     let (is_explicit, step) = (candidate.step.is_explicit(), candidate.step);
-    let any_product = known.is_empty()
+    let no_toolkit = majors_of_toolkits.is_empty();
+    let any_product = no_toolkit
         && (is_explicit
             || step == SearchStep::Product
             || candidate.layout == Layout::SystemProducts);
@@ -283,15 +269,15 @@ fn sets_of_products(
         let is_wanted = match (facts.is_product(), root.named_major(component)) {
             (true, Some(named)) => named == major,
             (true, None) => any_product,
-            _ => known.is_empty() && is_explicit && facts.class == Class::OwnRange,
+            _ => no_toolkit && is_explicit && facts.class == Class::OwnRange,
         };
         let mut found = is_wanted.then(|| root.searched.component(component, major).ok())??;
-        settle_versions(root.searched.prober, &mut found, Releases::default());
+        set_version_and_release(root.searched.prober, &mut found, Releases::default());
         Some(found)
     };
     let named = roots.iter().flat_map(|root| &root.named_majors);
     let majors = release::majors().chain(named.map(|(_, major)| *major));
-    let majors = sorted_set(majors.filter(|major| !known.contains(major)));
+    let majors = sorted_set(majors.filter(|major| !majors_of_toolkits.contains(major)));
     let set = |major: u32| {
         let first = |component| roots.iter().find_map(|root| find(root, component, major));
         let found = Component::all().filter_map(first).collect();
@@ -301,23 +287,11 @@ fn sets_of_products(
     sets.filter(|set| !set.found.is_empty()).collect()
 }
 
-/// The major of a product according to a package manager or the name of its root.
-fn named_major(roots: &[OneRoot<'_>], found: &Found) -> Option<u32> {
-    let root = roots.iter().find(|root| root.holds(found))?;
-    root.named_major(found.component)
-}
-
-/// The components for one CUDA major, from the roots for that major and from the roots whose files
-/// do not show a major.
-fn set(
-    prober: &Prober<'_>,
-    candidate: &Candidate,
-    roots: &[OneRoot<'_>],
-    major: u32,
-    unusable: &mut Vec<Unusable>,
-    remarks: &mut Vec<String>,
-) -> Option<ComponentSet> {
+/// The components for one CUDA major, from the roots for that major and from the roots whose files do not show a major.
+/// Adds to `attempt` what cannot be used, and why.
+fn component_set(roots: &[OneRoot<'_>], major: u32, attempt: &mut Attempt) -> Option<ComponentSet> {
     let of_major: Vec<&OneRoot<'_>> = roots.iter().filter(|root| root.serves(major)).collect();
+    let prober = of_major.first()?.searched.prober;
     let answers: Vec<&NvccAnswer> = of_major
         .iter()
         .filter_map(|root| root.answer.as_ref())
@@ -332,8 +306,14 @@ fn set(
     };
     let compiler = answers.first().and_then(|answer| answer.version.release());
     let header = searched.header_release().map(|(release, _)| release);
-    let mut names = of_major.iter().filter_map(|root| root.release);
-    let any = compiler.or(header).or_else(|| names.next());
+    let of_roots = of_major.iter().find_map(|root| root.release);
+    let mut unusable = |component: Component, reason: String| {
+        attempt.unusable.push(Unusable {
+            component,
+            major,
+            reason,
+        });
+    };
     let mut found: Vec<Found> = Vec::new();
     for component in Component::all() {
         // The driver's header comes with the runtime, so the driver is not found as a component.
@@ -344,49 +324,41 @@ fn set(
             Ok(new) => new,
             Err(absent) => {
                 if absent.has_other_files && component.facts().is_part_of_toolkit() {
-                    unusable.push(Unusable {
+                    let missing = absent.missing;
+                    unusable(
                         component,
-                        major,
-                        reason: format!("{component} is incomplete: no {}", absent.missing),
-                    });
+                        format!("{component} is incomplete: no {missing}"),
+                    );
                 }
                 continue;
             }
         };
-        if named_major(roots, &new).is_some_and(|named| named != major) {
+        let root = of_major.iter().find(|root| root.holds(&new));
+        let named_major = root.and_then(|root| root.named_major(component));
+        if named_major.is_some_and(|named| named != major) {
             continue;
         }
-        let root = of_major.iter().find(|root| root.holds(&new));
-        let compiler = root.and_then(|root| root.release).or(compiler);
-        settle_versions(
-            prober,
-            &mut new,
-            Releases {
-                compiler,
-                header,
-                any,
-            },
-        );
+        let releases = Releases {
+            compiler: root.and_then(|root| root.release).or(compiler),
+            header,
+            any: compiler.or(header).or(of_roots),
+        };
+        set_version_and_release(prober, &mut new, releases);
         if let Some(root) = root {
-            let facts = component.facts();
             // The root's release comes from its nvcc. If the component belongs to another package, the version
             // of this package is used.
             if let Some(packages) = &root.packages {
-                packages.settle(&mut new);
-            } else if facts.follows_toolkit && new.version.is_none() {
+                packages.set_version(&mut new);
+            } else if component.facts().follows_toolkit && new.version.is_none() {
                 new.version = root.package_version.clone();
             }
         }
         if component == Component::Nvcc {
             let Some(answer) = answers.first() else {
-                let reason = of_major.iter().find_map(|root| root.query_error.clone());
-                unusable.push(Unusable {
-                    component,
-                    major,
-                    reason: reason.unwrap_or_else(|| {
-                        format!("{} is not in the `bin` directory of a root", new.evidence)
-                    }),
-                });
+                let query_error = of_major.iter().find_map(|root| root.query_error.clone());
+                let elsewhere =
+                    || format!("{} is not in the `bin` directory of a root", new.evidence);
+                unusable(component, query_error.unwrap_or_else(elsewhere));
                 continue;
             };
             new.version = Some(answer.version.clone());
@@ -396,13 +368,12 @@ fn set(
     if let (Some(compiler), Some(header)) = (compiler, header)
         && compiler != header
     {
-        remarks.push(format!(
+        attempt.remark(format!(
             "nvcc is from CUDA {compiler}, but cuda.h is from CUDA {header}"
         ));
     }
-    remarks.extend(searched.skipped_remarks());
-    remarks.extend(searched.remarks.iter().cloned());
-    (!found.is_empty()).then(|| ComponentSet::new(candidate, major, found))
+    searched.add_remarks(attempt);
+    (!found.is_empty()).then(|| ComponentSet::new(&attempt.candidate, major, found))
 }
 
 /// The CUDA releases that the root of a component shows.
@@ -417,7 +388,7 @@ struct Releases {
 }
 
 /// Sets the version and release of a component from its file names and its root.
-fn settle_versions(prober: &Prober<'_>, found: &mut Found, releases: Releases) {
+fn set_version_and_release(prober: &Prober<'_>, found: &mut Found, releases: Releases) {
     let facts = found.component.facts();
     if facts.class == Class::OwnRange {
         return;
@@ -443,7 +414,7 @@ fn settle_versions(prober: &Prober<'_>, found: &mut Found, releases: Releases) {
 }
 
 #[cfg(test)]
-mod one_root_tests {
+mod tests {
     use super::*;
 
     #[test]

@@ -7,7 +7,7 @@ use super::request::{Need, Part, Request, Strength};
 use crate::detail::component::Component;
 use crate::detail::consistency;
 use crate::detail::error::{Conflict, Error};
-use crate::detail::found::{Attempt, ComponentSet, Found, release_of};
+use crate::detail::found::{Attempt, ComponentSet, Found, common_release};
 use crate::detail::list::sorted_set;
 use crate::detail::sources::{Layout, SearchStep};
 use crate::detail::target::Target;
@@ -296,7 +296,7 @@ fn complete(
         }
         let mut chosen = choice.chosen;
         chosen.sort_by_key(|found| found.component);
-        let release = release_of(&chosen).or_else(|| first.release())?;
+        let release = common_release(&chosen).or_else(|| first.release())?;
         let toolkit = Toolkit::new(release, first.step, chosen, choice.incompatible);
         Some((toolkit, sorted_set(choice.used)))
     })

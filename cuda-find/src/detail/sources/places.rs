@@ -36,9 +36,21 @@ pub fn is_package(path: &Path) -> bool {
     is_store_path || is_archive(path)
 }
 
+/// The redistributable archives that are unpacked in a directory, newest first: of several versions of a component, the
+/// first is used.
+pub fn archives_in(root: &Root, directory: &Path) -> Vec<PathBuf> {
+    let names = root.names(directory).into_iter();
+    let mut archives: Vec<PathBuf> = names.map(|name| directory.join(name)).collect();
+    archives.retain(|path| is_archive(path) && root.is_dir(path));
+    let version =
+        |path: &PathBuf| -> Option<Version> { path.to_str()?.rsplit('-').nth(1)?.parse().ok() };
+    archives.sort_by_key(|path| Reverse(version(path)));
+    archives
+}
+
 /// Whether this is the directory of an unpacked redistributable archive. NVIDIA publishes one archive for each
 /// component, such as `cuda_cudart-linux-x86_64-13.0.96-archive`.
-pub fn is_archive(path: &Path) -> bool {
+fn is_archive(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str);
     name.is_some_and(|name| name.ends_with("-archive"))
 }

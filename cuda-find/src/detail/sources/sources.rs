@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 use super::candidate::{Candidate, Label, Layout, SearchStep};
 use super::places::{
-    associated_roots, has_cuda, is_archive, looks_like_root, on_path, site_packages_of, split_list,
-    versions,
+    archives_in, associated_roots, has_cuda, looks_like_root, on_path, site_packages_of,
+    split_list, versions,
 };
 use super::stored::{self, Locked};
 use crate::detail::component::Component;
@@ -138,7 +138,9 @@ impl Steps<'_> {
             if let Some(value) = env.get(variable) {
                 let nvcc = compiler(root, env, Path::new(value));
                 let path = root_of(&nvcc);
-                self.add_new(of_compiler(root, variable, &path, &nvcc));
+                self.found
+                    .candidates
+                    .extend(of_compiler(root, variable, &path, &nvcc));
                 compilers.push((variable, vec![nvcc]));
                 roots.push((variable, vec![path]));
             }
@@ -147,41 +149,24 @@ impl Steps<'_> {
             if let Some(value) = env.get(variable) {
                 let paths = split_list(value);
                 let label = Label::Variable(variable);
-                self.add_new(named(root, SearchStep::Variable, &label, &paths));
+                self.found
+                    .candidates
+                    .extend(named(root, SearchStep::Variable, &label, &paths));
                 roots.push((variable, paths));
             }
         }
         for variable in Component::all().flat_map(|component| component.facts().variables) {
             if let Some(path) = env.path(variable) {
                 let label = Label::Variable(variable);
-                self.add_new(named(root, SearchStep::Product, &label, &[path]));
+                self.found
+                    .candidates
+                    .extend(named(root, SearchStep::Product, &label, &[path]));
             }
         }
         self.found.disagreements = disagreements(root, &roots, "places");
         if self.found.disagreements.is_empty() {
             // If the roots agree, two variables may still name different compilers of one root.
             self.found.disagreements = disagreements(root, &compilers, "programs");
-        }
-    }
-
-    /// Adds the candidates that no earlier variable named.
-    fn add_new(&mut self, proposed: Vec<Candidate>) {
-        let is_same = |one: &Path, other: &Path| self.root.place(one) == self.root.place(other);
-        for candidate in proposed {
-            // Two compilers of one root are both probed: one of them may be broken.
-            let covers = |known: &Candidate| match (known.nvcc(), candidate.nvcc()) {
-                (Some(one), Some(other)) => is_same(one, other),
-                (_, other) => other.is_none(),
-            };
-            let is_known = |known: &Candidate| {
-                known.step == candidate.step
-                    && known.more_roots() == candidate.more_roots()
-                    && is_same(&known.path, &candidate.path)
-                    && covers(known)
-            };
-            if !self.found.candidates.iter().any(is_known) {
-                self.found.candidates.push(candidate);
-            }
         }
     }
 
@@ -427,10 +412,10 @@ impl Steps<'_> {
     }
 }
 
-/// Drops a candidate if an earlier step proposed the same place, such as an active environment whose nvcc is on `PATH`.
-/// A candidate of an explicit step is always kept.
+/// Drops each candidate whose place was proposed before. For example, `CUDA_HOME` and `CUDA_PATH` may name the same root,
+/// and the nvcc on `PATH` may be that of the active environment.
 fn drop_duplicates(root: &Root, candidates: &mut Vec<Candidate>) {
-    let mut kept: Vec<(OsString, Vec<PathBuf>, [bool; 2])> = Vec::new();
+    let mut proposed = Vec::new();
     candidates.retain(|candidate| {
         // Candidates of different kinds are no duplicates. For example, only products are taken from the place that a
         // product's variable names, but another step may propose this place for its toolkit.
@@ -439,10 +424,10 @@ fn drop_duplicates(root: &Root, candidates: &mut Vec<Candidate>) {
             candidate.step == SearchStep::Product,
         ];
         let place = root.place(&candidate.path);
-        let place = (place, candidate.more_roots().to_vec(), kind);
-        let is_known = kept.contains(&place) && !candidate.step.is_explicit();
-        kept.push(place);
-        !is_known
+        let proposal = (place, candidate.more_roots().to_vec(), kind);
+        let is_new = !proposed.contains(&proposal);
+        proposed.push(proposal);
+        is_new
     });
 }
 
@@ -489,9 +474,7 @@ fn named(root: &Root, step: SearchStep, label: &Label, paths: &[PathBuf]) -> Vec
         let mut packages = site_packages_of(root, path);
         packages.insert(0, path.clone());
         packages.retain(|path| has_cuda(root, path));
-        let names = root.names(path).into_iter().map(|name| path.join(name));
-        let archives = names.filter(|path| is_archive(path) && root.is_dir(path));
-        let archives: Vec<PathBuf> = archives.collect();
+        let archives = archives_in(root, path);
         if looks_like_root(root, path) || (packages.is_empty() && archives.is_empty()) {
             roots.push(path.clone());
         }
