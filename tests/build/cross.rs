@@ -89,8 +89,7 @@ fn relocatable() -> Library {
 fn link_arguments(build: &Build) -> Vec<String> {
     let directives = build.directives(build.toolkit().unwrap());
     let mut arguments = Vec::new();
-    for line in directives.lines() {
-        let line = line.to_string();
+    for line in directives.to_lines().unwrap() {
         if let Some(directory) = line.strip_prefix("cargo::rustc-link-search=native=") {
             arguments.push(format!("-L{directory}"));
         } else if let Some(library) = line.strip_prefix("cargo::rustc-link-lib=") {

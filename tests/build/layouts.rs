@@ -96,8 +96,7 @@ impl Layout {
                 for directory in toolkit.include_dirs() {
                     let _ = writeln!(text, "-I {}", directory.display());
                 }
-                for line in build.directives(toolkit).lines() {
-                    let line = line.to_string();
+                for line in build.directives(toolkit).to_lines().unwrap() {
                     if !line.starts_with("cargo::rerun-if-") {
                         let _ = writeln!(text, "{line}");
                     }

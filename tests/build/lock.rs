@@ -120,8 +120,9 @@ impl Workspace {
         let toolkit = build.toolkit();
         let warnings = toolkit.as_ref().into_iter().flat_map(|toolkit| {
             let directives = build.directives(toolkit);
-            let lines: Vec<String> = directives.lines().iter().map(ToString::to_string).collect();
-            lines
+            directives
+                .to_lines()
+                .unwrap()
                 .into_iter()
                 .filter(|line| line.starts_with("cargo::warning="))
         });

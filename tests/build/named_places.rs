@@ -297,12 +297,7 @@ mod online {
             .module("k.cu");
             let toolkit = build.toolkit().unwrap();
             assert_eq!(toolkit.version().major, expected);
-            let lines: Vec<String> = build
-                .directives(toolkit)
-                .lines()
-                .iter()
-                .map(|line| line.to_string())
-                .collect();
+            let lines = build.directives(toolkit).to_lines().unwrap();
             let warnings: Vec<&String> = lines
                 .iter()
                 .filter(|line| line.starts_with("cargo::warning="))

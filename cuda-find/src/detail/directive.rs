@@ -5,7 +5,6 @@
 )]
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::path::PathBuf;
 
 use crate::detail::error::Error;
@@ -101,14 +100,6 @@ impl Directive {
             return Err(refused("it ends with white space, which Cargo removes"));
         }
         Ok(format!("{prefix}{text}"))
-    }
-}
-
-/// The text for reports. For Cargo, [`Directives::emit`] checks and prints the directives.
-impl fmt::Display for Directive {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (prefix, value) = self.parts();
-        write!(f, "{prefix}{}", value.display())
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use toml_parser::decoder::ScalarKind;
 use toml_parser::parser::{Event, EventKind, RecursionGuard, ValidateWhitespace, parse_document};
@@ -201,6 +202,22 @@ impl Tree {
     }
 }
 
+/// `text` as a TOML basic string.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
 /// Parses the text of a file. It is an error if `format_version` is missing or not between 1 and `newest`.
 pub fn parse(text: &str, newest: i64) -> Result<Table, String> {
     let table = Table::parse(text)?;
@@ -261,7 +278,7 @@ pub fn tables<'t>(table: &'t Table, key: &str) -> Result<Vec<&'t Table>, String>
 }
 
 #[cfg(test)]
-mod toml_tests {
+mod tests {
     use super::*;
 
     /// The value at a dotted key, in which numbers are places in arrays.

@@ -1,6 +1,6 @@
 //! A set of components that belong together, ready to compile and link with.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -15,7 +15,7 @@ use crate::detail::found::Found;
 use crate::detail::release;
 use crate::detail::root::Root;
 use crate::detail::sources::SearchStep;
-use crate::detail::toml::{self, Table};
+use crate::detail::toml::{self, Table, quoted};
 use crate::detail::version::ToolkitVersion;
 
 const FORMAT_VERSION: i64 = 1;
@@ -277,22 +277,6 @@ fn path_list(paths: &[PathBuf]) -> Result<String, Error> {
         items.push(text.ok_or_else(|| format_error(format!("{} is not Unicode", path.display())))?);
     }
     Ok(format!("[{}]", items.join(", ")))
-}
-
-/// `text` as a TOML basic string.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut quoted = String::from('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => {
-                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 fn format_error(reason: impl Into<String>) -> Error {

@@ -2,16 +2,12 @@
 
 mod candidate;
 mod places;
-#[expect(
-    clippy::module_inception,
-    reason = "the steps of the search, in one file"
-)]
-mod sources;
+mod steps;
 mod stored;
 
 pub use candidate::{Candidate, Label, Layout, SearchStep};
 pub use places::{associated_roots, companions, holds_product, is_package};
-pub use sources::{Sources, candidates};
+pub use steps::{Sources, candidates};
 pub use stored::{
     ARCHIVES, FORMAT_VERSION, LOCK_FILE, LOCK_VARIABLE, Locked, MANIFEST, Package, StoredToolkit,
     lock_file, stored_toolkits, toolkits_dir, workspace_manifest, workspace_root,

@@ -282,18 +282,11 @@ impl Steps<'_> {
         }
     }
 
-    /// The newest HPC SDK in the default location, unless the environment module of another is loaded.
+    /// The newest HPC SDK in the default location.
     fn default_hpc_sdk(&mut self, target: &Target) {
-        let is_loaded = |candidate: &Candidate| {
-            candidate.step == SearchStep::HpcSdk && self.root.is_dir(&candidate.path)
-        };
         let platform = format!("/opt/nvidia/hpc_sdk/Linux_{}", target.architecture());
-        let newest = versions(self.root, &self.root.locate(&platform), "")
-            .into_iter()
-            .next();
-        if let Some(newest) = newest
-            && !self.found.candidates.iter().any(is_loaded)
-        {
+        let mut sdks = versions(self.root, &self.root.locate(&platform), "").into_iter();
+        if let Some(newest) = sdks.next() {
             self.hpc_sdk("HPC SDK", newest);
         }
     }
@@ -333,15 +326,9 @@ impl Steps<'_> {
             let candidate = Candidate::root(SearchStep::DefaultPlace, label, &link);
             self.found.candidates.push(candidate);
         }
-        let mut places = vec![root.place(&link)];
         for path in versions(root, &root.locate("/usr/local"), "cuda-") {
-            // If `cuda-12` and `cuda-12.4` exist, the first is a link to the second.
-            let place = root.place(&path);
-            if !places.contains(&place) {
-                places.push(place);
-                let candidate = Candidate::root(SearchStep::VersionedPlace, label, path);
-                self.found.candidates.push(candidate);
-            }
+            let candidate = Candidate::root(SearchStep::VersionedPlace, label, path);
+            self.found.candidates.push(candidate);
         }
     }
 
