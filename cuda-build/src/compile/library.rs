@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::nvcc_call::NvccCall;
-use super::options::{Flag, Options, common_options, host_option};
+use super::options::{Flag, Options, common_options, host_option, words_in};
 use super::sources::{Language, Source, Sources};
 use super::step::{Form, Image, Settings, Step};
+use crate::env::Env;
 use crate::error::Error;
 use crate::hash::Fnv;
 use crate::link;
@@ -60,6 +61,8 @@ pub struct Library {
     pub(crate) options: Options,
     pub(super) opt_level: Option<u32>,
     pub(super) host_flags: Vec<String>,
+    /// The variables with more of them.
+    host_flag_variables: Vec<String>,
     rdc: bool,
 }
 
@@ -73,6 +76,7 @@ impl Library {
             options: Options::default(),
             opt_level: None,
             host_flags: Vec::new(),
+            host_flag_variables: Vec::new(),
             rdc: false,
         }
     }
@@ -128,6 +132,21 @@ impl Library {
     pub fn host_flag(mut self, flag: impl Into<String>) -> Self {
         self.host_flags.push(flag.into());
         self
+    }
+
+    /// Passes the options in an environment variable to the host compiler, as [`host_flag`](Self::host_flag) does:
+    /// `host_flags_from("CUDA_NVCC_FLAGS")`. The value is split as a shell does.
+    #[must_use]
+    pub fn host_flags_from(mut self, variable: impl Into<String>) -> Self {
+        self.host_flag_variables.push(variable.into());
+        self
+    }
+
+    /// Adds the flags in the variables that the build script names.
+    pub(crate) fn read_variables(&mut self, env: &Env) {
+        self.options.read_variables(env);
+        self.host_flags
+            .extend(words_in(&self.host_flag_variables, env));
     }
 
     /// With `true`, device code in one source can use functions and variables of another

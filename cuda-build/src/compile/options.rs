@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::capability::Plan;
-use crate::command::quoted;
+use crate::command::{quoted, split_words};
+use crate::env::Env;
 use crate::error::Error;
 
 /// The C++ standard of sources for which the build script sets none.
@@ -16,6 +17,8 @@ pub(crate) struct Options {
     pub(crate) includes: Vec<PathBuf>,
     pub(crate) defines: Vec<(String, Option<String>)>,
     pub(crate) flags: Vec<Flag>,
+    /// The variables with more flags.
+    pub(crate) flag_variables: Vec<String>,
     pub(crate) std: Option<String>,
     pub(crate) debug: Option<bool>,
     pub(crate) lineinfo: bool,
@@ -55,6 +58,15 @@ impl Options {
     /// The capabilities that the part is compiled for, in a build for `whole`.
     pub(super) fn plan<'a>(&'a self, whole: &'a Plan) -> &'a Plan {
         self.plan.as_ref().unwrap_or(whole)
+    }
+
+    /// Adds the flags in the variables that the build script names.
+    pub(crate) fn read_variables(&mut self, env: &Env) {
+        let words = words_in(&self.flag_variables, env);
+        self.flags.extend(words.map(|text| Flag {
+            text,
+            only_if_supported: false,
+        }));
     }
 
     /// # Errors
@@ -123,6 +135,12 @@ impl Options {
     }
 }
 
+/// The words in the values of variables.
+pub(super) fn words_in(variables: &[String], env: &Env) -> impl Iterator<Item = String> {
+    let values = variables.iter().filter_map(|name| env.text(name));
+    values.flat_map(|value| split_words(&value))
+}
+
 /// nvcc's option that passes one flag to the host compiler.
 ///
 /// nvcc splits the value at commas, removes backslashes, and puts the rest into a shell command.
@@ -189,6 +207,16 @@ macro_rules! common_options {
         #[must_use]
         pub fn flags(self, flags: impl IntoIterator<Item = impl Into<String>>) -> Self {
             flags.into_iter().fold(self, Self::flag)
+        }
+
+        /// Passes the options in an environment variable after all others: `flags_from("MY_NVCC_FLAGS")`. The value is
+        /// split as a shell does. If the variable changes, the part is compiled again.
+        ///
+        /// nvcc reads `NVCC_APPEND_FLAGS` itself, for every file of every crate.
+        #[must_use]
+        pub fn flags_from(mut self, variable: impl Into<String>) -> Self {
+            self.options.flag_variables.push(variable.into());
+            self
         }
 
         /// As [`flag`](Self::flag), if the compiler accepts the option; otherwise the option is left out.

@@ -38,6 +38,7 @@ impl Build {
         if is_cross && module.engine == Engine::Auto {
             module.engine = Engine::Nvcc;
         }
+        module.options.read_variables(&self.env);
         self.code.modules.push(module);
         self.forget_toolkit();
         self
@@ -76,7 +77,8 @@ impl Build {
 
     /// Adds host and device code that is linked into the crate.
     #[must_use]
-    pub fn library(mut self, library: Library) -> Self {
+    pub fn library(mut self, mut library: Library) -> Self {
+        library.read_variables(&self.env);
         self.code.libraries.push(library);
         self.forget_toolkit();
         self

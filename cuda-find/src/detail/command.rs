@@ -178,5 +178,34 @@ pub fn quoted(word: &OsStr) -> String {
     }
 }
 
+/// The words of a text, split as a POSIX shell does: `-Da='b c' -O2` has two. A quote that is not closed ends with the
+/// text.
+pub fn split_words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        match (c, quote) {
+            (' ' | '\t' | '\n', None) => {
+                words.extend(word.take());
+                continue;
+            }
+            ('\'' | '"', None) => quote = Some(c),
+            (_, Some(open)) if c == open => quote = None,
+            ('\\', None | Some('"')) => {
+                let escaped = characters.next();
+                let is_kept = quote.is_some() && !escaped.is_some_and(|c| "$`\"\\".contains(c));
+                let kept = is_kept.then_some(c).into_iter();
+                word.get_or_insert_default().extend(kept.chain(escaped));
+            }
+            _ => word.get_or_insert_default().push(c),
+        }
+        word.get_or_insert_default();
+    }
+    words.extend(word);
+    words
+}
+
 #[cfg(test)]
 mod tests;

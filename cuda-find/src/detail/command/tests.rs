@@ -55,3 +55,24 @@ fn a_hanging_program_is_named_with_the_limit() {
         assert!(start.elapsed() < Duration::from_secs(20), "{script}");
     }
 }
+
+#[test]
+fn words_are_those_of_a_shell() {
+    for text in [
+        "",
+        "  -O2\t-lineinfo\n",
+        "-Da='b c' ''",
+        r#"-D"x y"='1"2' a\ b "\n\"\\" '\'"#,
+    ] {
+        let script = format!("for word in {text}; do printf '%s\\0' \"$word\"; done");
+        let script = script.replace('\n', " ");
+        let shell = Command::new("sh").args(["-c", &script]).output().unwrap();
+        let expected = String::from_utf8(shell.stdout).unwrap();
+        let words = split_words(text).into_iter();
+        assert_eq!(
+            words.map(|word| word + "\0").collect::<String>(),
+            expected,
+            "{text}"
+        );
+    }
+}
