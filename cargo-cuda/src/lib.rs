@@ -26,6 +26,7 @@ mod missing_libraries;
 mod output;
 pub mod package;
 mod process;
+mod progress;
 mod project;
 pub mod report;
 mod signals;

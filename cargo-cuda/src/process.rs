@@ -12,20 +12,20 @@ use cuda_find::detail::{command::Invocation, env::Env};
 
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::output;
-use crate::signals;
+use crate::{output, progress, signals};
 
 /// Runs a program to its end and returns its exit code: 128 plus the signal's number, as in a shell, if a signal ended it.
 pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     print_call(call);
-    Ok(exit_code_of(wait_for(call, &mut command(call, env))?))
+    let status = progress::shown_while(call, |call| wait_for(call, &mut command(call, env)))?;
+    Ok(exit_code_of(status))
 }
 
 /// As [`run`], for commands of cargo that run a program of the user. The program decides how it reacts to a signal.
 pub fn run_program(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     print_call(call);
     signals::leave_to_program();
-    let status = wait_for(call, &mut command(call, env))?;
+    let status = progress::shown_while(call, |call| wait_for(call, &mut command(call, env)))?;
     signals::program_ended(status.signal());
     Ok(exit_code_of(status))
 }

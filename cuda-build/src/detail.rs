@@ -25,10 +25,10 @@ pub mod fatbin {
 pub mod host_compiler {
     pub use crate::host_compiler::*;
 }
-/// What compilers made, for all builds of a user.
+/// What compilers made, for all builds of a user, and what they are making.
 #[cfg(feature = "compile")]
 pub mod outputs {
-    pub use crate::compile::{output_store, remove_outputs};
+    pub use crate::compile::{PROGRESS_VARIABLE, output_store, remove_outputs};
 }
 /// Programs that can be put before nvcc.
 #[cfg(feature = "compile")]

@@ -1,6 +1,6 @@
 //! Text on standard output and standard error: colour, and how much is printed.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
 
 use clap::builder::Styles;
@@ -154,7 +154,15 @@ pub fn message(text: &str) {
 /// `--quiet` hides it.
 pub fn status(verb: &str, text: &str) {
     if !is_quiet() {
-        write(&format!("{GOOD}{verb:>12}{GOOD:#} {}", printable(text)));
+        // On a terminal, cargo may have drawn a progress bar in the line.
+        let clear = match io::stderr().is_terminal() {
+            true => "\r\x1b[K",
+            false => "",
+        };
+        write(&format!(
+            "{clear}{GOOD}{verb:>12}{GOOD:#} {}",
+            printable(text)
+        ));
     }
 }
 

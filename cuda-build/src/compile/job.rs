@@ -15,6 +15,7 @@ use std::sync::Arc;
 use super::joining::{self, Joining, Reason};
 use super::kept::KeptOutput;
 use super::launcher::Launcher;
+use super::progress::{Place, Progress, Running};
 use super::run_directory::RunDirectory;
 use super::step::{Compiler, Form, Image, OBJECT, Step, depfile_of, with_ending};
 use crate::command::Invocation;
@@ -41,6 +42,7 @@ pub(super) enum ListUse {
 pub(crate) struct Tools {
     pub(crate) joining: Joining,
     pub(crate) launcher: Option<Launcher>,
+    pub(crate) progress: Progress,
 }
 
 /// A step that has to run, with everything that a thread needs to run it.
@@ -53,6 +55,7 @@ pub(super) struct Job<'a> {
     pub(super) processes: usize,
     pub(super) nvrtc: Option<NvrtcInput>,
     pub(super) run: Arc<RunDirectory>,
+    pub(super) place: Place,
 }
 
 /// What NVRTC is given besides options.
@@ -313,6 +316,7 @@ impl Job<'_> {
         }
         invocation = invocation.args(["-MD", "-MF"]).args([&depfile]);
         let invocation = self.with_paths(invocation, output);
+        let _running = self.announce(images);
         let launcher = self.tools.launcher.as_ref();
         let printed = match launcher.filter(|launcher| is_object && launcher.is_fit()) {
             Some(launcher) => self.execute_behind(launcher, &invocation, output)?,
@@ -346,6 +350,15 @@ impl Job<'_> {
         Ok(printed)
     }
 
+    fn announce(&self, images: &[Image]) -> Option<Running> {
+        let place = &self.place;
+        let reason = match images.len() < self.step.images.len() {
+            true => Some("a capability was added"),
+            false => place.reason.as_deref(),
+        };
+        (self.tools.progress).start(&self.step.source, images, place, reason)
+    }
+
     fn for_images(&self, nvcc: Invocation, images: &[Image]) -> Invocation {
         match (self.step.form, images) {
             (Form::Single, [image, ..]) => nvcc.args([format!("-arch={image}")]),
@@ -365,9 +378,16 @@ impl Job<'_> {
         let step = self.step;
         let mut made = Made::default();
         let mut entries = Vec::new();
-        for image in Image::in_nvcc_order(&step.images) {
-            let is_it = |kept: &KeptOutput| kept.images == [image];
-            let output = if let Some(index) = self.kept.iter().position(is_it) {
+        let place_of = |image: &Image| self.kept.iter().position(|kept| kept.images == [*image]);
+        let images = Image::in_nvcc_order(&step.images);
+        let missing = images.iter().filter(|image| place_of(image).is_none());
+        let missing: Vec<Image> = missing.copied().collect();
+        let _running = match missing.is_empty() {
+            true => None,
+            false => self.announce(&missing),
+        };
+        for image in images {
+            let output = if let Some(index) = place_of(&image) {
                 made.used.push(index);
                 self.kept[index].output.clone()
             } else {

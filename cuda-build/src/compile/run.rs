@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::Diagnostics;
 use super::job::{CompilerRun, Job, ListUse, Made, NvrtcInput, Tools};
 use super::kept::{KeptOutput, KeptOutputs};
+use super::progress::Place;
 use super::reads::Reader;
 use super::run_directory::RunDirectory;
 use super::step::{Compiler, Image, ReadFiles, Step};
@@ -166,6 +167,8 @@ impl Runner {
     ) -> Result<(), Error> {
         let mut waiting: Vec<usize> = (0..steps.len()).collect();
         let mut ready: Vec<(usize, StaleReason)> = Vec::new();
+        let compiles = |(index, _): &&(usize, StaleReason)| !steps[*index].images.is_empty();
+        let mut compiled = 0;
         let main = thread::current();
         thread::scope(|scope| {
             let mut running: Vec<Worker<'_, '_>> = Vec::new();
@@ -222,8 +225,23 @@ impl Runner {
                     let Some(permit) = workers.take(processes, ready.len(), most) else {
                         break;
                     };
+                    let to_compile = compiled + ready.iter().filter(compiles).count();
                     let (index, reason) = ready.remove(place);
-                    match self.prepare(&steps[index], reason, tools, permit.processes) {
+                    compiled += usize::from(!steps[index].images.is_empty());
+                    let place = Place {
+                        number: compiled,
+                        of: to_compile,
+                        reason: match &reason {
+                            StaleReason::NoRecord => None,
+                            StaleReason::Input(path) => path
+                                .file_name()
+                                .map(|name| format!("{} changed", name.to_string_lossy())),
+                            other => Some(other.to_string()),
+                        },
+                    };
+                    let prepared =
+                        self.prepare(&steps[index], reason, tools, permit.processes, place);
+                    match prepared {
                         Ok(running_job) => {
                             let (main, processes) = (main.clone(), permit.processes);
                             let thread = scope.spawn(move || {
@@ -295,6 +313,7 @@ impl Runner {
         stale_reason: StaleReason,
         tools: &'s Tools,
         processes: usize,
+        place: Place,
     ) -> Result<RunningJob<'s>, Error> {
         let scan = self.reader.before_run(&mut self.freshness.files, step);
         let scanned_files = (step.inputs.iter())
@@ -314,6 +333,7 @@ impl Runner {
             processes,
             nvrtc: self.nvrtc_input(step, &scan)?,
             run: self.create_run_directory()?,
+            place,
         };
         Ok(RunningJob {
             job,

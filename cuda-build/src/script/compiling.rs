@@ -11,7 +11,7 @@ use crate::capability::{self, Declared};
 use crate::compile::identity::{self, Variables};
 use crate::compile::{
     Compiled, CompilerIdentity, Diagnostics, Engine, Joining, KeptOutputs, Launcher, Library,
-    Module, PortableNames, Runner, Settings, SharedStore, Tools, Workers, matching_files,
+    Module, PortableNames, Progress, Runner, Settings, SharedStore, Tools, Workers, matching_files,
     output_store,
 };
 use crate::component::Component;
@@ -292,6 +292,7 @@ impl Build {
         let tools = Tools {
             joining: Joining::new(&self.env, &self.root, identities, plan, version),
             launcher,
+            progress: Progress::from_env(&self.env, self.package_name()),
         };
         let workers = Workers::within_memory(&self.env, &self.root)?;
         let mut compiled = runner.run(&steps, &workers, &tools)?;

@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -91,6 +91,12 @@ pub fn age(path: &Path) -> Option<Duration> {
 pub fn check_writable(path: &Path) -> Result<(), Error> {
     let file = fs::File::options().append(true).open(path);
     file.map(drop).map_err(Error::io("write", path))
+}
+
+/// Appends a line to a file that exists, in one call, because other processes append to it, too.
+pub fn append_line(path: &Path, line: &str) {
+    let file = fs::File::options().append(true).open(path);
+    let _ = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
 }
 
 /// Sets the time of a file to the present, if this user may do that.

@@ -1,0 +1,64 @@
+//! Prints what build scripts compile while cargo or maturin runs, because cargo hides what build scripts print.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use cuda_build::detail::outputs::PROGRESS_VARIABLE;
+use cuda_find::detail::command::Invocation;
+
+use crate::{output, signals};
+
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Runs a program, and prints the lines that build scripts below it write. If a signal ends the program, prints what was
+/// being compiled.
+pub fn shown_while<T>(call: &Invocation, run: impl FnOnce(&Invocation) -> T) -> T {
+    let file = tempfile::NamedTempFile::new();
+    let Some((file, reader)) = file.ok().and_then(|file| {
+        let reader = file.reopen().ok()?;
+        Some((file, reader))
+    }) else {
+        return run(call);
+    };
+    let call = call.clone().variable(PROGRESS_VARIABLE, file.path());
+    let has_ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let printer = scope.spawn(|| print_lines(reader, &has_ended));
+        let result = run(&call);
+        has_ended.store(true, Ordering::SeqCst);
+        printer.thread().unpark();
+        let running = printer.join().unwrap_or_default();
+        if signals::received().is_some() && !running.is_empty() {
+            let text = running.join("\n  ");
+            output::message(&format!("note: these files were being compiled:\n  {text}"));
+        }
+        result
+    })
+}
+
+/// Prints a line for each compiler that starts, and returns those that have not ended.
+fn print_lines(file: File, has_ended: &AtomicBool) -> Vec<String> {
+    let mut reader = BufReader::new(file);
+    let mut running = Vec::new();
+    let mut line = String::new();
+    loop {
+        let is_last = has_ended.load(Ordering::SeqCst);
+        while reader.read_line(&mut line).is_ok_and(|length| length > 0) && line.ends_with('\n') {
+            let text = line.trim_end_matches('\n');
+            if let Some(started) = text.strip_prefix('+') {
+                output::status("Compiling", started);
+                running.push(started.to_owned());
+            } else if let Some(ended) = text.strip_prefix('-') {
+                running.retain(|started| started != ended);
+            }
+            line.clear();
+        }
+        if is_last {
+            return running;
+        }
+        thread::park_timeout(INTERVAL);
+    }
+}
