@@ -100,13 +100,14 @@ fn guesses(features: &[(&str, &str, Linkage)]) -> Vec<Guess> {
 /// Components whose names are also features of crates that have nothing to do with CUDA.
 pub const ORDINARY_NAMES: [Component; 2] = [Component::Opencl, Component::Sanitizer];
 
-/// Whether a feature has the name of a component or of one of its libraries. The driver's components are not fetched, and
-/// components of every toolkit need no guess.
+/// Whether a feature has the name of a component or of one of its libraries. The driver's components are not fetched,
+/// components of every toolkit need no guess, and no feature names the version of a header package.
 fn is_named(component: Component, feature: &str) -> bool {
     let facts = component.facts();
     let mut names = std::iter::once(&facts.id).chain(facts.libraries);
     !facts.is_driver()
         && !facts.in_every_toolkit
+        && !facts.is_header_package()
         && !ORDINARY_NAMES.contains(&component)
         && names.any(|name| name.eq_ignore_ascii_case(feature))
 }

@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use cuda_build::{Plan, ToolkitVersion};
+use cuda_build::{Plan, Toolkit, ToolkitVersion};
 use cuda_find::detail::{capability::Single, env::Env};
 
 /// A variable with its complete value. A list of directories includes the user's directories.
@@ -128,6 +128,20 @@ fn overridable_variables(
     values
         .filter_map(|(name, value)| Some((name, value?)))
         .collect()
+}
+
+/// The variables of header packages, such as `CUTLASS_DIR`, unless the user has set one of the same package. They are no
+/// part of the key of a target directory, so that the directory stays if the toolkit gains such a package.
+pub fn header_packages(toolkit: &Toolkit, root: &Path, env: &Env) -> Vec<Variable> {
+    let facts = toolkit.components().iter().map(|it| it.component.facts());
+    let mut variables = Vec::new();
+    for facts in facts.filter(|facts| facts.is_header_package()) {
+        let names = facts.variables.iter();
+        if names.clone().all(|name| env.peek(name).is_none()) {
+            variables.extend(names.map(|name| ((*name).to_owned(), root.into())));
+        }
+    }
+    variables
 }
 
 /// Variables with a list of directories: the user's directories, and directories of the view.

@@ -21,7 +21,7 @@ use crate::dependencies::Guess;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
-use crate::store::{self, AddRequest, Added, Lock, PackageSet, ReleaseToFetch};
+use crate::store::{self, AcceptedVersions, AddRequest, Added, Lock, PackageSet, ReleaseToFetch};
 use crate::workspace::Workspace;
 
 /// Finds a toolkit for one workspace.
@@ -72,6 +72,15 @@ fn required_components(request: &Request) -> impl Iterator<Item = Component> {
     needs
         .filter(|need| need.strength == Strength::Required)
         .map(|need| need.component)
+}
+
+/// The versions of products that a request accepts. A toolkit's release decides the versions of its own components.
+fn accepted_versions(request: &Request) -> AcceptedVersions {
+    let products = request.needs_to_fetch().iter();
+    let products = products.filter(|need| need.is_product());
+    products
+        .filter_map(|need| Some((need.component, need.version.clone()?)))
+        .collect()
 }
 
 fn nvrtc_need() -> Need {
@@ -303,8 +312,10 @@ impl<'a> Finder<'a> {
 
     /// Whether the lock file has a toolkit for a request, but without some of its components.
     fn lock_lacks(&self, request: &Request) -> Result<bool, Failure> {
+        let accepted = accepted_versions(request);
+        let lacks = |set: PackageSet| set.lacking(required_components(request), &accepted);
         let locked = self.newest_locked(request)?;
-        Ok(locked.is_some_and(|(_, set)| set.lacking(required_components(request)).is_some()))
+        Ok(locked.and_then(|(_, set)| lacks(set)).is_some())
     }
 
     /// Fetches the guessed components for the release of `toolkit`, which lacks some of them. A failure is only a note,
@@ -401,6 +412,7 @@ impl<'a> Finder<'a> {
                 .filter(|component| !components.contains(component))
                 .collect(),
             components,
+            accepted: accepted_versions(request),
             locked: self.lock == LockPolicy::Unchanged,
             ..AddRequest::new(self.release_for(request)?)
         })

@@ -293,16 +293,39 @@ mod online {
         );
 
         // A component that the lock file does not pin.
-        fetching.declare("majors = [12]\ncomponents = [\"cudart\", \"nvtx\"]");
-        let words = [path, "does not pin `nvtx`"];
+        let declare_cutlass = |version: &str| {
+            fetching.declare(&format!(
+                "majors = [12]\ncomponents = [\"cudart\", {{ name = \"cutlass\", version = \"{version}\" }}]"
+            ));
+        };
+        declare_cutlass("3.8");
+        let words = [path, "does not pin `cutlass` ^3.8"];
         fetching.run(&locked).failed(exit_code::LOCK, &words);
         assert_eq!(fetching.lock(), pinned);
         fetching.run(&["fetch"]).succeeded();
         let grown = fetching.lock();
-        assert!(grown.contains("\"nvidia-nvtx-cu12\"") && !pinned.contains("nvtx"));
+        assert!(grown.contains("\"nvidia-cutlass\"\nversion = \"3.8.0.0\"\n"));
         let kept = pinned.lines().filter(|line| line.starts_with("version"));
         kept.for_each(|line| assert!(grown.contains(line), "{line}: {grown}"));
         fetching.run(&locked).succeeded();
+
+        // Another version, and then another machine. An unmodified build script finds the headers.
+        declare_cutlass("4.2");
+        let words = ["`cutlass` ^4.2 not found", "`cargo cuda fetch`"];
+        fetching
+            .run(&["build"])
+            .failed(exit_code::NOT_FOUND, &words);
+        fetching.run(&["build", "--fetch"]).succeeded();
+        let changed = fetching.lock();
+        assert!(changed.contains("\nversion = \"4.2.0.0\"\n") && !changed.contains("numpy"));
+        fs::remove_dir_all(&fetching.0.cache).unwrap();
+        fetching.run(&locked).succeeded();
+        let script = "fn main() { let text = |name| std::fs::read_to_string(std::env::var(\"CUTLASS_DIR\").unwrap() + name); \
+                      assert!(text(\"/include/cutlass/version.h\").unwrap().contains(\"CUTLASS_MAJOR 4\")); \
+                      text(\"/tools/util/include/cutlass/util/device_memory.h\").unwrap(); }";
+        fetching.0.write("build.rs", script);
+        fetching.run(&["build", "--locked"]).succeeded();
+        assert_eq!(fetching.lock(), changed);
     }
 
     #[test]

@@ -119,6 +119,7 @@ impl Build {
         notes.extend(environment.notes);
         let mut variables = environment.variables;
         variables.extend(directory.variables(env, &toolkit)?);
+        variables.extend(environment::header_packages(&toolkit, view.root(), env));
         // Builds with and without `--cuda 13` share a directory. A shell gets the requested values instead of those that
         // were found, because it may build other workspaces.
         let found = [

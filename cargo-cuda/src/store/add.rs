@@ -18,7 +18,9 @@ use serde::Serialize;
 use super::directory::{Store, damage, damage_of, disk_usage, trusted};
 use super::installer::Installer;
 use super::lock::{Lock, Manifest, lock_file};
-use super::package::{FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, no_package};
+use super::package::{
+    AcceptedVersions, FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, no_package,
+};
 use super::redist::Mirror;
 use super::resolve::{SetSpec, resolve};
 use super::stored::{components, lossy};
@@ -36,6 +38,8 @@ pub struct AddRequest {
     pub components: Vec<Component>,
     /// If not empty: exactly these components, without the default set and without those that they need.
     pub only: Vec<Component>,
+    /// The accepted versions of products.
+    pub accepted: AcceptedVersions,
     /// Components to fetch as well, with those that they need, if that is possible.
     pub optional: Vec<Component>,
     /// Where the components come from; by default where the lock file says, else Python packages.
@@ -55,6 +59,7 @@ impl AddRequest {
             release,
             components: Vec::new(),
             only: Vec::new(),
+            accepted: Vec::new(),
             optional: Vec::new(),
             from: None,
             upgrade: false,
@@ -226,11 +231,17 @@ impl<'a> Run<'a> {
         locked: Option<&PackageSet>,
         wanted: impl IntoIterator<Item = &'c Component>,
     ) -> Result<(), Failure> {
-        let release = &self.request.release;
-        let lacking = |set: &PackageSet| set.lacking(wanted.into_iter().copied());
+        let AddRequest {
+            release, accepted, ..
+        } = self.request;
+        let lacking = |set: &PackageSet| set.lacking(wanted.into_iter().copied(), accepted);
         let reason = match locked.map(lacking) {
             Some(None) => return Ok(()),
-            Some(Some(component)) => format!("for CUDA {release} it does not pin `{component}`"),
+            Some(Some(component)) => {
+                let version = accepted.iter().find(|(it, _)| *it == component);
+                let version = version.map_or_else(String::new, |(_, it)| format!(" {it}"));
+                format!("for CUDA {release} it does not pin `{component}`{version}")
+            }
             None => format!("it does not pin CUDA {release}"),
         };
         let path = lock_file(self.env)
@@ -267,8 +278,9 @@ impl<'a> Run<'a> {
             .collect();
         if request.locked {
             self.check_locked(locked, &wanted)?;
-            let is_locked =
-                |it: &BTreeSet<_>| locked.is_some_and(|set| set.lacking(it.clone()).is_none());
+            let is_locked = |it: &BTreeSet<_>| {
+                locked.is_some_and(|set| set.lacking(it.clone(), &request.accepted).is_none())
+            };
             optional.retain(is_locked);
         } else {
             optional.retain(|it| {
@@ -296,7 +308,10 @@ impl<'a> Run<'a> {
         wanted: &BTreeSet<Component>,
     ) -> Result<PackageSet, Failure> {
         let AddRequest {
-            release, upgrade, ..
+            release,
+            upgrade,
+            accepted,
+            ..
         } = self.request;
         let known = locked.cloned().or_else(|| {
             let sets = self.store.manifests().into_iter();
@@ -308,17 +323,20 @@ impl<'a> Run<'a> {
             .max_by_key(|set| (version(set), set.packages.len()))
         });
         let known = known.as_ref();
-        let is_complete = |set: &&PackageSet| set.lacking(wanted.iter().copied()).is_none();
+        let is_complete =
+            |set: &&PackageSet| set.lacking(wanted.iter().copied(), accepted).is_none();
         if let Some(set) = known.filter(is_complete).filter(|_| !upgrade) {
             return Ok(set.clone());
         }
+        let base = known.filter(|_| !upgrade).cloned();
         // Components of the known set are kept. `--upgrade` only raises their versions.
         let before = known.into_iter().flat_map(PackageSet::components);
         let spec = SetSpec {
             release: release.clone(),
             components: wanted.iter().copied().chain(before).collect(),
+            accepted: accepted.clone(),
             exact: !self.request.only.is_empty(),
-            base: known.filter(|_| !upgrade).cloned(),
+            base: base.map(|set| set.with_accepted_only(accepted)),
         };
         if from == FetchFrom::Redist {
             let lock = self.store.lock()?;
@@ -328,7 +346,9 @@ impl<'a> Run<'a> {
         let installer = Installer::find(self.env)?;
         let name = installer.name();
         output::status("Resolving", &format!("CUDA {release} with {name}"));
-        resolve(&spec, &mut |lines| installer.resolve(lines))
+        resolve(&spec, &mut |lines, with_dependencies| {
+            installer.resolve(lines, with_dependencies)
+        })
     }
 
     /// Makes sure that the store has the complete set. Returns the names of the packages that were fetched and the bytes

@@ -104,7 +104,12 @@ impl Installer {
 
     /// The call that resolves requirements and writes the result to the file `answer`. It installs
     /// nothing.
-    fn resolve_call(&self, requirements: &[String], answer: &Path) -> Invocation {
+    fn resolve_call(
+        &self,
+        requirements: &[String],
+        with_dependencies: bool,
+        answer: &Path,
+    ) -> Invocation {
         let program = self.program.clone();
         let call = match self.is_uv {
             true => program
@@ -121,7 +126,9 @@ impl Installer {
                 .args(TARGET_ONLY)
                 .args(requirements),
         };
-        call.args(WHEELS_ONLY).variable("NO_COLOR", "1")
+        call.args((!with_dependencies).then_some("--no-deps"))
+            .args(WHEELS_ONLY)
+            .variable("NO_COLOR", "1")
     }
 
     /// `--system`, unless the user has activated a virtual environment. Without the option, uv would run
@@ -130,13 +137,17 @@ impl Installer {
         self.env.peek("VIRTUAL_ENV").is_none().then_some("--system")
     }
 
-    /// Exact versions with hashes for `requirements`, and for everything they require.
-    pub fn resolve(&self, requirements: &[String]) -> Result<Vec<PinnedPackage>, Failure> {
+    /// Exact versions with hashes for `requirements` and, if `with_dependencies`, for everything they require.
+    pub fn resolve(
+        &self,
+        requirements: &[String],
+        with_dependencies: bool,
+    ) -> Result<Vec<PinnedPackage>, Failure> {
         let place = self.directory.path();
         let answer = place.join("answer");
         remove_file(&answer);
         write(&place.join("requirements.in"), &requirements.join("\n"))?;
-        let call = self.resolve_call(requirements, &answer);
+        let call = self.resolve_call(requirements, with_dependencies, &answer);
         process::print_call(&call);
         let run = || {
             let (mut reader, writer) = io::pipe()?;
@@ -419,7 +430,7 @@ mod tests {
             let _lock = store.lock().unwrap();
             let part = store.part().unwrap();
             let calls = [
-                installer.resolve_call(&["cuda-toolkit==13.*".to_owned()], Path::new("a")),
+                installer.resolve_call(&["cuda-toolkit==13.*".to_owned()], true, Path::new("a")),
                 installer.install_call(Path::new("r"), &part, None, true),
             ];
             for call in calls {

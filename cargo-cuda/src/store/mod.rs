@@ -20,5 +20,5 @@ pub mod tools;
 pub use add::{AddRequest, Added, add, lock, pin};
 pub use directory::cache_dir;
 pub use lock::{Lock, with_lock_file};
-pub use package::{FetchFrom, PackageSet, ReleaseToFetch, parse_release};
+pub use package::{AcceptedVersions, FetchFrom, PackageSet, ReleaseToFetch, parse_release};
 pub use stored::{Listed, collect_garbage, list, remove};

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use cargo_metadata::semver::VersionReq;
 use cuda_build::{Component, ToolkitVersion, Version};
 use cuda_find::detail::{
     release::{COMPILER_HAS_THREE_ARCHIVES_SINCE, NEWEST_MAJOR, OLDEST_MAJOR},
@@ -226,6 +227,9 @@ impl PinnedPackage {
     }
 }
 
+/// The versions that a manifest accepts of some components.
+pub type AcceptedVersions = Vec<(Component, VersionReq)>;
+
 /// The packages of one toolkit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackageSet {
@@ -262,10 +266,33 @@ impl PackageSet {
         packages.find(|package| package.contains(from, component, major))
     }
 
-    /// The first component that the set has no package for.
-    pub fn lacking(&self, components: impl IntoIterator<Item = Component>) -> Option<Component> {
+    /// The first component that the set has no package for, or none of an accepted version.
+    pub fn lacking(
+        &self,
+        components: impl IntoIterator<Item = Component>,
+        accepted: &AcceptedVersions,
+    ) -> Option<Component> {
         let mut components = components.into_iter();
-        components.find(|component| self.package_for(*component).is_none())
+        components.find(|component| {
+            let package = self.package_for(*component);
+            package.is_none_or(|package| !self.accepts(package, accepted))
+        })
+    }
+
+    /// Whether a package of the set has an accepted version.
+    fn accepts(&self, package: &PinnedPackage, accepted: &AcceptedVersions) -> bool {
+        let version = package.version.parse::<Version>();
+        accepted.iter().all(|(component, requirement)| {
+            !package.contains(self.from, *component, self.major())
+                || version.as_ref().is_ok_and(|it| it.matches(requirement))
+        })
+    }
+
+    /// The set without packages of other versions than the accepted ones.
+    pub(super) fn with_accepted_only(mut self, accepted: &AcceptedVersions) -> Self {
+        let packages = std::mem::take(&mut self.packages).into_iter();
+        self.packages = packages.filter(|it| self.accepts(it, accepted)).collect();
+        self
     }
 
     /// The components whose package is in the set, in the order of [`Component::all`].

@@ -5,25 +5,34 @@
 //! belong to a later minor, and some components have no extra. So the metapackage's version is
 //! resolved first. Then the metapackage is resolved again, together with one requirement for each
 //! component. A minor without a metapackage is resolved from these requirements alone.
+//!
+//! Header packages belong to no release. They are resolved on their own, without the Python packages that they require.
 
 use std::collections::BTreeSet;
 
+use cargo_metadata::semver::{Comparator, Op};
 use cuda_build::{Component, ToolkitVersion};
 
-use super::package::{FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, wheel_of};
+use super::package::{
+    AcceptedVersions, FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, wheel_of,
+};
 use crate::exit_code;
 use crate::failure::Failure;
 
 const METAPACKAGE: &str = "cuda-toolkit";
 
-/// Resolves requirement lines to exact packages. It is an installer or, in tests, a recorded answer.
-pub(super) type Resolver<'a> = dyn FnMut(&[String]) -> Result<Vec<PinnedPackage>, Failure> + 'a;
+/// Resolves requirement lines to exact packages, and, if the flag is set, to those that they require. It is an installer
+/// or, in tests, a recorded answer.
+pub(super) type Resolver<'a> =
+    dyn FnMut(&[String], bool) -> Result<Vec<PinnedPackage>, Failure> + 'a;
 
 /// The set to resolve.
 #[derive(Clone, Debug)]
 pub(super) struct SetSpec {
     pub release: ReleaseToFetch,
     pub components: BTreeSet<Component>,
+    /// The accepted versions of products.
+    pub accepted: AcceptedVersions,
     /// Whether to omit packages that were not requested, even if requested packages require them.
     pub exact: bool,
     /// An earlier set that is extended. Its release and its packages are kept as they are.
@@ -49,15 +58,30 @@ pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<Pac
     if has_metapackage {
         lines.push(format!("{METAPACKAGE}{}=={version}", extras(spec)));
     }
-    let components = spec.components.iter();
-    lines.extend(components.filter_map(|component| requirement(*component, minor)));
-    let pinned = spec.base.iter().flat_map(|base| &base.packages);
-    lines.extend(pinned.map(|package| format!("{}=={}", package.name, package.version)));
+    let mut header_lines = Vec::new();
+    for component in &spec.components {
+        let lines = match component.facts().is_header_package() {
+            true => &mut header_lines,
+            false => &mut lines,
+        };
+        lines.extend(spec.requirement(*component, minor));
+    }
     let mut set = PackageSet {
         version,
-        packages: resolver(&lines).map_err(with_releases)?,
         ..PackageSet::default()
     };
+    if !lines.is_empty() {
+        set.packages = resolver(&lines, true).map_err(with_releases)?;
+    }
+    if !header_lines.is_empty() {
+        let resolved = resolver(&header_lines, false);
+        set.packages.extend(resolved.map_err(|failure| {
+            failure.hint(
+                "`version` of a component in `[package.metadata.cuda]` is a requirement as in Cargo: `3.8` admits 3.9, but \
+                 not 4.0",
+            )
+        })?);
+    }
     set.packages.retain(|package| spec.keeps(&package.name));
     if let Some(base) = &spec.base {
         base.check_files(&set, "the index offers")?;
@@ -86,14 +110,70 @@ impl SetSpec {
         }
         let mut components = self.components.iter();
         let is_requested = components.any(|component| wheel_of(*component, major) == Some(name));
-        let mut earlier = self.base.iter().flat_map(|base| &base.packages);
-        is_requested || earlier.any(|package| package.name == name)
+        is_requested || self.pinned(name).is_some()
     }
+
+    /// The package of the base with this name.
+    fn pinned(&self, name: &str) -> Option<&PinnedPackage> {
+        let mut earlier = self.base.iter().flat_map(|base| &base.packages);
+        earlier.find(|package| package.name == name)
+    }
+
+    /// The requirement for a component. If a package has its own version numbers (cuBLAS, CCCL …) and the manifest
+    /// accepts each, the requirement has no version: the metapackage pins one, or without a metapackage the newest one
+    /// is resolved. The probe of the fetched files checks its major.
+    fn requirement(&self, component: Component, minor: ToolkitVersion) -> Option<String> {
+        let package = wheel_of(component, minor.major)?;
+        if let Some(pinned) = self.pinned(package) {
+            return Some(format!("{package}=={}", pinned.version));
+        }
+        let mut clauses = Vec::new();
+        if component.facts().follows_toolkit {
+            clauses.push(format!("=={minor}.*"));
+        }
+        let accepted = self.accepted.iter().filter(|(it, _)| *it == component);
+        let comparators = accepted.flat_map(|(_, accepted)| &accepted.comparators);
+        clauses.extend(comparators.flat_map(python_clauses));
+        Some(package.to_owned() + &clauses.join(","))
+    }
+}
+
+/// A comparator of Cargo as clauses for a Python package: `>=3.8` and `<4` for `^3.8`.
+fn python_clauses(comparator: &Comparator) -> impl Iterator<Item = String> + use<> {
+    let mut parts = vec![comparator.major];
+    parts.extend(comparator.minor);
+    parts.extend(comparator.patch);
+    let shown = |parts: &[u64]| {
+        let parts: Vec<String> = parts.iter().map(u64::to_string).collect();
+        Some(parts.join("."))
+    };
+    let first = shown(&parts);
+    // The first version above all that begin with the same `count` parts.
+    let after = |count: usize| {
+        let mut parts = parts[..count.min(parts.len())].to_vec();
+        *parts.last_mut()? += 1;
+        shown(&parts)
+    };
+    let nonzero = parts.iter().position(|part| *part != 0);
+    let (lower, upper) = match comparator.op {
+        Op::Greater => (after(3), None),
+        Op::GreaterEq => (first, None),
+        Op::Less => (None, first),
+        Op::LessEq => (None, after(3)),
+        Op::Tilde => (first, after(2)),
+        Op::Caret => (first, after(nonzero.map_or(3, |index| index + 1))),
+        // `=3.8`, `3.8.*`
+        _ => (first, after(3)),
+    };
+    let lower = lower.map(|version| format!(">={version}"));
+    lower
+        .into_iter()
+        .chain(upper.map(|version| format!("<{version}")))
 }
 
 /// The version of a release's newest metapackage.
 fn metapackage(release: &ReleaseToFetch, resolver: &mut Resolver<'_>) -> Result<String, Failure> {
-    let answer = resolver(&[format!("{METAPACKAGE}{}", release.clause())]);
+    let answer = resolver(&[format!("{METAPACKAGE}{}", release.clause())], true);
     let answer = answer.map_err(with_releases)?;
     let found = answer.into_iter().find(|it| it.name == METAPACKAGE);
     found
@@ -109,17 +189,6 @@ fn extras(spec: &SetSpec) -> String {
         true => String::new(),
         false => format!("[{}]", extras.join(",")),
     }
-}
-
-/// The requirement for a component. If a package has its own version numbers (cuBLAS, CCCL …), the
-/// requirement has no version: the metapackage pins one, or without a metapackage the newest one is
-/// resolved. The probe of the fetched files checks its major.
-fn requirement(component: Component, minor: ToolkitVersion) -> Option<String> {
-    let package = wheel_of(component, minor.major)?;
-    Some(match component.facts().follows_toolkit {
-        true => format!("{package}=={minor}.*"),
-        false => package.to_owned(),
-    })
 }
 
 /// An installer's error does not distinguish what was never released from what a mirror lacks.
@@ -198,13 +267,14 @@ mod tests {
         SetSpec {
             release: request.parse().unwrap(),
             components: components.iter().copied().collect(),
+            accepted: Vec::new(),
             exact: false,
             base: None,
         }
     }
 
     fn shown(spec: &SetSpec) -> String {
-        match resolve(spec, &mut |lines| index(lines)) {
+        match resolve(spec, &mut |lines, _| index(lines)) {
             Ok(set) => {
                 let packages = set.packages.iter();
                 let packages: Vec<String> = packages
@@ -256,6 +326,40 @@ mod tests {
     }
 
     #[test]
+    fn a_header_package_is_resolved_alone() {
+        let mut spec = spec("13", &[Component::Cudart, Component::Cutlass]);
+        spec.accepted = vec![(Component::Cutlass, "3.8".parse().unwrap())];
+        let mut query = String::new();
+        let set = resolve(&spec, &mut |lines, with_dependencies| {
+            if with_dependencies {
+                return index(lines);
+            }
+            query = lines.join(" ");
+            Ok(vec![package("nvidia-cutlass", "3.8.0.0", '5')])
+        });
+        assert_eq!(query, "nvidia-cutlass>=3.8,<4");
+        assert_eq!(set.unwrap().packages.len(), 2);
+    }
+
+    #[test]
+    fn requirements_of_cargo_become_pythons() {
+        for (cargo, expected) in [
+            ("3.5.1", ">=3.5.1,<4"),
+            ("^0.0", ">=0.0,<0.1"),
+            ("~3.5.1", ">=3.5.1,<3.6"),
+            ("=3.5.1", ">=3.5.1,<3.5.2"),
+            (">3.5, <=4", ">=3.6,<5"),
+            (">=9, <10", ">=9,<10"),
+            ("*", ""),
+        ] {
+            let mut spec = spec("13", &[]);
+            spec.accepted = vec![(Component::Cutlass, cargo.parse().unwrap())];
+            let line = spec.requirement(Component::Cutlass, ToolkitVersion::new(13, 4));
+            assert_eq!(line, Some(format!("nvidia-cutlass{expected}")), "{cargo}");
+        }
+    }
+
+    #[test]
     fn a_base_stays_and_its_files_too() {
         let mut spec = spec("13", &[Component::Cudart, Component::Cudla]);
         let base = package("nvidia-cuda-runtime", "13.4.92", '1');
@@ -265,24 +369,19 @@ mod tests {
             ..PackageSet::default()
         });
         let mut queries = Vec::new();
-        let set = resolve(&spec, &mut |lines| {
+        let set = resolve(&spec, &mut |lines, _| {
             queries.push(lines.join(" "));
             index(lines)
         })
         .unwrap();
-        let [start, end] = [
-            "cuda-toolkit[cudart]==13.4.3",
-            "nvidia-cuda-runtime==13.4.92",
-        ];
-        assert!(
-            queries[0].starts_with(start) && queries[0].ends_with(end),
-            "{queries:?}"
-        );
+        let expected =
+            "cuda-toolkit[cudart]==13.4.3 nvidia-cuda-runtime==13.4.92 nvidia-cudla==13.4.*";
+        assert_eq!(queries, [expected]);
         assert!(set.packages.contains(&base));
 
         let packages = &mut spec.base.as_mut().unwrap().packages;
         packages[0] = package("nvidia-cuda-runtime", "13.4.92", 'f');
-        let error = resolve(&spec, &mut |lines| index(lines)).unwrap_err();
+        let error = resolve(&spec, &mut |lines, _| index(lines)).unwrap_err();
         assert_eq!(error.code, exit_code::LOCK, "{error}");
     }
 }

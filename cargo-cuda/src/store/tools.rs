@@ -65,7 +65,7 @@ impl Tool {
         let text = format!("{} with {}", self.name, installer.name());
         output::status("Fetching", &text);
         let requirements: Vec<String> = self.requirements.iter().map(|&r| r.to_owned()).collect();
-        let mut packages = installer.resolve(&requirements)?;
+        let mut packages = installer.resolve(&requirements, true)?;
         packages.retain(|package| self.packages.contains(&package.name.as_str()));
         let part = store.part()?;
         let wanted: Vec<&PinnedPackage> = packages.iter().collect();

@@ -346,6 +346,9 @@ impl<'a> Planner<'a, '_> {
             self.plan.set_link("extras/CUPTI/include", "../../include");
             self.plan.set_link("extras/CUPTI/lib64", "../../lib");
         }
+        if self.get(Component::Cutlass).is_some() {
+            self.plan.set_link("tools/util/include", "../../include");
+        }
     }
 
     /// Adds a pkg-config file for each library. As in NVIDIA's toolkits, its name contains the

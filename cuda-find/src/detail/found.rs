@@ -230,7 +230,12 @@ impl Attempt {
         set: impl Fn(&ComponentSet) -> String,
         is_listed: impl Fn(Component) -> bool,
     ) -> String {
-        let mut parts: Vec<String> = self.sets.iter().map(set).collect();
+        // Header packages fit every major, so they are in sets of majors of which nothing else was found.
+        let is_header = |found: &Found| found.component.facts().is_header_package();
+        let (headers, others): (Vec<_>, Vec<_>) =
+            (self.sets.iter()).partition(|set: &&ComponentSet| set.found.iter().all(is_header));
+        let sets = if others.is_empty() { headers } else { others };
+        let mut parts: Vec<String> = sets.into_iter().map(set).collect();
         // Sets of products that fit every major are described by the same text, which is printed once.
         parts.dedup();
         let unusable = self

@@ -39,6 +39,12 @@ impl Version {
         self.text.parse().ok()
     }
 
+    /// Whether a Cargo-style requirement admits the first three parts.
+    pub fn matches(&self, requirement: &semver::VersionReq) -> bool {
+        let [major, minor, patch] = [0, 1, 2].map(|index| self.part(index));
+        requirement.matches(&semver::Version::new(major, minor, patch))
+    }
+
     /// The parts without zeros at the end.
     fn trimmed(&self) -> &[u64] {
         let last = self.parts.iter().rposition(|&part| part != 0);

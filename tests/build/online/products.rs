@@ -76,7 +76,7 @@ fn target() -> Target {
 }
 
 pub fn need(component: Component) -> Need {
-    let part = if component == Component::Cutensor {
+    let part = if [Component::Cutensor, Component::Cutlass].contains(&component) {
         Part::Headers
     } else {
         Part::Shared
@@ -175,17 +175,12 @@ fn every_products_variable_does() {
             "2.8.0",
         ),
         (
-            "NVSHMEM_HOME",
-            Component::Nvshmem,
-            &[
-                ("include/nvshmem.h", ""),
-                (
-                    "include/non_abi/nvshmem_version.h",
-                    "#define NVSHMEM_VENDOR_MAJOR_VERSION 3\n#define NVSHMEM_VENDOR_MINOR_VERSION 8\n\
-                     #define NVSHMEM_VENDOR_PATCH_VERSION 0\n",
-                ),
-                ("lib/libnvshmem_host.so.3", ""),
-            ],
+            "CUTLASS_PATH",
+            Component::Cutlass,
+            &[(
+                "include/cutlass/version.h",
+                "#define CUTLASS_MAJOR 3\n#define CUTLASS_MINOR 8\n#define CUTLASS_PATCH 0\n",
+            )],
             "3.8.0",
         ),
     ] {

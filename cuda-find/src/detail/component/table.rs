@@ -7,7 +7,8 @@
 //! but 2.21 for CUDA 11; cuTENSOR 2.8, but 2.2 for CUDA 11; cuSPARSELt 0.10 and 0.8; NVSHMEM 3.8; cuDSS 1.0). The names
 //! in `redist` and `nix` come from the component lists of `redistrib_*.json` as nixpkgs and rules_cuda name them, the
 //! names in `spack` from the packages of Spack's built-in repository, and header prefixes from `include` of CUDA 11.8,
-//! 12.9 and 13.4. The rows are ordered for readers: the toolkit first, then the products.
+//! 12.9 and 13.4. Header packages were read from `nvidia-cutlass` 3.8 and 4.2 and `nvidia-mathdx` 25.6.
+//! The rows are ordered for readers: the toolkit first, then products and header packages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -65,6 +66,8 @@ pub struct Facts {
     pub archives: &'static [&'static str],
     /// The header that proves that the component is present.
     pub header: Option<&'static str>,
+    /// A second include directory, relative to the parent of the directory that has `header`.
+    pub more_headers: Option<&'static str>,
     /// The names of its programs, the main program first.
     pub tools: &'static [&'static str],
     /// Per major: the Python package that contains it.
@@ -110,6 +113,7 @@ const EMPTY_FACTS: Facts = Facts {
     sonames: [&[]; MAJORS],
     archives: &[],
     header: None,
+    more_headers: None,
     tools: &[],
     packages: [None; MAJORS],
     package_dirs: [None; MAJORS],
@@ -137,6 +141,11 @@ impl Facts {
     /// Whether it is a product, which has its own release cycle.
     pub fn is_product(&self) -> bool {
         self.class == Class::Product
+    }
+
+    /// Whether it is a product that consists of headers: CUTLASS. One package fits every CUDA major.
+    pub fn is_header_package(&self) -> bool {
+        self.is_product() && self.libraries.is_empty()
     }
 
     /// Whether it is installed with the GPU driver.
@@ -608,6 +617,25 @@ components! {
         version_macros: Some(("cudss.h", VersionMacros::Parts(["CUDSS_VERSION_MAJOR", "CUDSS_VERSION_MINOR", "CUDSS_VERSION_PATCH"]))),
         variables: &["CUDSS_DIR", "CUDSS_ROOT"], redist: &["libcudss"], nix: &["cudss"], spack: &["cudss"],
     }
+    /// Templates for linear algebra (CUTLASS and CuTe): a header package.
+    Cutlass {
+        id: "cutlass", class: Class::Product,
+        header: Some("cutlass/version.h"), more_headers: Some("tools/util/include"),
+        packages: [Some("nvidia-cutlass"); MAJORS],
+        package_dirs: [Some("cutlass_library/source"); MAJORS],
+        header_prefixes: &["cutlass", "cute"],
+        version_macros: Some(("cutlass/version.h", VersionMacros::Parts(["CUTLASS_MAJOR", "CUTLASS_MINOR", "CUTLASS_PATCH"]))),
+        variables: &["CUTLASS_DIR", "CUTLASS_PATH", "CUTLASS_HOME"], nix: &["cutlass"], spack: &["cutlass"],
+    }
+    /// Device functions of the math libraries (cuBLASDx, cuFFTDx …): a header package, which includes CUTLASS.
+    Mathdx {
+        id: "mathdx", class: Class::Product,
+        header: Some("cublasdx.hpp"),
+        packages: [Some("nvidia-mathdx"); MAJORS],
+        package_dirs: [Some("nvidia/mathdx"); MAJORS],
+        header_prefixes: &["commondx", "cublasdx", "cufftdx", "curanddx", "cusolverdx", "nvcompdx"],
+        variables: &["MATHDX_ROOT", "mathdx_ROOT", "MATHDX_HOME"],
+    }
 }
 
 impl Component {
@@ -686,6 +714,10 @@ mod tests {
     fn every_product_has_a_name_in_every_layout() {
         for facts in TABLE.iter().filter(|facts| facts.is_product()) {
             assert!(!facts.variables.is_empty(), "{}: variables", facts.id);
+            if facts.is_header_package() {
+                assert_eq!(facts.packages, [facts.packages[0]; MAJORS]);
+                continue;
+            }
             assert!(
                 !facts.redist.is_empty() || !facts.nix.is_empty(),
                 "{}: Nix",

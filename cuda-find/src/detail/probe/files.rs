@@ -292,6 +292,10 @@ impl SearchedDirectories<'_> {
             found
                 .include
                 .extend(parent.filter(has_part).map(Path::to_owned));
+            let more = facts.more_headers.zip(directory.parent());
+            let more = more.map(|(more, parent)| parent.join(more));
+            let is_dir = |path: &PathBuf| self.prober.root.is_dir(path);
+            found.include.extend(more.filter(is_dir));
         }
         if let Some(missing) = missing(facts, &found, header.is_some()) {
             return Err(Absent {

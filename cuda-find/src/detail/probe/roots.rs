@@ -227,7 +227,9 @@ fn products_of_unknown_major(sets: &[ComponentSet]) -> Vec<String> {
     };
     let is_offered_again = |product: &&Found| {
         let mut offered = others.iter().filter_map(|set| set.get(product.component));
-        product.component.facts().is_product()
+        let facts = product.component.facts();
+        facts.is_product()
+            && !facts.is_header_package()
             && offered.any(|other| other.libraries == product.libraries)
     };
     let remark = |product: &Found| {

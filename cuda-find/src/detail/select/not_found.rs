@@ -105,8 +105,10 @@ impl Failed<'_> {
                 true => format!("; it was found without {}", need.part.plural()),
                 false => String::new(),
             };
+            let version = need.version.as_ref();
+            let version = version.map_or_else(String::new, |accepted| format!(" {accepted}"));
             lines.push(format!(
-                "CUDA component `{component}` not found ({why}{part})"
+                "CUDA component `{component}`{version} not found ({why}{part})"
             ));
         }
         // In a cross build, only programs are used of a toolkit with an nvcc that runs on this machine.
@@ -257,6 +259,10 @@ impl Failed<'_> {
             .map(|facts| facts.id)
             .collect();
         let mut hint = match ids.is_empty() {
+            // Only the manifest has the version.
+            _ if needs.iter().any(|need| need.version.is_some()) => {
+                "fetch them with `cargo cuda fetch` and commit cuda-toolkits.lock".to_owned()
+            }
             true => format!("fetch them with `cargo cuda toolkit add {release}{option}`"),
             false => format!(
                 "fetch them with `cargo cuda toolkit add {release} --components {}{option}` and commit \

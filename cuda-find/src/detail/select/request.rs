@@ -204,10 +204,7 @@ impl Need {
             Part::Tools => &found.tools,
         };
         let is_accepted = match (&self.version, &found.version) {
-            (Some(accepted), Some(version)) => {
-                let [major, minor, patch] = [0, 1, 2].map(|index| version.part(index));
-                accepted.matches(&semver::Version::new(major, minor, patch))
-            }
+            (Some(accepted), Some(version)) => version.matches(accepted),
             _ => true,
         };
         found.component == self.component && !paths.is_empty() && is_accepted
