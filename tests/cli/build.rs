@@ -151,7 +151,11 @@ mod online {
         let build = |arguments: &[&str]| {
             let mut command = project.command(&[&["build"], arguments].concat());
             command.env("CUDA_BUILD_LAUNCHER", &launcher);
-            Finished::of(command.output().unwrap()).succeeded();
+            let run = Finished::of(command.output().unwrap());
+            run.succeeded();
+            let lines = run.stderr.lines().map(str::trim_start);
+            let files = lines.filter_map(|line| line.strip_prefix("Compiling src/"));
+            files.map(str::to_owned).collect::<Vec<String>>()
         };
         // The sources of the library that nvcc has compiled since the last call.
         let compiled = || {
@@ -174,7 +178,12 @@ mod online {
                 "sm_86.cubin sm_89.cubin sm_89.ptx",
             ),
         ] {
-            build(arguments);
+            let lines = build(arguments);
+            assert_eq!(lines.len(), 6, "{lines:?}");
+            assert!(
+                lines.iter().all(|line| line.contains(" of 6)")),
+                "{lines:?}"
+            );
             assert_eq!(compiled(), set(&["first.cu", "second.cu", "third.cu"]));
             assert_eq!(report(&project).0, images);
             for file in ["with_header.fatbin", "by_nvcc.fatbin", "libkernels.a"] {
@@ -199,7 +208,16 @@ mod online {
         assert_eq!(report(&project), (0, Vec::new()));
 
         project.write_later("src/shared.cuh", "#define SHARED 2\n");
-        build(&[]);
+        let mut lines = build(&[]);
+        lines.sort();
+        assert!(
+            lines[0].starts_with("by_nvcc.cu for 8.0, 9.0, 12.0+PTX (reporting "),
+            "{lines:?}"
+        );
+        assert!(
+            lines[0].ends_with(" of 4; shared.cuh changed)"),
+            "{lines:?}"
+        );
         assert_eq!(compiled(), set(&["first.cu", "second.cu"]));
         let (nvrtc, made) = report(&project);
         assert_eq!(nvrtc, 4);
