@@ -412,8 +412,13 @@ fn drop_duplicates(root: &Root, candidates: &mut Vec<Candidate>) {
         ];
         let place = root.place(&candidate.path);
         let proposal = (place, candidate.more_roots().to_vec(), kind);
-        let is_new = !proposed.contains(&proposal);
-        proposed.push(proposal);
+        // Of two compilers that the user named, both are probed, because one of them may be broken.
+        let named_nvcc = candidate.nvcc().filter(|_| candidate.step.is_explicit());
+        let nvcc = named_nvcc.map(|nvcc| root.place(nvcc));
+        let is_new = !proposed.iter().any(|(earlier, nvcc_of_earlier)| {
+            *earlier == proposal && (nvcc.is_none() || *nvcc_of_earlier == nvcc)
+        });
+        proposed.push((proposal, nvcc));
         is_new
     });
 }
