@@ -7,8 +7,10 @@ use semver::VersionReq;
 use super::Wanted;
 use crate::error::Error;
 use crate::list::nearest;
+use crate::release::newest_for_driver;
 use crate::root::Root;
 use crate::toml::{self, Value};
+use crate::version::Version;
 
 /// A parsed manifest.
 pub(super) struct Document {
@@ -133,6 +135,19 @@ impl Table {
                     key,
                     format!("`{text}` is not a version requirement: {error}"),
                 )
+            })
+        };
+        self.text(key)?.map(parse).transpose()
+    }
+
+    /// The value of a key as the oldest accepted Linux driver, such as `>=580`.
+    pub(super) fn driver(&self, key: &str) -> Result<Option<Version>, Error> {
+        let parse = |text: String| {
+            let driver = text.strip_prefix(">=").map(str::parse::<Version>);
+            let is_valid = |it: &Version| !text.contains(',') && newest_for_driver(it).is_some();
+            driver.and_then(Result::ok).filter(is_valid).ok_or_else(|| {
+                let expected = "`>=` and a Linux driver for CUDA 11 or newer, such as `>=580` or `>=580.65.06`";
+                self.wrong(key, format!("`{text}` is not {expected}"))
             })
         };
         self.text(key)?.map(parse).transpose()

@@ -10,6 +10,7 @@
 //! single-capability = "9.0"        # for consumers that take no list
 //! cudart            = "static"     # or "shared"
 //! jetson            = false        # true: aarch64 Linux is a Jetson board, not a server
+//! driver            = ">=580"      # the Linux drivers that users of the program have
 //! dependencies      = ["numpy"]    # Python packages that wheels require besides those in pyproject.toml
 //! [package.metadata.cuda.major.12] # replaces the lists above for one CUDA major
 //! components        = ["cudart"]
@@ -91,6 +92,8 @@ pub struct Config {
     pub single_capability: Option<String>,
     /// Whether an aarch64 Linux target is a Jetson board, not a server.
     pub jetson: bool,
+    /// The oldest Linux driver that users of the program have, from `driver = ">=580"`.
+    pub driver: Option<Version>,
     components: Vec<Wanted>,
     capabilities: Option<Vec<String>>,
     /// The package's own list, if the list of the application replaces it.
@@ -214,6 +217,7 @@ impl Config {
         let single = table.text("single-capability")?;
         self.single_capability = single.or(self.single_capability.take());
         set(&mut self.jetson, table.flag("jetson")?);
+        self.driver = table.driver("driver")?.or(self.driver.take());
         set(&mut self.components, table.components("components")?);
         let capabilities = table.texts("capabilities")?;
         self.capabilities = capabilities.or(self.capabilities.take());
@@ -279,6 +283,7 @@ const KEYS: &[&str] = &[
     "cudart",
     "single-capability",
     "jetson",
+    "driver",
     "dependencies",
     "major",
     "package",

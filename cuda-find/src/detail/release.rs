@@ -17,7 +17,7 @@
 //!   in each of its versions from 11.8.0 to 13.4.3.
 
 use crate::detail::capability::Capability;
-use crate::detail::version::ToolkitVersion;
+use crate::detail::version::{ToolkitVersion, Version};
 
 /// What is known about one `major.minor` of the toolkit.
 pub struct Release {
@@ -52,6 +52,9 @@ pub const MAJORS: usize = (NEWEST_MAJOR - OLDEST_MAJOR + 1) as usize;
 /// The first major whose Python packages include nvcc. The packages of earlier majors include only `ptxas` and
 /// libNVVM, so code for these majors is compiled with NVRTC.
 const FIRST_MAJOR_WITH_PACKAGED_NVCC: u32 = 13;
+
+/// The first release that can be fetched by its version: the first of the Python metapackage `cuda-toolkit`.
+pub const FIRST_PACKAGED: ToolkitVersion = ToolkitVersion::new(11, 8);
 
 /// The first major in which code for Jetson boards and code for other GPUs of the same capability
 /// major are interchangeable.
@@ -100,6 +103,19 @@ pub fn was_released(toolkit: ToolkitVersion) -> bool {
 pub fn driver_floor(major: u32) -> Option<&'static str> {
     let floor = DRIVER_FLOORS.iter().find(|(known, _)| *known == major);
     floor.map(|(_, driver)| *driver)
+}
+
+/// The newest release of which every listed Linux driver from `driver` on runs all code, PTX included. Parts that are
+/// left out may have any value: 580 is every driver of the branch 580. `None` if the driver is older than the tables.
+pub fn newest_for_driver(driver: &Version) -> Option<ToolkitVersion> {
+    let parts = driver.parts();
+    let is_met = |shipped: Version| shipped.parts().iter().take(parts.len()).le(parts);
+    let mut newest_first = RELEASES.iter().rev();
+    let newest = newest_first.find(|row| {
+        let shipped = row.driver.and_then(|text| text.parse().ok());
+        shipped.is_some_and(is_met)
+    });
+    newest.map(|row| row.version)
 }
 
 /// Whether the Python packages of a major include nvcc.
@@ -212,6 +228,22 @@ mod tests {
     /// The first release, to which minor-version compatibility does not apply.
     fn first_release() -> ToolkitVersion {
         RELEASES[0].version
+    }
+
+    #[test]
+    fn a_driver_has_a_newest_release() {
+        for (driver, expected) in [
+            ("580", "13.0"),
+            ("580.65.06", "13.0"),
+            ("580.65.05", "12.9"),
+            ("550", "12.4"),
+            ("565.57.01", "12.6"),
+            ("999", "13.3"),
+        ] {
+            let newest = newest_for_driver(&driver.parse().unwrap()).unwrap();
+            assert_eq!(newest.to_string(), expected, "{driver}");
+        }
+        assert_eq!(newest_for_driver(&"440".parse().unwrap()), None);
     }
 
     #[test]

@@ -288,7 +288,7 @@ impl Request {
     }
 
     /// The requested major, otherwise the newest declared one that is accepted.
-    fn wanted_major(&self) -> Option<u32> {
+    pub fn wanted_major(&self) -> Option<u32> {
         let declared = self.declared_majors.iter().copied();
         let newest = declared.filter(|major| self.admits_major(*major)).max();
         self.major.or(newest)
