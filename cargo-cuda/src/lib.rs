@@ -18,6 +18,7 @@ mod cargo_config;
 pub mod cli;
 pub mod commands;
 pub mod dependencies;
+mod driver_limit;
 pub mod environment;
 pub mod exit_code;
 pub mod failure;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cuda_build::detail::ViewPlace;
+use cuda_build::detail::{ViewPlace, driver};
 use cuda_build::{Component, Toolkit, ToolkitVersion};
 use cuda_find::Error;
 use cuda_find::detail::{
@@ -18,6 +18,7 @@ use cuda_find::detail::{
 
 use crate::cargo_config;
 use crate::dependencies::Guess;
+use crate::driver_limit::DriverLimit;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
@@ -419,6 +420,16 @@ impl<'a> Finder<'a> {
     }
 
     fn fetch_for(&self, request: &Request) -> Result<Added, Failure> {
+        let is_decided = request.wanted_major().is_some() || self.newest_locked(request)?.is_some();
+        if !is_decided
+            && let Some(limit) = self.driver_limit()
+            && let Some((release, text)) = limit.choose(request)
+        {
+            output::message(&text);
+            let env = self.env_for_release(release);
+            let finder = Finder { env: &env, ..*self };
+            return finder.fetch_for(&finder.any_compiler_request()?);
+        }
         let add = self.add_request(request)?;
         let mut guesses = self.guesses().to_vec();
         guesses.retain(|guess| add.optional.contains(&guess.component));
@@ -446,6 +457,15 @@ impl<'a> Finder<'a> {
         Ok(added)
     }
 
+    /// The driver of this machine, otherwise the oldest one that manifests accept.
+    fn driver_limit(&self) -> Option<DriverLimit> {
+        let packages = self.workspace.iter().flat_map(|w| &w.packages);
+        match driver::driver() {
+            Ok(driver) if self.target.is_native() => Some(DriverLimit::of_machine(driver.version)),
+            _ => DriverLimit::of_manifests(packages.map(|package| &package.config)),
+        }
+    }
+
     /// The release to fetch. As in the search, the newest release in the lock file that satisfies the request comes first;
     /// then the release that the user requested, then the newest declared major that the request admits, then the newest
     /// major that the request admits.
@@ -456,8 +476,7 @@ impl<'a> Finder<'a> {
         if let Some(release) = RequestedRelease::from_env(self.env)? {
             return Ok(release.into());
         }
-        let mut declared = self.majors_to_choose_from()?.into_iter();
-        match declared.next().or_else(|| request.newest_major()) {
+        match request.wanted_major().or_else(|| request.newest_major()) {
             Some(major) => Ok(RequestedRelease { major, minor: None }.into()),
             None => {
                 let text = format!("no CUDA release meets `toolkit = \"{}\"`", request.toolkit);

@@ -7,7 +7,7 @@ use std::process::Command;
 use cargo_cuda::exit_code;
 use serde_json::Value;
 
-use crate::project::{Project, store};
+use crate::project::{Project, checkout, store};
 use crate::support::Finished;
 
 /// A machine: variables, and nothing that this one has.
@@ -125,6 +125,51 @@ fn with_driver(machine: Machine) -> (Machine, PathBuf) {
     (machine.with("LD_LIBRARY_PATH", &place), library)
 }
 
+#[test]
+fn the_driver_decides_what_is_fetched() {
+    let rustc = PathBuf::from(std::env::var_os("CARGO").unwrap()).with_file_name("rustc");
+    let (machine, _) = with_driver(Machine::new().with("RUSTC", rustc));
+    let write = |name: &str, text: &str| fs::write(machine.work.join(name), text).unwrap();
+    write("lib.rs", "");
+    let package = "name = \"p\"\nversion = \"0.1.0\"\n";
+    write(
+        "Cargo.lock",
+        &format!("version = 4\n[[package]]\n{package}"),
+    );
+    let fetch = |arguments: &[&str], table: &str| {
+        let tables = "[lib]\npath = \"lib.rs\"\n[workspace]\n[package.metadata.cuda]\n";
+        write(
+            "Cargo.toml",
+            &format!("[package]\n{package}{tables}{table}\n"),
+        );
+        let arguments = [&["fetch", "--locked"], arguments].concat();
+        Finished::of(machine.command(&arguments).output().unwrap())
+    };
+    let note = "note: fetching CUDA 12.2: this machine's driver supports CUDA 12.2 and older";
+    let lock = "would have to change: it does not pin CUDA 12.2";
+    fetch(&[], "toolkit = \">=11\"").failed(exit_code::LOCK, &[note, lock]);
+    let run = fetch(
+        &["--target", "aarch64-unknown-linux-gnu"],
+        "driver = \">=550\"",
+    );
+    let note = "fetching CUDA 12.4: the oldest driver that the manifest accepts (550) supports";
+    run.failed(exit_code::LOCK, &[note, "it does not pin CUDA 12.4"]);
+    let locks = checkout().join("tests/support/cuda-toolkits.lock");
+    for (arguments, table, release) in [
+        (&["--cuda", "13"][..], "", "13"),
+        (&[], "majors = [13]", "13"),
+        (&[], "components = [\"cufft\"]", "13.4"),
+    ] {
+        if release == "13.4" {
+            fs::copy(&locks, machine.work.join("cuda-toolkits.lock")).unwrap();
+        }
+        let run = fetch(arguments, table);
+        run.failed(exit_code::LOCK, &["does not pin"]);
+        assert!(run.stderr.contains(&format!("CUDA {release}")), "{run:?}");
+        assert!(!run.stderr.contains("driver"), "{run:?}");
+    }
+}
+
 mod online {
     use super::*;
 
@@ -174,7 +219,7 @@ mod online {
         let driver = format!("ok driver: for CUDA 12.2, GPU 8.6, {}", library.display());
         let words = [
             &driver,
-            "supports only CUDA 12.2 and older: programs built with CUDA 13.4 do not run here",
+            "supports only CUDA 12.2 and older: programs built with CUDA 13.4 do not run with it",
             "hint: install driver 580.65.06 or newer, or build with CUDA 12",
         ];
         machine.reports(exit_code::SUCCESS, EVERYTHING, &words);
@@ -206,6 +251,17 @@ mod online {
         assert!(removed.stdout.starts_with(verdict), "{removed:?}");
         let reason = "error p: capability 7.0 was removed in CUDA 13.0";
         assert!(removed.stdout.contains(reason), "{removed:?}");
+        for (driver, capabilities, expected) in [
+            ("570", "8.0", "(570) supports only CUDA 12.8 and older: "),
+            ("580", "8.0", "ok p: capabilities 8.0\n"),
+            ("580", "8.0+PTX", "(580) is older than CUDA 13.4: "),
+        ] {
+            let table = format!("driver = \">={driver}\"\ncapabilities = [\"{capabilities}\"]");
+            let text = doctor(&table).stdout;
+            assert!(text.contains(expected), "{text}");
+            let is_warned = text.contains("warning p: the oldest driver that the manifest");
+            assert_eq!(is_warned, expected.starts_with('('), "{text}");
+        }
         let optional = doctor(
             "components = [\"cudart\", { name = \"cudnn\", version = \">=9\", optional = true }]",
         );

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use cuda_build::Version;
 use cuda_find::detail::release::NEWEST_MAJOR;
 
 use crate::failure::Failure;
@@ -35,6 +36,8 @@ pub struct Artifact {
     pub device_files: Vec<(String, DeviceCode)>,
     /// Whether a Python file contains calls that load libraries before the native module.
     pub preloads: bool,
+    /// The oldest driver that the manifest accepts, if the manifest is known.
+    pub driver: Option<Version>,
 }
 
 /// An ELF file.
@@ -106,6 +109,7 @@ impl Artifact {
         Ok(Self {
             path: path.display().to_string(),
             size,
+            driver: None,
             name: Some(normalized_name(metadata.one("Name")?)),
             requires,
             invalid_requires,

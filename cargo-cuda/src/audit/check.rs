@@ -139,6 +139,7 @@ checks! {
     W15: "remove the section `__nv_relfatbin` (`objcopy --remove-section`)";
     W17: "drop capabilities that PTX covers, compress device code (`-Xfatbin -compress-all`), or request a higher limit";
     W18: "correct the requirement: installers refuse the wheel";
+    W21: "build with an older CUDA release (`--cuda`), or raise `driver` in `[package.metadata.cuda]`";
 }
 
 #[cfg(test)]

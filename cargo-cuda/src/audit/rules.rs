@@ -1,12 +1,12 @@
 //! What the checks find: NVIDIA's libraries in the wheel (W01, W02, W12), the driver's libraries as dependencies (W03),
-//! device code (W13 to W15), the size (W17), and the findings of the other modules.
+//! device code (W13 to W15, W21), the size (W17), and the findings of the other modules.
 
 use cuda_build::{Capability, Component};
 use cuda_find::detail::release;
 
 use super::artifact::{Artifact, Majors, NativeModule, file_name};
 use super::check::Severity::{Error, Note, Warning};
-use super::check::{Finding, Findings, W01, W02, W03, W12, W13, W14, W15, W17};
+use super::check::{Finding, Findings, W01, W02, W03, W12, W13, W14, W15, W17, W21};
 use super::{paths, requirements};
 use crate::output::human_size;
 use crate::package::INDEX_LIMIT;
@@ -121,6 +121,12 @@ fn check_device_code(artifact: &Artifact, majors: &Majors, findings: &mut Findin
         if !missing.is_empty() {
             let text = format!("has code for {missing} and no portable code for the same GPU");
             findings.add_file(&W14, Warning, path, text);
+        }
+        if let Some(driver) = &artifact.driver
+            && let Some(needed) = code.exceeds(driver, major)
+        {
+            let text = format!("{needed}, and the manifest accepts driver {driver}");
+            findings.add_file(&W21, Warning, path, text);
         }
     }
 }
@@ -256,6 +262,10 @@ mod tests {
             artifact.modules[0].elf.rpath.clear();
             artifact.preloads = true;
         });
+        let for_driver = |driver: &str, mut artifact: Artifact| {
+            artifact.driver = driver.parse().ok();
+            artifact
+        };
         let relocatable = changed(|a| a.modules[0].elf.device.relocatable = 4000);
         let cublas_12 = "$ORIGIN/../nvidia/cublas/lib";
         let all = ["8.0", "9.0", "10.0", "10.3", "10.7", "12.0"];
@@ -275,6 +285,7 @@ mod tests {
             preloaded,
             curand(&[RPATH]),
             importing("cudaMalloc"),
+            for_driver("580", with_code(&["8.0"], &["9.0"])),
             with_code(&["8.0", "9.0", "10.0", "12.0"], &["12.0"]),
         ];
         for artifact in good {
@@ -382,6 +393,16 @@ mod tests {
                 "error W18",
                 "requires `x >== 1`",
                 changed(|a| a.invalid_requires.push("`x >== 1`: reason".to_owned())),
+            ),
+            (
+                "warning W21",
+                "SASS needs driver 580.65.06 or newer, and the manifest accepts driver 570",
+                for_driver("570", with_code(&["8.0"], &["9.0"])),
+            ),
+            (
+                "warning W21",
+                "PTX needs driver 575.51.03 (CUDA 12.9), and the manifest accepts driver 570",
+                for_driver("570", with_code(&[], &["7.5"])),
             ),
             (
                 "error W17",

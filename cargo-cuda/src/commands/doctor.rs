@@ -11,13 +11,14 @@ use cuda_find::detail::{
     capability::Declared,
     env::Env,
     link::nixos_driver_directory,
-    release::{self, HALF_NEEDS_CCCL_SINCE, driver_floor},
+    release::HALF_NEEDS_CCCL_SINCE,
     root::Root,
     search::Outcome,
     select::{Need, Part, RequestedRelease, Strength},
     toolkit::Note,
 };
 
+use crate::driver_limit::DriverLimit;
 use crate::failure::Failure;
 use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
 use crate::report::{self, Diagnosis, State};
@@ -151,7 +152,8 @@ impl Diagnosis {
         self.toolkit = file.and_then(|text| toml::from_str(&text).ok());
     }
 
-    /// Adds the plan of each package that declares capabilities, and returns the plans.
+    /// Adds the plan of each package that declares capabilities, and a warning if the oldest driver that the manifest
+    /// accepts does not run the code. Returns the plans.
     fn add_capabilities(
         &mut self,
         toolkit: &Toolkit,
@@ -192,6 +194,15 @@ impl Diagnosis {
                     let row = self.fail(exit_code::CAPABILITY, &reason, &name, &error.to_string());
                     row.hints = error.hints();
                 }
+            }
+        }
+        for package in &project.packages {
+            let mut plans = plans.iter().filter(|(name, _)| *name == package.name);
+            let has_ptx = plans.any(|(_, plan)| !plan.ptx.is_empty());
+            let limit = DriverLimit::of_manifests(std::iter::once(&package.config));
+            if let Some((text, hint)) = limit.and_then(|limit| limit.unmet(version, has_ptx)) {
+                let row = self.add(State::Warning, &package.name, text);
+                row.hints.push(hint);
             }
         }
         plans
@@ -288,30 +299,8 @@ impl Diagnosis {
         toolkit: ToolkitVersion,
         plans: &[(String, Plan)],
     ) {
-        if driver.version < toolkit {
-            let supported = driver.version;
-            let (text, floor) = match supported.major < toolkit.major {
-                true => (
-                    format!(
-                        "supports only CUDA {supported} and older: programs built with CUDA {toolkit} do not run here"
-                    ),
-                    driver_floor(toolkit.major),
-                ),
-                false => (
-                    format!(
-                        "older than CUDA {toolkit}: it runs SASS, but cannot compile this toolkit's PTX"
-                    ),
-                    release::facts(toolkit).and_then(|facts| facts.driver),
-                ),
-            };
-            let newer = floor.map_or("a newer driver".to_owned(), |floor| {
-                format!("driver {floor} or newer")
-            });
-            let row = self.add(State::Warning, "driver", text);
-            row.hints.push(format!(
-                "install {newer}, or build with CUDA {}",
-                supported.major
-            ));
+        if let Some((text, hint)) = DriverLimit::of_machine(driver.version).unmet(toolkit, true) {
+            self.add(State::Warning, "driver", text).hints.push(hint);
         }
         let mut gpus = driver.gpus.clone();
         gpus.sort();

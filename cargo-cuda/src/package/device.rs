@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use cuda_build::detail::fatbin::{self, EntryHeader, Kind};
-use cuda_build::{Capability, Plan, ToolkitVersion};
+use cuda_build::{Capability, Plan, ToolkitVersion, Version};
 use cuda_find::detail::capability::{self, CapabilityFacts, Support};
 use cuda_find::detail::release;
 use memchr::memmem;
@@ -254,6 +254,18 @@ impl DeviceCode {
     pub fn runs_on_future(&self) -> bool {
         let mut images = self.images.iter();
         images.any(|image| image.kind != ImageKind::Sass && image.capability.suffix.is_none())
+    }
+
+    /// What the code needs that a driver does not have. `major` is the CUDA major that compiled the code.
+    pub fn exceeds(&self, driver: &Version, major: u32) -> Option<String> {
+        let supports = release::newest_for_driver(driver)?;
+        if supports.major < major && self.capabilities(ImageKind::Sass).next().is_some() {
+            let needed = release::driver_floor(major)?;
+            return Some(format!("SASS needs driver {needed} or newer"));
+        }
+        let isa = self.images.iter().map(|image| image.isa).max()?;
+        let is_newer = (isa.0.into(), isa.1.into()) > release::facts(supports)?.ptx_isa;
+        is_newer.then(|| format!("PTX needs driver {}", driver_for_ptx(isa)))
     }
 
     /// The capabilities with a suffix whose GPU has no code without a suffix.

@@ -165,6 +165,7 @@ impl Job {
             built_with,
             needs,
             dependencies: package.config.for_major(major).dependencies.to_vec(),
+            driver: package.config.driver.clone(),
             excluded: self.excluded.clone(),
             allow: self.allow.clone(),
         };

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cuda_build::ToolkitVersion;
+use cuda_build::{ToolkitVersion, Version};
 use cuda_find::detail::release;
 
 use super::needs::{BuiltWith, Needs};
@@ -38,6 +38,8 @@ pub struct Rewrite {
     pub needs: Needs,
     /// The Python packages that only the wheel of this major requires.
     pub dependencies: Vec<String>,
+    /// The oldest driver that the manifest accepts.
+    pub driver: Option<Version>,
     /// Libraries that the user expects on every machine, as in [`is_excluded`].
     pub excluded: Vec<String>,
     /// The codes of the checks whose errors do not count.
@@ -88,6 +90,7 @@ impl Rewrite {
             },
             needs: Needs::default(),
             dependencies: Vec::new(),
+            driver: None,
             excluded: Vec::new(),
             allow,
         }
@@ -121,7 +124,9 @@ impl Rewrite {
 
     /// Audits a wheel before it is written. Its size is checked later, because the manifest can change the limit.
     fn audit(&self, wheel: &Wheel, path: &Path, file: &FileName) -> Result<Audited, Failure> {
-        let audited = Audited::new(&Artifact::of_wheel(wheel, path, 0)?, &self.allow);
+        let mut artifact = Artifact::of_wheel(wheel, path, 0)?;
+        artifact.driver.clone_from(&self.driver);
+        let audited = Audited::new(&artifact, &self.allow);
         let errors = audited.of_severity(Severity::Error);
         if errors.is_empty() {
             return Ok(audited);

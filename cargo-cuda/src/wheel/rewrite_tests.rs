@@ -61,6 +61,7 @@ fn rewriting(major: u32) -> Rewrite {
             ..Needs::default()
         },
         dependencies: Vec::new(),
+        driver: None,
         excluded: Vec::new(),
         allow: Vec::new(),
     }
