@@ -121,6 +121,11 @@
     )
 )]
 
+// Its examples are compiled by `cargo test --doc`.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/coming-from.md")]
+mod coming_from {}
+
 #[cfg(feature = "compile")]
 mod cc_variables;
 #[cfg(feature = "compile")]

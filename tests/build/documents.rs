@@ -59,6 +59,16 @@ fn every_page_is_in_the_table_of_contents() {
 }
 
 #[test]
+fn ports_are_shown_as_they_are() {
+    let text = fs::read_to_string(repository().join("docs/coming-from.md")).unwrap();
+    for port in ["candle-kernels", "candle-flash-attn", "mistralrs-quant"] {
+        let file = repository().join(format!("tests/projects/ports/{port}.rs"));
+        let block = format!("```rust,no_run\n{}```\n", fs::read_to_string(file).unwrap());
+        assert!(text.contains(&block), "{block}");
+    }
+}
+
+#[test]
 fn an_existing_crate_gets_what_is_documented() {
     let text = fs::read_to_string(repository().join("docs/getting-started.md")).unwrap();
     let template = repository().join("templates/module-cudarc");

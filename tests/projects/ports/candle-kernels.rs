@@ -6,7 +6,7 @@ fn main() -> Result<(), cuda_build::Error> {
         .glob("src/moe/*.cu")
         .glob("src/mm*/*.cu")
         .glob("src/mm*.cu")
-        .flag("--expt-relaxed-constexpr");
+        .flags(["--default-stream=per-thread", "--expt-relaxed-constexpr"]);
     // WMMA with bf16 needs 8.0.
     if build
         .plan()?

@@ -9,6 +9,7 @@ fn main() -> Result<(), cuda_build::Error> {
             "-U__CUDA_NO_HALF_CONVERSIONS__",
             "-U__CUDA_NO_HALF2_OPERATORS__",
             "-U__CUDA_NO_BFLOAT16_CONVERSIONS__",
+            "--default-stream=per-thread",
             "--expt-relaxed-constexpr",
             "--expt-extended-lambda",
             "--use_fast_math",
@@ -31,6 +32,7 @@ fn main() -> Result<(), cuda_build::Error> {
         .define("CUTLASS_DEBUG_TRACE_LEVEL", "0")
         .host_flag("-fvisibility=hidden")
         .flags([
+            "--default-stream=per-thread",
             "--expt-relaxed-constexpr",
             "--expt-extended-lambda",
             "--use_fast_math",

@@ -7,6 +7,7 @@ fn library(name: &str) -> Library {
         "-U__CUDA_NO_HALF_CONVERSIONS__",
         "-U__CUDA_NO_HALF2_OPERATORS__",
         "-U__CUDA_NO_BFLOAT16_CONVERSIONS__",
+        "--default-stream=per-thread",
         "--expt-relaxed-constexpr",
         "--expt-extended-lambda",
         "--use_fast_math",
