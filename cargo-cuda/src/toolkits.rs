@@ -56,7 +56,7 @@ pub enum LockPolicy {
 }
 
 /// The reason for the components of a compiler, which error messages print.
-const COMPILER_REASON: &str = "needed to compile `.cu` files";
+const COMPILER_REASON: &str = "build scripts may compile `.cu` files";
 
 fn nvcc_needs() -> Vec<Need> {
     vec![

@@ -196,6 +196,32 @@ fn a_lock_that_was_not_fetched_is_a_warning_with_the_command() {
     assert_eq!(workspace.release(APP, &[]), "12.6");
 }
 
+#[test]
+fn an_error_has_the_nearest_way_out() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let stored = ("CUDA_BUILD_SOURCES", "lock,stored");
+    let empty = ("CUDA_BUILD_CACHE_DIR", "@ROOT@/empty");
+    let error = |workspace: &Workspace, more: &[(&str, &str)]| {
+        format!("{:?}", workspace.script(APP, more).0.unwrap_err())
+    };
+    let shown = error(&Workspace::new(&["new"]), &[stored, empty]);
+    assert!(
+        shown.contains("\nhint: run `cargo cuda fetch`: "),
+        "{shown}"
+    );
+    let workspace = Workspace::new(&[]);
+    let unknown = ("CUDA_BUILD_RELEASE", "99");
+    let shown = error(&workspace, &[stored, empty, unknown]);
+    assert!(shown.contains("no release of CUDA 99 is known"), "{shown}");
+    let toolkits = workspace.0.root.join("cache/toolkits");
+    fs::set_permissions(toolkits, fs::Permissions::from_mode(0o777)).unwrap();
+    let shown = error(&workspace, &[stored]);
+    assert!(
+        shown.contains("\n  cause: could not use ") && shown.contains("by every user"),
+        "{shown}"
+    );
+}
+
 /// `cargo cuda toolkit gc` removes a toolkit if a larger one has all of it.
 #[test]
 fn a_larger_toolkit_with_the_locked_packages_is_used() {

@@ -96,7 +96,7 @@ const EVERYTHING: &str = "Ready to build: modules with NVRTC or nvcc, libraries 
 fn a_bare_machine_is_told_to_fetch() {
     let words = [
         "error CUDA: CUDA component `nvrtc` not found",
-        "\n  hint: fetch them with `cargo cuda toolkit add 13`",
+        "\n  hint: run `cargo cuda toolkit add 13`",
     ];
     let json = Machine::new().reports(exit_code::NOT_FOUND, NO_CUDA, &words);
     assert!(json["toolkit"].is_null(), "{json}");

@@ -192,7 +192,16 @@ impl SearchContext<'_> {
     /// # Errors
     /// As [`SearchContext::find`], for the last request.
     pub fn find_first(&self, requests: &[Request]) -> Result<Toolkit, Error> {
-        Walk::new(self)?.choose(requests)
+        let mut walk = Walk::new(self)?;
+        let mut found = walk.choose(requests);
+        if let Err(Error::NotFound { message, .. }) = &mut found
+            && !walk.has_named_place()
+        {
+            for remark in &walk.sources.remarks {
+                *message += &format!("\n  cause: {remark}");
+            }
+        }
+        found
     }
 
     /// As [`SearchContext::find_first`], but reads every place, and also returns all attempts.
@@ -311,6 +320,12 @@ impl<'s> Walk<'s> {
         sources::holds_product(self.search.root, self.search.target)
     }
 
+    /// Whether the user has named places, so that no other place is used.
+    fn has_named_place(&self) -> bool {
+        let mut candidates = self.sources.candidates.iter();
+        candidates.any(|candidate| candidate.step.is_explicit())
+    }
+
     /// The newest locked toolkit that applies to the request.
     fn locked(&self, request: &Request) -> Option<&Locked> {
         let mut locked = self.sources.locked.iter();
@@ -356,19 +371,30 @@ impl<'s> Walk<'s> {
         Ok(toolkit)
     }
 
-    /// Selects, and adds a note if the locked toolkit has not been fetched.
+    /// Selects, and reports if the locked toolkit has not been fetched.
     fn select(&mut self, request: &Request) -> Result<Toolkit, Error> {
-        let mut toolkit = self.select_in_order(request)?;
+        let mut selected = self.select_in_order(request);
         let locked = self.locked(request);
-        if let Some(locked) = locked.filter(|locked| locked.paths.is_empty())
-            && !toolkit.step.is_explicit()
-        {
-            toolkit.note(Note::LockNotFetched {
+        let Some(locked) = locked.filter(|locked| locked.paths.is_empty()) else {
+            return selected;
+        };
+        match &mut selected {
+            Ok(toolkit) if !toolkit.step.is_explicit() => toolkit.note(Note::LockNotFetched {
                 file: locked.file.clone(),
                 version: locked.version.to_string(),
-            });
+            }),
+            Err(Error::NotFound { hints, .. })
+                if !self.has_named_place() && !self.search.target.is_jetson() =>
+            {
+                let (file, version) = (locked.file.display(), &locked.version);
+                let hint = format!(
+                    "run `cargo cuda fetch`: {file} locks CUDA {version}, which has not been fetched"
+                );
+                *hints = vec![hint];
+            }
+            _ => {}
         }
-        Ok(toolkit)
+        selected
     }
 
     /// Selects from the first step that has everything. All places of a step are read before

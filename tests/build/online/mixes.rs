@@ -179,7 +179,7 @@ fn nvrtc_without_its_builtins() {
             "CUDA component `nvrtc` not found",
             "cause: nvidia-cuda-nvrtc-cu12 12.9.86 has no `libnvrtc-builtins.so` for CUDA 12, so its NVRTC cannot be used",
             "(argument ({place}))",
-            "hint: fetch them with `cargo cuda toolkit add 12`",
+            "hint: run `cargo cuda toolkit add 12`",
         ],
     );
     // Those of another release are no better.
@@ -205,7 +205,7 @@ fn a_placeholder() {
             "CUDA component `cupti` not found",
             "cause: nvidia-cuda-cupti 0.0.0a0 is installed but has no `libcupti.so` for CUDA 13 (an incomplete or damaged package, or a placeholder",
             "(argument ({place}))",
-            "hint: fetch them with `cargo cuda toolkit add 13 --components cupti`",
+            "hint: run `cargo cuda toolkit add 13 --components cupti`",
         ],
     );
 }

@@ -213,6 +213,11 @@ impl Failed<'_> {
                 request.toolkit
             );
         };
+        if found.is_none() && major > NEWEST_MAJOR {
+            return format!(
+                "request CUDA {NEWEST_MAJOR} or older: no release of CUDA {major} is known"
+            );
+        }
         // In a cross build, missing programs come first, because they run on this machine.
         let is_program = |need: &&Need| !need.component.facts().tools.is_empty();
         let programs: Vec<&Need> = self.missing.iter().filter(is_program).collect();
@@ -261,11 +266,14 @@ impl Failed<'_> {
         let mut hint = match ids.is_empty() {
             // Only the manifest has the version.
             _ if needs.iter().any(|need| need.version.is_some()) => {
-                "fetch them with `cargo cuda fetch` and commit cuda-toolkits.lock".to_owned()
+                "run `cargo cuda fetch` and commit cuda-toolkits.lock".to_owned()
             }
-            true => format!("fetch them with `cargo cuda toolkit add {release}{option}`"),
+            true if target.is_native() => {
+                format!("run `cargo cuda toolkit add {release}`, or `cargo cuda build --fetch`")
+            }
+            true => format!("run `cargo cuda toolkit add {release}{option}`"),
             false => format!(
-                "fetch them with `cargo cuda toolkit add {release} --components {}{option}` and commit \
+                "run `cargo cuda toolkit add {release} --components {}{option}` and commit \
                  cuda-toolkits.lock",
                 ids.join(",")
             ),
