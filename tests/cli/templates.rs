@@ -172,7 +172,15 @@ mod online {
             if template != "module-cust" {
                 works_without_cuda(&project);
             }
-            let passed = tested.stdout.contains("test result: ok. 1 passed");
+            if template == "module-cudarc" {
+                assert!(tested.stdout.contains("the_module_has_the_kernel ... ok"));
+                assert!(
+                    run(&project, &["run"])
+                        .stdout
+                        .starts_with("built with CUDA 13.")
+                );
+            }
+            let passed = tested.stdout.contains("test result: ok. ");
             assert!(passed || template == "module-cust", "{tested:?}");
         }
     }

@@ -4,11 +4,11 @@ use crate::support::{program, run};
 
 fn computes(template: &str) {
     let ran = run(&mut program(template)).ok();
-    assert_eq!(ran.stdout, "2 * 999 + 1 = 1999\n");
+    assert!(ran.stdout.ends_with("2 * 999 + 1 = 1999\n"), "{ran:?}");
     assert_eq!(ran.stderr, "", "there is nothing to warn of");
     let tests = run(program(&format!("{template}-tests")).arg("--nocapture")).ok();
     assert!(
-        tests.stdout.contains("test result: ok. 1 passed"),
+        tests.stdout.contains("test result: ok. 2 passed"),
         "{tests:?}"
     );
     assert!(!tests.stderr.contains("skipped"), "{tests:?}");

@@ -3,6 +3,7 @@
 //! `cudarc` loads the driver at run time: without a driver, the program prints a message, and the test is skipped.
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg, sys};
 use cudarc::nvrtc::Ptx;
@@ -11,6 +12,9 @@ use cudarc::nvrtc::Ptx;
 mod cuda {
     include!(concat!(env!("OUT_DIR"), "/cuda_build.rs"));
 }
+
+/// The kernel's name in `kernels/saxpy.cu`.
+const KERNEL: &str = "saxpy";
 
 fn has_driver() -> bool {
     // SAFETY: this loads the library of the driver, which has no requirements.
@@ -24,16 +28,13 @@ fn saxpy(a: f32, x: &[f32], y: &[f32]) -> Result<Vec<f32>, Box<dyn Error>> {
     if n == 0 {
         return Ok(Vec::new()); // A launch with 0 blocks is an error.
     }
-    if !has_driver() {
-        return Err("no CUDA driver is installed on this machine".into());
-    }
     let context = CudaContext::new(0)?;
     let (major, minor) = context.compute_capability()?;
     let (major, minor) = (major.unsigned_abs(), minor.unsigned_abs());
     cuda::check_device(major, minor)?;
 
     let module = context.load_module(Ptx::from_binary(cuda::modules::SAXPY.to_vec()))?;
-    let kernel = module.load_function("saxpy")?;
+    let kernel = module.load_function(KERNEL)?;
     let stream = context.default_stream();
     let x = stream.clone_htod(x)?;
     let mut y = stream.clone_htod(y)?;
@@ -44,7 +45,17 @@ fn saxpy(a: f32, x: &[f32], y: &[f32]) -> Result<Vec<f32>, Box<dyn Error>> {
     Ok(stream.clone_dtoh(&y)?)
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn run() -> Result<(), Box<dyn Error>> {
+    println!(
+        "built with CUDA {}.{} for {}",
+        cuda::CUDA_VERSION.0,
+        cuda::CUDA_VERSION.1,
+        cuda::CAPABILITY_LIST
+    );
+    if !has_driver() {
+        println!("no CUDA driver is installed on this machine, so the kernel cannot run here");
+        return Ok(());
+    }
     let x: Vec<f32> = (0..1000_u16).map(f32::from).collect();
     let result = saxpy(2.0, &x, &vec![1.0; x.len()])?;
     for (x, result) in x.iter().zip(&result) {
@@ -54,9 +65,26 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{has_driver, saxpy};
+
+    /// Needs no GPU. A build that was skipped has no kernels.
+    #[test]
+    #[cfg(not(cuda_build_skipped))]
+    fn the_module_has_the_kernel() {
+        assert!(super::cuda::modules::SAXPY_KERNELS.contains(&super::KERNEL));
+    }
 
     #[test]
     fn computes() {

@@ -3,6 +3,7 @@
 //! `cust` links the driver's library: the program and its tests start only where a driver is installed.
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use cust::device::{Device, DeviceAttribute};
 use cust::launch;
@@ -16,6 +17,9 @@ mod cuda {
 }
 
 const BLOCK: u32 = 256;
+
+/// The kernel's name in `kernels/saxpy.cu`.
+const KERNEL: &str = "saxpy";
 
 /// a·x + y on the first GPU.
 fn saxpy(a: f32, x: &[f32], y: &[f32]) -> Result<Vec<f32>, Box<dyn Error>> {
@@ -32,7 +36,7 @@ fn saxpy(a: f32, x: &[f32], y: &[f32]) -> Result<Vec<f32>, Box<dyn Error>> {
     cuda::check_device(major, minor)?;
 
     let module = Module::from_fatbin(cuda::modules::SAXPY, &[])?;
-    let kernel = module.get_function("saxpy")?;
+    let kernel = module.get_function(KERNEL)?;
     // Unlike one with NON_BLOCKING, this stream waits for the copies of `from_slice`.
     let stream = Stream::new(StreamFlags::DEFAULT, None)?;
     let x = DeviceBuffer::from_slice(x)?;
@@ -47,7 +51,7 @@ fn saxpy(a: f32, x: &[f32], y: &[f32]) -> Result<Vec<f32>, Box<dyn Error>> {
     Ok(result)
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn run() -> Result<(), Box<dyn Error>> {
     let x: Vec<f32> = (0..1000_u16).map(f32::from).collect();
     let result = saxpy(2.0, &x, &vec![1.0; x.len()])?;
     for (x, result) in x.iter().zip(&result) {
@@ -57,8 +61,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    /// Needs the driver's library, but no GPU.
+    #[test]
+    fn the_module_has_the_kernel() {
+        assert!(super::cuda::modules::SAXPY_KERNELS.contains(&super::KERNEL));
+    }
+
     #[test]
     fn computes() {
         let result = super::saxpy(2.0, &[1.0, 2.0], &[3.0, 4.0]).unwrap();
