@@ -40,6 +40,11 @@ pub mod launcher {
 pub mod nvrtc {
     pub use crate::nvrtc::*;
 }
+/// Patterns of file names.
+#[cfg(feature = "compile")]
+pub mod sources {
+    pub use crate::compile::matching_files;
+}
 /// The Rust source that a crate includes.
 pub mod runtime {
     pub use crate::runtime::*;

@@ -72,6 +72,14 @@ mod online {
             project.run(&[&["build"], arguments].concat())
         };
         build("capabilities = [\"7.0\"]", &[]).failed(capability, &removed[..1]);
+        for (list, reason) in [
+            ("capabilities = []", "the list of capabilities is empty"),
+            ("", "no compute capability is declared"),
+        ] {
+            let run = build(list, &[]);
+            run.failed(capability, &[reason]);
+            assert!(!run.stderr.contains("Compiling"), "{run:?}");
+        }
         let twelve = "toolkit = \">=12, <13\"\ncapabilities = [\"8.0\"]";
         let excluded = [
             "`toolkit = \">=12, <13\"`",

@@ -1,16 +1,14 @@
 //! Resolves compute capabilities: the full list, and the single value for tools that accept only
 //! one (`CUDA_COMPUTE_CAP`).
 
+use cuda_build::detail::{skipped_by, sources::matching_files};
 use cuda_build::{Capability, Plan, Toolkit};
-use cuda_find::detail::{
-    capability::{Declared, Single},
-    env::Env,
-    root::Root,
-};
+use cuda_find::detail::capability::{Declared, Single, undeclared};
 
+use super::Purpose;
 use crate::failure::Failure;
-use crate::project::CAPABILITIES;
-use crate::workspace::Package;
+use crate::project::{CAPABILITIES, Project};
+use crate::workspace::{Package, Workspace};
 
 /// The capabilities to build for, the single capability for tools that accept only one, and notes
 /// about the choice.
@@ -23,14 +21,22 @@ pub(super) struct Capabilities {
 }
 
 impl Capabilities {
-    /// Chooses the capabilities that `packages` declare, otherwise those of this machine's GPUs.
+    /// Chooses the capabilities that the packages declare, otherwise those of this machine's GPUs.
+    ///
+    /// What the build script of a package would refuse is refused here, before cargo compiles its dependencies: an empty
+    /// list, and no list in a package with `.cu` files. Without such files, the script may only link.
     pub fn choose(
-        root: &Root,
-        env: &Env,
-        packages: &[&Package],
+        project: &Project,
+        purpose: Purpose,
         toolkit: &Toolkit,
         gpus: &[Capability],
     ) -> Result<Self, Failure> {
+        let Project {
+            root,
+            env,
+            packages,
+            ..
+        } = project;
         let version = toolkit.version();
         let observed = toolkit.capabilities_of_ptxas(root, env);
         let plan = |declared: Declared| declared.plan(version, gpus, observed.as_deref());
@@ -39,12 +45,23 @@ impl Capabilities {
         let lists = packages.iter();
         let lists =
             lists.filter_map(|package| package.config.for_major(version.major).capabilities);
+        if let Some(empty) = lists.clone().find(|list| list.is_empty()) {
+            Declared::parse(empty)?;
+        }
         let mut items: Vec<String> = lists.flatten().cloned().collect();
         if packages.is_empty() {
             // If there are packages, `Package::config` already contains the variable's value.
             items.extend(env.text(CAPABILITIES));
         }
         if items.is_empty() && gpus.is_empty() {
+            let compiles = |package: &Package| {
+                let directory = package.manifest.parent().unwrap_or(&package.manifest);
+                package.uses_cuda_build && matching_files("**/*.cu", &[], root, directory).is_ok()
+            };
+            let is_build = purpose == Purpose::Cargo && skipped_by(env)?.is_none();
+            if is_build && packages.iter().any(compiles) {
+                return Err(undeclared().into());
+            }
             return Ok(Self::default());
         }
         let declared = match items.is_empty() {
@@ -62,11 +79,9 @@ impl Capabilities {
             Some(text) => plan(Declared::parse([text])?)?.single_for(None),
             None => all.single_for(gpus.first().copied()),
         };
-        // The warning is about the single capability only. A package that uses cuda-build reads the
-        // whole list instead.
-        let is_whole_list_used = packages.iter().any(|package| package.uses_cuda_build);
+        let is_read = |workspace: &Workspace| workspace.may_compile_for_one_capability;
         if let Some(warning) = single.as_ref().and_then(|single| single.warning.as_ref())
-            && !is_whole_list_used
+            && project.workspace.as_ref().is_none_or(is_read)
             && env.peek("CUDA_COMPUTE_CAP").is_none()
         {
             notes.push(format!("warning: {warning}"));

@@ -70,7 +70,7 @@ impl Build {
         let toolkit = project.finder().find()?;
         let version = toolkit.version();
         let packages: Vec<&Package> = project.packages.iter().collect();
-        let chosen = Capabilities::choose(root, env, &packages, &toolkit, gpus)?;
+        let chosen = Capabilities::choose(project, purpose, &toolkit, gpus)?;
         let mut notes = chosen.notes;
         notes.extend(toolkit.warnings().iter().map(|w| format!("warning: {w}")));
 

@@ -129,7 +129,7 @@ fn language(path: &Path) -> Result<Language, Error> {
 ///
 /// # Errors
 /// A sentence if there is no such file.
-pub(crate) fn matching_files(
+pub fn matching_files(
     pattern: &str,
     excluded: &[String],
     root: &Root,
