@@ -100,7 +100,7 @@ fn check_coverage(artifact: &Artifact, module: &NativeModule, major: u32, findin
                 Warning,
                 format!("{needs}, which only an extra of the wheel brings"),
             )
-        } else if let Some(other) = may_bring_cuda(artifact, major) {
+        } else if let Some(other) = may_bring_cuda(artifact, module, major) {
             (
                 Note,
                 format!("{needs}, which no requirement brings, unless `{other}` does"),
@@ -115,15 +115,22 @@ fn check_coverage(artifact: &Artifact, module: &NativeModule, major: u32, findin
     }
 }
 
-/// A required package of another project that probably requires CUDA's packages, which only the index knows: torch,
-/// and packages for the same CUDA major, such as `cupy-cuda12x`.
-fn may_bring_cuda(artifact: &Artifact, major: u32) -> Option<&str> {
+/// A package of another project that probably requires CUDA's packages, which only the index knows: torch if it is
+/// required or linked, and packages for the same CUDA major, such as `cupy-cuda12x`.
+fn may_bring_cuda<'a>(
+    artifact: &'a Artifact,
+    module: &NativeModule,
+    major: u32,
+) -> Option<&'a str> {
     let is_other = |requirement: &&Requirement| {
         !requirement.is_nvidias()
             && (requirement.name == "torch" || requirement.major_in_name() == Some(major))
     };
     let other = artifact.required().find(is_other);
-    other.map(|requirement| requirement.name.as_str())
+    let mut needed = module.elf.needed.iter();
+    let links_torch = needed.any(|soname| ["libtorch.so", "libc10.so"].contains(&&**soname));
+    let other = other.map(|requirement| requirement.name.as_str());
+    other.or(links_torch.then_some("torch"))
 }
 
 /// The required package of another project that has a library that a module needs: `torch` for `libtorch.so`. The

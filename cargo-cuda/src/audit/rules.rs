@@ -333,6 +333,11 @@ mod tests {
             ("note W05", "unless `torch` does", requires("torch", cublas)),
             (
                 "note W05",
+                "unless `torch` does",
+                with(&[REQUIRES], &[cublas, "libtorch.so"]),
+            ),
+            (
+                "note W05",
                 "unless `cupy-cuda13x`",
                 requires("cupy-cuda13x", cublas),
             ),
