@@ -225,4 +225,7 @@ impl std::error::Error for Error {
 }
 
 /// The place where the keys of a manifest are explained.
-const KEYS_HINT: &str = "`docs/manifest.md` of cuda-build explains every key";
+const KEYS_HINT: &str = concat!(
+    env!("CARGO_PKG_REPOSITORY"),
+    "/blob/main/docs/manifest.md explains every key"
+);

@@ -95,6 +95,8 @@ pub struct Config {
     /// The oldest Linux driver that users of the program have, from `driver = ">=580"`.
     pub driver: Option<Version>,
     components: Vec<Wanted>,
+    /// Components that are required although the manifest does not require them.
+    pub required_by_script: Vec<Component>,
     capabilities: Option<Vec<String>>,
     /// The package's own list, if the list of the application replaces it.
     pub replaced_capabilities: Option<Vec<String>>,
@@ -204,6 +206,22 @@ impl Config {
             .flatten()
             .filter(|wanted| wanted.optional)
             .map(|wanted| wanted.component)
+    }
+
+    /// Requires a component for every CUDA major. It is in the lists as an optional one, so that its `cfg` is set.
+    pub(crate) fn require(&mut self, component: Component) {
+        self.required_by_script.push(component);
+        let of_majors = self.per_major.iter_mut();
+        let of_majors = of_majors.filter_map(|table| table.components.as_mut());
+        for list in std::iter::once(&mut self.components).chain(of_majors) {
+            if !list.iter().any(|wanted| wanted.component == component) {
+                list.push(Wanted {
+                    component,
+                    version: None,
+                    optional: true,
+                });
+            }
+        }
     }
 
     fn apply(&mut self, table: &Table) -> Result<(), Error> {

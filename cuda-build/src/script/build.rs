@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::code::{self, Code};
 use super::needs;
 use crate::capability::Plan;
+use crate::component::Component;
 use crate::config::Config;
 use crate::directive::{Directive, Directives};
 use crate::env::Env;
@@ -17,6 +18,7 @@ use crate::error::Error;
 use crate::release;
 use crate::root::Root;
 use crate::search::SearchContext as Search;
+use crate::select::RequestedRelease;
 use crate::target::Target;
 use crate::toolkit::Toolkit;
 use crate::view::{View, ViewPlace};
@@ -178,6 +180,42 @@ impl Build {
             root_variable: None,
             view: OnceCell::new(),
         })
+    }
+
+    /// Requires and links a component beside those of the manifest, for what only a feature or the target needs. As for
+    /// an optional component of the manifest, `cfg(cuda_have_nccl)` is set.
+    ///
+    /// ```no_run
+    /// # use cuda_build::{Build, Component};
+    /// # fn main() -> Result<(), cuda_build::Error> {
+    /// let mut build = Build::new()?;
+    /// if cfg!(feature = "nccl") {
+    ///     build = build.component(Component::Nccl);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// `cargo cuda` does not run the script before it fetches. It guesses the component if the feature has the name of
+    /// the component; otherwise declare an optional component in the manifest.
+    #[must_use]
+    pub fn component(mut self, component: Component) -> Self {
+        self.config.require(component);
+        self.forget_toolkit();
+        self
+    }
+
+    /// After a part was added, the next call searches again, for the release of the earlier search.
+    pub(super) fn forget_toolkit(&mut self) {
+        if let Some(toolkit) = self.toolkit.take() {
+            let (major, minor) = (toolkit.version().major, Some(toolkit.version().minor));
+            self.config.release = Some(RequestedRelease { major, minor });
+        }
+        self.view = OnceCell::new();
+        #[cfg(feature = "compile")]
+        {
+            self.plan = OnceCell::new();
+        }
     }
 
     /// Sets the environment variable `name` to the root of the view when the crate is compiled.

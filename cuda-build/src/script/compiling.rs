@@ -1,6 +1,5 @@
 //! The part of [`Build`] that adds modules and libraries, and compiles them.
 
-use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +21,6 @@ use crate::error::Error;
 use crate::freshness::Files;
 use crate::host_compiler::{self, HostCompiler};
 use crate::list::{Set, sorted_set};
-use crate::select::RequestedRelease;
 use crate::toolkit::Toolkit;
 use crate::view::View;
 use crate::{nvcc, output, runtime};
@@ -131,16 +129,6 @@ impl Build {
         let components = config.components.iter().map(|wanted| wanted.component);
         toolkit.check_plan(&plan, &components.collect::<Vec<Component>>())?;
         Ok(self.plan.get_or_init(|| plan).clone())
-    }
-
-    /// After a part was added, the next call searches again, for the release of the earlier search.
-    fn forget_toolkit(&mut self) {
-        if let Some(toolkit) = self.toolkit.take() {
-            let (major, minor) = (toolkit.version().major, Some(toolkit.version().minor));
-            self.config.release = Some(RequestedRelease { major, minor });
-        }
-        self.view = OnceCell::new();
-        self.plan = OnceCell::new();
     }
 
     /// Gives each part the capabilities that it is compiled for, and leaves out parts that have none.

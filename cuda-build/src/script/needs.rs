@@ -37,6 +37,11 @@ fn needs_of(components: &[Wanted], config: &Config) -> Vec<Need> {
     let mut needs = Vec::new();
     for wanted in components {
         let component = wanted.component;
+        let is_required_by_script = config.required_by_script.contains(&component);
+        let why = match is_required_by_script {
+            true => "required by the build script",
+            false => DECLARED,
+        };
         let mut need = match component {
             // `libcuda.so` exists only on machines with a driver, so the package links a stub that
             // is generated from `cuda.h`, a header of cudart.
@@ -45,11 +50,11 @@ fn needs_of(components: &[Wanted], config: &Config) -> Vec<Need> {
                 Part::Headers,
                 "`cuda.h`, to link with the driver's library",
             ),
-            Component::Cudart => runtime(config.cudart, DECLARED),
-            _ => Need::new(component, Part::main(component), DECLARED),
+            Component::Cudart => runtime(config.cudart, why),
+            _ => Need::new(component, Part::main(component), why),
         };
         need.version = wanted.version.clone();
-        if wanted.optional {
+        if wanted.optional && !is_required_by_script {
             need.strength = Strength::Optional;
         }
         needs.push(need);

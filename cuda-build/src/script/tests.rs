@@ -107,6 +107,27 @@ fn the_lists_of_the_found_major_are_used() {
 }
 
 #[test]
+fn a_script_requires_components() {
+    let metadata = "components = [{ name = \"cufft\", optional = true }]\n\
+                    [package.metadata.cuda.major.12]\ncomponents = [\"cudart\"]\n";
+    let place = Place::new(metadata, &[]);
+    let build = place.build();
+    build.toolkit().unwrap();
+    let build = build.component(Component::Cufft);
+    let error = build.toolkit().unwrap_err().to_string();
+    let expected = "CUDA component `cufft` not found (required by the build script)";
+    assert!(error.contains(expected), "{error}");
+    place.write("cuda/lib64/libcufft.so.11", "");
+    place.write("cuda/include/cufft.h", "#define CUFFT_VER_MAJOR 11\n");
+    let lines = built(&build);
+    assert!(lines.contains("libcufft.so.11"), "{lines}");
+    assert!(
+        lines.contains("cargo::rustc-cfg=cuda_have_cufft"),
+        "{lines}"
+    );
+}
+
+#[test]
 fn a_module_does_not_change_the_release() {
     let place = Place::new("", &[]);
     let build = place.build();
