@@ -393,7 +393,7 @@ fn is_header_of(component: Component, name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let has_prefix = |facts: &Facts| {
         let mut prefixes = facts.header_prefixes.iter();
-        prefixes.any(|prefix| name.starts_with(prefix))
+        prefixes.any(|prefix| name.starts_with(prefix.trim_end_matches('/')))
     };
     let facts = component.facts();
     if facts.is_product() {

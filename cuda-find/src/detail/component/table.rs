@@ -76,7 +76,8 @@ pub struct Facts {
     pub package_dirs: [Option<&'static str>; MAJORS],
     /// The extra of the `cuda-toolkit` metapackage that requires it.
     pub extra: Option<&'static str>,
-    /// Prefixes of the names of its headers. They identify the headers in an `include` that other packages use too.
+    /// Prefixes of the names of its headers, with a slash for a directory. They identify the headers in an `include` that
+    /// other packages use too.
     pub header_prefixes: &'static [&'static str],
     /// The header that defines the component's own version, relative to the include directory, and the macros that
     /// define the version.
@@ -276,7 +277,7 @@ components! {
         header: Some("crt/host_config.h"),
         packages: [None, Some("nvidia-cuda-nvcc-cu12"), Some("nvidia-cuda-crt")],
         package_dirs: [None, Some("nvidia/cuda_nvcc"), Some("nvidia/cu13")],
-        header_prefixes: &["crt"],
+        header_prefixes: &["crt/"],
         redist: &["cuda_crt"],
     }
     /// CUB, Thrust and libcu++.
@@ -287,7 +288,7 @@ components! {
         header: Some("cub/version.cuh"), version_macros: Some(("cub/version.cuh", VersionMacros::Number("CUB_VERSION"))),
         packages: [Some("nvidia-cuda-cccl-cu11"), Some("nvidia-cuda-cccl-cu12"), Some("nvidia-cuda-cccl")],
         package_dirs: [Some("nvidia/cuda_cccl"), Some("nvidia/cuda_cccl"), Some("nvidia/cu13")],
-        header_prefixes: &["cub", "nv", "thrust"],
+        header_prefixes: &["cub/", "cuda/", "nv/", "thrust/"],
         redist: &["cuda_cccl", "cccl"],
         // Measured: CCCL 1.15 to 3.5 compile with CUDA 13.0 and 13.5, and CCCL 3.5 compiles with CUDA 12.0. No CCCL has
         // an upper bound for the CUDA release.
@@ -352,7 +353,7 @@ components! {
         archives: &["libcublas_static.a", "libcublasLt_static.a"], header: Some("cublas_v2.h"),
         packages: [Some("nvidia-cublas-cu11"), Some("nvidia-cublas-cu12"), Some("nvidia-cublas")],
         package_dirs: [Some("nvidia/cublas"), Some("nvidia/cublas"), Some("nvidia/cu13")],
-        header_prefixes: &["cublas", "cudalibxt.h"],
+        header_prefixes: &["cublas", "nvblas"],
         redist: &["libcublas"],
     }
     /// Fourier transforms.
@@ -430,7 +431,7 @@ components! {
         header: Some("cupti.h"),
         packages: [Some("nvidia-cuda-cupti-cu11"), Some("nvidia-cuda-cupti-cu12"), Some("nvidia-cuda-cupti")],
         package_dirs: [Some("nvidia/cuda_cupti"), Some("nvidia/cuda_cupti"), Some("nvidia/cu13")],
-        header_prefixes: &["cupti", "generated_cuda", "generated_nv", "nvperf"],
+        header_prefixes: &["cupti", "cuda_stdint.h", "generated_cuda", "generated_nv", "nvperf"],
         redist: &["cuda_cupti"],
     }
     /// Annotations for profilers.
@@ -442,7 +443,7 @@ components! {
         header: Some("nvtx3/nvToolsExt.h"),
         packages: [Some("nvidia-nvtx-cu11"), Some("nvidia-nvtx-cu12"), Some("nvidia-nvtx")],
         package_dirs: [Some("nvidia/nvtx"), Some("nvidia/nvtx"), Some("nvidia/cu13")],
-        header_prefixes: &["nvtx3", "nvToolsExt"],
+        header_prefixes: &["nvtx", "nvToolsExt"],
         redist: &["cuda_nvtx"], cmake: &[("nvtx3_interop", &["libnvtx3interop.so"])],
     }
     /// Management library of the driver (the package contains only the header).
@@ -485,6 +486,7 @@ components! {
         header: Some("cuda_profiler_api.h"),
         packages: [Some("nvidia-cuda-profiler-api-cu11"), Some("nvidia-cuda-profiler-api-cu12"), Some("nvidia-cuda-profiler-api")],
         package_dirs: [Some("nvidia/cuda_profiler_api"), Some("nvidia/cuda_profiler_api"), Some("nvidia/cu13")],
+        header_prefixes: &["cuda_profiler_api.h", "cudaProfiler.h"],
         redist: &["cuda_profiler_api"],
     }
     /// Compute Sanitizer.
@@ -495,6 +497,7 @@ components! {
         header: Some("sanitizer.h"), tools: &["compute-sanitizer"],
         packages: [Some("nvidia-cuda-sanitizer-api-cu11"), Some("nvidia-cuda-sanitizer-api-cu12"), Some("nvidia-cuda-sanitizer-api")],
         package_dirs: [Some("nvidia/cuda_sanitizer_api"), Some("nvidia/cuda_sanitizer_api"), Some("nvidia/cu13")],
+        header_prefixes: &["sanitizer.h", "sanitizer_"],
         redist: &["cuda_sanitizer_api"], cmake: &[("sanitizer", &["libsanitizer-public.so"])],
     }
     /// Deep-learning accelerators of Jetson boards.
@@ -623,7 +626,7 @@ components! {
         header: Some("cutlass/version.h"), more_headers: Some("tools/util/include"),
         packages: [Some("nvidia-cutlass"); MAJORS],
         package_dirs: [Some("cutlass_library/source"); MAJORS],
-        header_prefixes: &["cutlass", "cute"],
+        header_prefixes: &["cutlass/", "cute/"],
         version_macros: Some(("cutlass/version.h", VersionMacros::Parts(["CUTLASS_MAJOR", "CUTLASS_MINOR", "CUTLASS_PATCH"]))),
         variables: &["CUTLASS_DIR", "CUTLASS_PATH", "CUTLASS_HOME"], nix: &["cutlass"], spack: &["cutlass"],
     }
@@ -666,6 +669,26 @@ impl Component {
         Self::all().find(|component| component.facts().redist.contains(&name))
     }
 
+    /// The component with the header that is included as `name`: `curand_kernel.h`, `cub/cub.cuh`. The longest prefix
+    /// decides, because `cublas_v2.h` starts with `cub`.
+    #[doc(hidden)]
+    pub fn of_header(name: &str) -> Option<Self> {
+        let length = |component: &Self| {
+            let facts = component.facts();
+            // The directory of `CL/cl.h` has no prefix, because `include` directories of systems have another one.
+            let directory = facts
+                .header
+                .and_then(|header| header.rfind('/').map(|end| &header[..=end]));
+            let prefixes = facts.header_prefixes.iter().copied().chain(directory);
+            let matching = prefixes.filter(|prefix| name.starts_with(prefix));
+            matching.map(str::len).max().unwrap_or(0)
+        };
+        let matching = Self::all().filter(|component| length(component) > 0);
+        // cuDNN's C++ interface has a package of its own.
+        let component = matching.max_by_key(length);
+        component.filter(|_| !name.starts_with("cudnn_frontend"))
+    }
+
     /// Its name in manifests and messages.
     pub fn id(self) -> &'static str {
         self.facts().id
@@ -705,6 +728,76 @@ mod tests {
             assert_eq!(component.id().parse::<Component>().unwrap(), component);
             for name in component.facts().redist {
                 assert_eq!(Component::of_redist(name), Some(component), "{name}");
+            }
+        }
+    }
+
+    /// The files of the wheels of CUDA 13.4 and of products, and those of 11.8 and 12.9 that 13.4 lacks.
+    #[test]
+    fn headers_name_their_components() {
+        for (component, headers) in [
+            (
+                "cudart",
+                "cuda.h cudaGL.h cudaProfilerTypedefs.h cuda_fp16.h cuda_runtime.h cooperative_groups/scan.h mma.h",
+            ),
+            (
+                "cccl",
+                "cub/cub.cuh cuda/std/atomic nv/target thrust/sort.h",
+            ),
+            ("crt", "crt/host_config.h"),
+            ("nvrtc", "nvrtc.h"),
+            ("nvjitlink", "nvJitLink.h"),
+            ("nvfatbin", "nvFatbin.h"),
+            ("nvptxcompiler", "nvPTXCompiler.h"),
+            (
+                "cublas",
+                "cublas.h cublas_v2.h cublasLt.h cublasXt.h cublas_api.h nvblas.h",
+            ),
+            (
+                "cufft",
+                "cufft.h cufftXt.h cufftw.h cufft_device.h cudalibxt.h",
+            ),
+            (
+                "curand",
+                "curand.h curand_kernel.h curand_mtgp32dc_p_11213.h",
+            ),
+            (
+                "cusolver",
+                "cusolverDn.h cusolverSp_LOWLEVEL_PREVIEW.h cusolver_common.h",
+            ),
+            ("cusparse", "cusparse.h cusparse_v2.h"),
+            ("npp", "npp.h nppi_filtering_functions.h npps.h"),
+            ("nvjpeg", "nvjpeg.h"),
+            (
+                "cupti",
+                "cupti.h cuda_stdint.h generated_nvtx_meta.h nvperf_host.h",
+            ),
+            (
+                "nvtx",
+                "nvtx3/nvToolsExt.h nvToolsExt.h nvtx3/nvtx3.hpp nvtxw3/nvtxw3.h",
+            ),
+            ("nvml", "nvml.h"),
+            ("cufile", "cufile.h"),
+            ("opencl", "CL/cl.h CL/opencl.hpp"),
+            ("profiler-api", "cuda_profiler_api.h cudaProfiler.h"),
+            ("sanitizer", "sanitizer.h sanitizer_callbacks.h"),
+            ("cuxxfilt", "nv_decode.h"),
+            ("cudnn", "cudnn.h cudnn_ops_v9.h"),
+            ("nccl", "nccl.h nccl_device/core.h"),
+            ("cutensor", "cutensor.h cutensorMg.h cutensor/types.h"),
+            ("cusparselt", "cusparseLt.h"),
+            ("nvshmem", "nvshmem.h nvshmemx.h"),
+            ("cudss", "cudss.h cudss_data_types.h"),
+            ("cutlass", "cutlass/cutlass.h cute/tensor.hpp"),
+            ("mathdx", "cublasdx.hpp cufftdx.hpp commondx/commondx.hpp"),
+            (
+                "",
+                "stdio.h cubic.h cute.h nvcomp.h thrust.h vector cudnn_frontend.h",
+            ),
+        ] {
+            for header in headers.split(' ') {
+                let found = Component::of_header(header).map_or("", Component::id);
+                assert_eq!(found, component, "{header}");
             }
         }
     }
