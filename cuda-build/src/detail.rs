@@ -25,10 +25,12 @@ pub mod fatbin {
 pub mod host_compiler {
     pub use crate::host_compiler::*;
 }
-/// What compilers made, for all builds of a user, and what they are making.
+/// What compilers made, for all builds of a user, what they are making, and the headers that they miss.
 #[cfg(feature = "compile")]
 pub mod outputs {
-    pub use crate::compile::{PROGRESS_VARIABLE, output_store, remove_outputs};
+    pub use crate::compile::{
+        PROGRESS_VARIABLE, header_hint, missing_headers, output_store, remove_outputs,
+    };
 }
 /// Programs that can be put before nvcc.
 #[cfg(feature = "compile")]

@@ -128,9 +128,7 @@ impl Error {
                 ..
             } => {
                 #[cfg(feature = "compile")]
-                if let Some(hint) = crate::compile::module_hint(output)
-                    && tool.starts_with("NVRTC")
-                {
+                if let Some(hint) = crate::compile::hint(tool, output) {
                     return vec![hint];
                 }
                 format!(

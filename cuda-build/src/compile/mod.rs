@@ -26,7 +26,8 @@ mod step;
 mod supported;
 mod workers;
 
-pub(crate) use diagnostics::{Diagnostics, module_hint};
+pub(crate) use diagnostics::{Diagnostics, hint};
+pub use diagnostics::{header_hint, missing_headers};
 pub(crate) use job::Tools;
 pub(crate) use joining::Joining;
 pub(crate) use kept::{KeptOutputs, SharedStore};
