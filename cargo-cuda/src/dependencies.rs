@@ -16,22 +16,19 @@ pub struct Dependencies {
 }
 
 /// A component that a package probably needs, because the package has an enabled feature with the name of the component
-/// or of one of its libraries.
+/// or of one of its libraries, or because its build failed without the component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guess {
     pub component: Component,
-    /// `cublaslt`
-    pub feature: String,
-    /// `cudarc`
-    pub package: String,
+    /// "feature `cublaslt` of cudarc"
+    pub reason: String,
     /// Whether the component is probably linked. Otherwise programs load it when they run.
     pub is_linked: bool,
 }
 
 impl fmt::Display for Guess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (component, feature, package) = (self.component, &self.feature, &self.package);
-        write!(f, "{component} (feature `{feature}` of {package})")
+        write!(f, "{} ({})", self.component, self.reason)
     }
 }
 
@@ -89,8 +86,7 @@ fn guesses(features: &[(&str, &str, Linkage)]) -> Vec<Guess> {
         let is_any = |kind: Linkage| matching.iter().any(|(.., linkage)| *linkage == kind);
         Some(Guess {
             component,
-            feature: (*feature).to_owned(),
-            package: (*package).to_owned(),
+            reason: format!("feature `{feature}` of {package}"),
             is_linked: is_any(Linkage::Linked) || !is_any(Linkage::Loaded),
         })
     };

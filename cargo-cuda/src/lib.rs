@@ -23,7 +23,7 @@ pub mod environment;
 pub mod exit_code;
 pub mod failure;
 pub mod isolated_build;
-mod missing_libraries;
+mod missing_components;
 mod output;
 pub mod package;
 mod process;

@@ -4,11 +4,19 @@
     reason = "programs are started only in this module"
 )]
 
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use cuda_find::detail::{command::Invocation, env::Env};
+use rustix::pty::{self, OpenptFlags};
+use rustix::termios::{self, OptionalActions};
 
 use crate::exit_code;
 use crate::failure::Failure;
@@ -19,6 +27,60 @@ pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     print_call(call);
     let status = progress::shown_while(call, |call| wait_for(call, &mut command(call, env)))?;
     Ok(exit_code_of(status))
+}
+
+/// As [`run`], and returns what the program writes to standard error, which is shown at once. If standard error is a
+/// terminal, the program gets a terminal too, because of colours and progress.
+pub fn run_with_messages(call: &Invocation, env: &Env) -> Result<(u8, String), Failure> {
+    let Ok((reader, writer)) = stderr_stream() else {
+        return Ok((run(call, env)?, String::new()));
+    };
+    print_call(call);
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || relay(reader, &sender));
+    let status = progress::shown_while(call, |call| {
+        let mut command = command(call, env);
+        wait_for(call, command.stderr(writer))
+    })?;
+    // A program in the background may still have the stream, which then does not end.
+    let mut messages = Vec::new();
+    while let Ok(part) = receiver.recv_timeout(Duration::from_secs(1)) {
+        messages.extend(part);
+    }
+    let messages = String::from_utf8_lossy(&messages).into_owned();
+    Ok((exit_code_of(status), messages))
+}
+
+/// The two ends of a stream of the same kind as standard error.
+fn stderr_stream() -> io::Result<(File, OwnedFd)> {
+    if !io::stderr().is_terminal() {
+        let (reader, writer) = io::pipe()?;
+        return Ok((OwnedFd::from(reader).into(), writer.into()));
+    }
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let reader = pty::openpt(flags)?;
+    pty::unlockpt(&reader)?;
+    let writer = pty::ioctl_tiocgptpeer(&reader, flags)?;
+    let mut modes = termios::tcgetattr(&writer)?;
+    modes.make_raw();
+    termios::tcsetattr(&writer, OptionalActions::Now, &modes)?;
+    Ok((reader.into(), writer))
+}
+
+/// Copies a stream to standard error and to `sender` until the stream ends.
+fn relay(mut reader: File, sender: &mpsc::Sender<Vec<u8>>) {
+    let mut buffer = [0; 8192];
+    loop {
+        // The user may resize the terminal. A pipe has no size.
+        if let Ok(size) = termios::tcgetwinsize(io::stderr()) {
+            let _ = termios::tcsetwinsize(&reader, size);
+        }
+        let Ok(length @ 1..) = reader.read(&mut buffer) else {
+            return;
+        };
+        let _ = io::stderr().write_all(&buffer[..length]);
+        let _ = sender.send(buffer[..length].to_vec());
+    }
 }
 
 /// As [`run`], for commands of cargo that run a program of the user. The program decides how it reacts to a signal.
@@ -96,7 +158,7 @@ pub fn command(call: &Invocation, env: &Env) -> Command {
     command
 }
 
-pub fn cannot_start(call: &Invocation, error: &std::io::Error) -> Failure {
+pub fn cannot_start(call: &Invocation, error: &io::Error) -> Failure {
     let program = call.program.display();
     Failure::new(
         exit_code::MISSING_PROGRAM,

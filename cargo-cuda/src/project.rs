@@ -10,7 +10,6 @@ use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease, target::
 
 use crate::cargo_arguments::CargoOptions;
 use crate::cargo_config::CargoConfig;
-use crate::dependencies::Guess;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::store;
@@ -218,12 +217,6 @@ impl Project {
     pub fn has_separate_build_directory(&self) -> bool {
         let workspace = self.workspace.as_ref();
         workspace.is_some_and(|workspace| workspace.has_separate_build_directory)
-    }
-
-    /// The components that the workspace's dependencies probably need.
-    pub fn guesses(&self) -> &[Guess] {
-        let workspace = self.workspace.as_ref();
-        workspace.map_or(&[], |workspace| &workspace.dependencies.guesses)
     }
 
     pub fn finder(&self) -> Finder<'_> {

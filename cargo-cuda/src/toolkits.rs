@@ -345,7 +345,7 @@ impl<'a> Finder<'a> {
     }
 
     /// The components that the workspace's dependencies probably need.
-    fn guesses(&self) -> &'a [Guess] {
+    pub fn guesses(&self) -> &'a [Guess] {
         self.workspace
             .map_or(&[], |workspace| &workspace.dependencies.guesses)
     }

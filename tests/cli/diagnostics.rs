@@ -80,5 +80,12 @@ fn main() -> Result<(), cuda_build::Error> {
         let build = project.run(&["build"]);
         assert_ne!(build.code, 0);
         assert!(!build.stderr.contains("hint: NVRTC"), "{build:?}");
+        // The script's hint names the component of CUDA's header, and `cargo cuda` does not repeat it.
+        project.write("src/m.cu", "#include \"cuda_profiler_api.h\"\n");
+        let hint = "hint: `cuda_profiler_api.h` is in the component `profiler-api`: add it to `components` in \
+                    `[package.metadata.cuda]`, and run `cargo cuda fetch`";
+        let build = project.run(&["build"]);
+        build.ended_with(101, &[hint]);
+        assert_eq!(build.stderr.matches("hint: ").count(), 1, "{build:?}");
     }
 }

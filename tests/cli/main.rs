@@ -35,7 +35,7 @@ mod layout_files;
 mod library;
 mod linking;
 mod locked;
-mod missing_libraries;
+mod missing_components;
 mod project;
 mod python_backend;
 mod python_installs;

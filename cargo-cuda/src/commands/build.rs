@@ -8,8 +8,9 @@ use cuda_find::detail::{command::Invocation, env::Env, root::Root};
 use crate::cargo_arguments::{CargoOptions, SplitArguments};
 use crate::failure::Failure;
 use crate::isolated_build::{self, Build, Purpose};
+use crate::missing_components::MissingComponents;
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
-use crate::{missing_libraries, output, process};
+use crate::{output, process};
 
 const CARGO_FAILED: u8 = 101;
 
@@ -36,6 +37,7 @@ pub fn run(
             .map(|path| Path::new(&path).join("Cargo.toml")),
         _ => cargo.value("--manifest-path").map(PathBuf::from),
     };
+    let target_directory = cargo.value("--target-dir").map(PathBuf::from);
     let workspace_options = WorkspaceOptions {
         target: cargo.value("--target"),
         workspace: match (command, &manifest_path) {
@@ -44,47 +46,103 @@ pub fn run(
             _ => WorkspaceUse::Required,
         },
         manifest_path,
-        ..WorkspaceOptions::default()
-    };
-    let target_directory = cargo.value("--target-dir").map(PathBuf::from);
-    let workspace_options = WorkspaceOptions {
         cargo,
-        ..workspace_options
+        ..WorkspaceOptions::default()
     };
     let project = Project::open(user_env, root, options, &workspace_options)?;
     let gpus = isolated_build::gpus();
-    let build = Build::prepare(&project, Purpose::Cargo, &gpus, target_directory.as_deref())?;
+    let prepare = |project: &Project| {
+        Build::prepare(project, Purpose::Cargo, &gpus, target_directory.as_deref())
+    };
+    let mut build = prepare(&project)?;
     build.print_notes();
-    let directory = &build.directory.path;
     let runs_programs = ["run", "test", "bench", "nextest"].contains(&command);
-    let mut call = Invocation::new(user_env.peek("CARGO").unwrap_or("cargo".as_ref()))
-        .args([command])
-        .args(arguments.for_cargo.iter().cloned());
-    call.variables = match runs_programs {
-        true => build.variables.clone(),
-        false => build.variables_without_loader_path(),
+    let call = |build: &Build, words: &[&str]| {
+        let directory = &build.directory.path;
+        let mut call = Invocation::new(user_env.peek("CARGO").unwrap_or("cargo".as_ref()))
+            .args(words)
+            .args(arguments.for_cargo.iter().cloned());
+        call.variables = match runs_programs {
+            true => build.variables.clone(),
+            false => build.variables_without_loader_path(),
+        };
+        call.variables.extend(build.rustflags(&project, Vec::new()));
+        if command == "nextest" {
+            // Only some nextest commands accept `--target-dir`.
+            call = call.variable("CARGO_TARGET_DIR", directory);
+        } else if target_directory.is_none() {
+            call = call.args(["--target-dir".as_ref(), directory.as_os_str()]);
+        }
+        if project.has_separate_build_directory() {
+            // The user may have set this key with `--config`, which no variable overrides.
+            let path = toml::Value::from(&*directory.to_string_lossy());
+            call = call.args(["--config".to_owned(), format!("build.build-dir={path}")]);
+        }
+        call
     };
-    call.variables.extend(build.rustflags(&project, Vec::new()));
-    if command == "nextest" {
-        // Only some nextest commands accept `--target-dir`.
-        call = call.variable("CARGO_TARGET_DIR", directory);
-    } else if target_directory.is_none() {
-        call = call.args(["--target-dir".as_ref(), directory.as_os_str()]);
-    }
-    if project.has_separate_build_directory() {
-        // The user may have set this key with `--config`, which no variable overrides.
-        let path = toml::Value::from(&*directory.to_string_lossy());
-        call = call.args(["--config".to_owned(), format!("build.build-dir={path}")]);
-    }
-    let call = call.args(arguments.for_program.iter().cloned());
-    let code = match runs_programs {
-        true => process::run_program(&call, user_env)?,
-        false => process::run(&call, user_env)?,
+    let has = |option: &str| arguments.for_cargo.iter().any(|given| given == option);
+    // With `--fetch`, the command may run twice, but a program of the user must not. So what it needs is built first.
+    let builds_first: &[&str] = match command {
+        "run" if project.fetch => &["build"],
+        "test" | "bench" if project.fetch && !has("--no-run") && !has("--doc") => {
+            &[command, "--no-run"]
+        }
+        _ => &[],
     };
+    // The exit code and what cargo wrote to standard error; empty if a program may have started, because a copied stream
+    // is not in order with standard output.
+    let run = |build: &Build| -> Result<(u8, String), Failure> {
+        if !builds_first.is_empty() {
+            let call = call(build, builds_first);
+            let (code, messages) = process::run_with_messages(&call, user_env)?;
+            if code != 0 {
+                return Ok((code, messages));
+            }
+        }
+        let call = call(build, &[command]).args(arguments.for_program.iter().cloned());
+        let code = match command {
+            _ if runs_programs => process::run_program(&call, user_env)?,
+            // A browser that `--open` starts keeps the stream.
+            "doc" => process::run(&call, user_env)?,
+            _ => return process::run_with_messages(&call, user_env),
+        };
+        Ok((code, String::new()))
+    };
+    let (mut code, messages) = run(&build)?;
+    let mut missing = MissingComponents::default();
+    if code == CARGO_FAILED {
+        missing = MissingComponents::of(&build, root, &messages);
+    }
+    // Without messages, it is not known whether the build has failed, or a program.
+    if project.fetch
+        && !(messages.is_empty() || missing.components.is_empty())
+        && let Some(mut workspace) = project.workspace.clone()
+    {
+        let guesses = &mut workspace.dependencies.guesses;
+        guesses.extend_from_slice(&missing.components);
+        let with_missing = prepare(&Project {
+            workspace: Some(workspace),
+            ..project.clone()
+        })?;
+        let mut added: Vec<&str> = Vec::new();
+        for guess in &missing.components {
+            let found = with_missing.toolkit.get(guess.component);
+            added.extend(found.map(|_| guess.component.id()));
+        }
+        if !added.is_empty() {
+            let text = format!("`cargo {command}` with {}", added.join(", "));
+            output::status("Retrying", &text);
+            build = with_missing;
+            let retried = run(&build)?;
+            code = retried.0;
+            missing = MissingComponents::of(&build, root, &retried.1);
+        }
+    }
+    let directory = &build.directory.path;
     if code == LOADER_FAILED && runs_programs && !isolated_build::has_driver() {
         output::message(NO_DRIVER);
     } else if code == CARGO_FAILED {
-        for hint in missing_libraries::hints(&build, root) {
+        for hint in missing.hints {
             output::message(&format!("hint: {hint}"));
         }
     } else if code == 0 && command == "build" {

@@ -214,13 +214,12 @@ impl Diagnosis {
             let found = toolkit.get(need.component);
             found.is_some_and(|found| need.is_met_by(found))
         };
-        for guess in project.guesses() {
+        for guess in project.finder().guesses() {
             let component = guess.component;
             if is_met(&Need::new(component, Part::main(component), "")) {
                 continue;
             }
-            let (feature, package) = (&guess.feature, &guess.package);
-            let text = format!("not found; the feature `{feature}` of {package} needs it");
+            let text = format!("not found; the {} needs it", guess.reason);
             let row = match guess.is_linked {
                 true => {
                     let reason = format!("missing {component}");

@@ -21,7 +21,7 @@ use super::source::Source;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::isolated_build::{Build, Purpose};
-use crate::missing_libraries;
+use crate::missing_components::MissingComponents;
 use crate::output::{self, TemporaryDirectory};
 use crate::package::archive::Wheel;
 use crate::package::elf::ElfFacts;
@@ -143,7 +143,7 @@ impl Job {
     pub fn needs(&self, built_with: &BuiltWith) -> (Needs, Option<String>) {
         let config = &self.source.package.config;
         let mut needs = Needs::declared(config, built_with.major());
-        let note = needs.add_loaded(self.source.project.guesses(), config, built_with);
+        let note = needs.add_loaded(self.source.project.finder().guesses(), config, built_with);
         (needs, note)
     }
 
@@ -295,10 +295,13 @@ impl Job {
             variables: self.variables(build),
             ..call.clone()
         };
-        let code = process::run(&with_variables, &project.env)?;
+        let (code, messages) = process::run_with_messages(&with_variables, &project.env)?;
         if code != 0 {
-            let hints = missing_libraries::hints(build, &project.root);
-            return Err(hints.into_iter().fold(failed(code, &call), Failure::hint));
+            let missing = MissingComponents::of(build, &project.root, &messages);
+            return Err(missing
+                .hints
+                .into_iter()
+                .fold(failed(code, &call), Failure::hint));
         }
         let is_wheel = |file: &PathBuf| file.extension().is_some_and(|e| e == "whl");
         let files = output::files(directory.path())?.into_iter();

@@ -63,8 +63,7 @@ fn config(keys: &str) -> Config {
 fn libraries_loaded_by_name_are_required() {
     let guess = |component: Component, is_linked: bool| Guess {
         component,
-        feature: component.id().to_owned(),
-        package: "cudarc".to_owned(),
+        reason: format!("feature `{component}` of cudarc"),
         is_linked,
     };
     // No package has the driver.

@@ -1,5 +1,6 @@
-//! After a failed build, a hint names the missing libraries and the command that adds them.
+//! After a failed build, a hint names what is missing and the command that adds it; `--fetch` adds it.
 
+use crate::locked::Fetching;
 use crate::project::Project;
 
 /// A build script that links CUDA's static libraries, as many published ones do.
@@ -36,8 +37,62 @@ fn project(name: &str) -> Project {
     project
 }
 
+/// A build script that calls nvcc.
+const NVCC: &str = r#"
+fn main() {
+    let nvcc = std::path::Path::new(&std::env::var_os("CUDA_HOME").unwrap()).join("bin/nvcc");
+    let arguments = ["-c", "a.cu", "-o", "/dev/null"];
+    let status = std::process::Command::new(nvcc).args(arguments).status().unwrap();
+    assert!(status.success());
+}
+"#;
+
 mod online {
     use super::*;
+
+    #[test]
+    fn a_missing_header_is_fetched_once() {
+        let fetching = Fetching(Project::bare_at("missing-header", "plain", &[13]));
+        let project = &fetching.0;
+        project.write(
+            "Cargo.toml",
+            &(PACKAGE.replace("NAME", "app") + "[workspace]\n"),
+        );
+        project.write("build.rs", NVCC);
+        project.write("a.cu", "#include <curand.h>\n");
+        project.write(
+            "src/main.rs",
+            "fn main() { println!(\"started\"); std::process::exit(101) }\n",
+        );
+        let build = fetching.run(&["build"]);
+        let error = "a.cu:1:10: fatal error: curand.h: No such file or directory";
+        let hint = "hint: `curand.h` is in the component `curand`: add it to `components` in \
+                    `[package.metadata.cuda]`, and run `cargo cuda fetch`\n";
+        build.failed(101, &[error]);
+        assert!(build.stderr.ends_with(hint), "{build:?}");
+
+        let run = fetching.run(&["run", "--fetch"]);
+        let steps = [
+            "     Guessed curand (`curand.h` is missing)\n",
+            "    Retrying `cargo run` with curand\n",
+        ];
+        run.ended_with(101, &steps);
+        assert_eq!(run.stdout, "started\n", "{run:?}");
+        assert!(!run.stderr.contains("hint: "), "{run:?}");
+        assert!(fetching.lock().contains("\"nvidia-curand\""));
+        // A type error is not the fault of CUDA, and nothing is tried twice.
+        project.write(
+            "build.rs",
+            "fn main() { println!(\"cargo:rustc-link-lib=cufft\") }\n",
+        );
+        project.write("src/main.rs", "fn main() { 1 }\n");
+        let build = fetching.run(&["build", "--fetch"]);
+        build.ended_with(101, &["mismatched types"]);
+        assert!(
+            !build.stderr.contains("hint: ") && !build.stderr.contains("Retrying"),
+            "{build:?}"
+        );
+    }
 
     #[test]
     fn libraries_that_the_toolkit_lacks_are_named() {
