@@ -4,9 +4,7 @@
     reason = "programs are started only in this module"
 )]
 
-use std::fs::File;
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -15,8 +13,6 @@ use std::thread;
 use std::time::Duration;
 
 use cuda_find::detail::{command::Invocation, env::Env};
-use rustix::pty::{self, OpenptFlags};
-use rustix::termios::{self, OptionalActions};
 
 use crate::exit_code;
 use crate::failure::Failure;
@@ -29,16 +25,26 @@ pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     Ok(exit_code_of(status))
 }
 
-/// As [`run`], and returns what the program writes to standard error, which is shown at once. If standard error is a
-/// terminal, the program gets a terminal too, because of colours and progress.
+/// As [`run`] for cargo, and returns what it writes to standard error, which is shown at once. Cargo writes to a pipe, so it
+/// is asked for the colours and the progress of a terminal.
 pub fn run_with_messages(call: &Invocation, env: &Env) -> Result<(u8, String), Failure> {
-    let Ok((reader, writer)) = stderr_stream() else {
+    let Ok((reader, writer)) = io::pipe() else {
         return Ok((run(call, env)?, String::new()));
     };
     print_call(call);
+    let bar = output::stderr_width().map(|width| {
+        let width = ("CARGO_TERM_PROGRESS_WIDTH", width.to_string());
+        [width, ("CARGO_TERM_PROGRESS_WHEN", "always".to_owned())]
+    });
+    let colour = output::stderr_has_colour().then(|| ("CARGO_TERM_COLOR", "always".to_owned()));
+    let settings = bar.into_iter().flatten().chain(colour);
+    let mut call = call.clone();
+    for (name, value) in settings.filter(|(name, _)| env.peek(name).is_none()) {
+        call = call.variable(name, value);
+    }
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || relay(reader, &sender));
-    let status = progress::shown_while(call, |call| {
+    let status = progress::shown_while(&call, |call| {
         let mut command = command(call, env);
         wait_for(call, command.stderr(writer))
     })?;
@@ -51,33 +57,10 @@ pub fn run_with_messages(call: &Invocation, env: &Env) -> Result<(u8, String), F
     Ok((exit_code_of(status), messages))
 }
 
-/// The two ends of a stream of the same kind as standard error.
-fn stderr_stream() -> io::Result<(File, OwnedFd)> {
-    if !io::stderr().is_terminal() {
-        let (reader, writer) = io::pipe()?;
-        return Ok((OwnedFd::from(reader).into(), writer.into()));
-    }
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let reader = pty::openpt(flags)?;
-    pty::unlockpt(&reader)?;
-    let writer = pty::ioctl_tiocgptpeer(&reader, flags)?;
-    let mut modes = termios::tcgetattr(&writer)?;
-    modes.make_raw();
-    termios::tcsetattr(&writer, OptionalActions::Now, &modes)?;
-    Ok((reader.into(), writer))
-}
-
 /// Copies a stream to standard error and to `sender` until the stream ends.
-fn relay(mut reader: File, sender: &mpsc::Sender<Vec<u8>>) {
+fn relay(mut reader: io::PipeReader, sender: &mpsc::Sender<Vec<u8>>) {
     let mut buffer = [0; 8192];
-    loop {
-        // The user may resize the terminal. A pipe has no size.
-        if let Ok(size) = termios::tcgetwinsize(io::stderr()) {
-            let _ = termios::tcsetwinsize(&reader, size);
-        }
-        let Ok(length @ 1..) = reader.read(&mut buffer) else {
-            return;
-        };
+    while let Ok(length @ 1..) = reader.read(&mut buffer) {
         let _ = io::stderr().write_all(&buffer[..length]);
         let _ = sender.send(buffer[..length].to_vec());
     }

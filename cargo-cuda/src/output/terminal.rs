@@ -7,6 +7,7 @@ use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Style};
 use clap::{ArgAction, Args, ColorChoice};
 use cuda_find::detail::env::Env;
+use rustix::termios::tcgetwinsize;
 
 use crate::exit_code;
 use crate::failure::Failure;
@@ -95,6 +96,16 @@ pub fn is_quiet() -> bool {
 /// Whether text on standard output may have colours.
 pub fn stdout_has_colour() -> bool {
     anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+}
+
+/// The width of the terminal that standard error is; `None` if it is none.
+pub fn stderr_width() -> Option<u16> {
+    Some(tcgetwinsize(io::stderr()).ok()?.ws_col)
+}
+
+/// Whether text on standard error may have colours.
+pub fn stderr_has_colour() -> bool {
+    anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never
 }
 
 /// Writes the result of a command to standard output.
