@@ -70,6 +70,8 @@ pub enum Error {
         command: String,
         /// The messages that the compiler printed.
         output: String,
+        /// The compiler's exit status, if it has one.
+        exit_code: Option<i32>,
         /// The errors of other files of the same build.
         others: Vec<Self>,
     },
@@ -190,6 +192,7 @@ impl fmt::Display for Error {
                 command,
                 output,
                 others,
+                ..
             } => {
                 let (source, output) = (source_file.display(), output.trim_end());
                 write!(

@@ -69,6 +69,7 @@ pub(super) struct NvrtcInput {
 pub(super) struct CompilerRun {
     pub(super) images: Vec<Image>,
     pub(super) output: Vec<u8>,
+    pub(super) printed: String,
     /// Whether the output has exactly these images, so that other builds can use it.
     pub(super) is_reusable: bool,
     /// The file in which nvcc listed what it read.
@@ -81,7 +82,7 @@ pub(super) struct Made {
     pub(super) compiled: Vec<CompilerRun>,
     /// Which of the kept outputs were used.
     pub(super) used: Vec<usize>,
-    /// What the compilers printed.
+    /// What a program printed that is no compiler of device code.
     pub(super) printed: String,
     /// Why the file is compiled as a whole although outputs of it were kept.
     pub(super) whole_because: Option<String>,
@@ -184,10 +185,9 @@ impl Job<'_> {
                 return Err(LIST_CHANGES_TEXT.into());
             }
             let output = with_ending(&step.output, ".added");
-            let (added, printed) = self.compile(nvcc, "-fatbin", &missing, &output)?;
+            made.compiled
+                .push(self.compile(nvcc, "-fatbin", &missing, &output)?);
             output::remove(&output)?;
-            made.printed = printed;
-            made.compiled.push(added);
         }
         for compiled in &made.compiled {
             parts.push(part(&compiled.output, None)?);
@@ -279,7 +279,7 @@ impl Job<'_> {
             (Form::Single, _) => "-cubin",
             (Form::Fatbin, _) => "-fatbin",
         };
-        let (mut compiled, printed) = self.compile(nvcc, mode, &step.images, &step.output)?;
+        let mut compiled = self.compile(nvcc, mode, &step.images, &step.output)?;
         // With options such as `-arch`, nvcc makes other images than the requested ones.
         let expected = Image::in_nvcc_order(&step.images);
         compiled.is_reusable = step.form == Form::Single
@@ -289,7 +289,6 @@ impl Job<'_> {
             });
         Ok(Made {
             compiled: vec![compiled],
-            printed,
             whole_because,
             ..Made::default()
         })
@@ -302,7 +301,7 @@ impl Job<'_> {
         mode: &str,
         images: &[Image],
         output: &Path,
-    ) -> Result<(CompilerRun, String), Error> {
+    ) -> Result<CompilerRun, Error> {
         let depfile = depfile_of(output);
         let is_object = mode == "-c";
         let invocation = match is_object {
@@ -322,13 +321,13 @@ impl Job<'_> {
             Some(launcher) => self.execute_behind(launcher, &invocation, output)?,
             None => self.run.execute(self.step, &invocation, output)?,
         };
-        let compiled = CompilerRun {
+        Ok(CompilerRun {
             images: images.to_vec(),
             output: output::read(output)?,
+            printed,
             is_reusable: true,
             depfile: Some(depfile),
-        };
-        Ok((compiled, printed))
+        })
     }
 
     /// Runs nvcc behind a launcher, and without it if that fails. If nvcc alone succeeds, the launcher is left out of
@@ -392,11 +391,10 @@ impl Job<'_> {
                 self.kept[index].output.clone()
             } else {
                 let (output, log) = self.nvrtc(name, options, image)?;
-                // NVRTC's log has no newline at its end.
-                made.printed.push_str(&(log + "\n"));
                 made.compiled.push(CompilerRun {
                     images: vec![image],
                     output: output.clone(),
+                    printed: log,
                     is_reusable: true,
                     depfile: None,
                 });
@@ -427,6 +425,7 @@ impl Job<'_> {
             source_file: step.source.clone(),
             command: format!("nvrtcCompileProgram {}", options.join(" ")),
             output,
+            exit_code: None,
             others: Vec::new(),
         };
         let Some(input) = &self.nvrtc else {

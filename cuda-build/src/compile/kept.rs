@@ -3,12 +3,13 @@
 //! A file contains the output of one call of a compiler, for one list of architectures:
 //!
 //! ```text
-//! cuda-build images 2 <digest of everything after this line>
+//! cuda-build images 3 <digest of everything after this line>
 //! <key of the step>
 //! sm_80 compute_90    the list of architectures
+//! 120                 the bytes of what the compiler printed
 //! f …                 the paths that the compiler looked at, as in the file of records
 //! end
-//! the output: an object, a fat binary, or one image
+//! what the compiler printed, and the output: an object, a fat binary, or one image
 //! ```
 //!
 //! A file is used only if its digest is right, it has the key of the step, and no path that the compiler looked at
@@ -18,17 +19,23 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::job::CompilerRun;
 use super::portable::PortableNames;
 use super::step::{Image, Step};
-use crate::cache::cache_dir;
+use crate::cache::{cache_dir, distrust};
+use crate::config::parse_size;
 use crate::env::Env;
 use crate::error::Error;
 use crate::freshness::{Freshness, InputStates};
 use crate::hash::of_content as digest;
 use crate::list::Set;
 use crate::output;
+use crate::root::Root;
 
-const HEAD: &str = "cuda-build images 2 ";
+/// The variable that names the output store.
+const VARIABLE: &str = "CUDA_BUILD_IMAGES";
+
+const HEAD: &str = "cuda-build images 3 ";
 const END: &[u8] = b"\nend\n";
 
 /// One output of a compiler.
@@ -37,6 +44,8 @@ pub(super) struct KeptOutput {
     /// The architectures that it was compiled for.
     pub(super) images: Vec<Image>,
     pub(super) output: Vec<u8>,
+    /// What the compiler printed.
+    pub(super) printed: String,
     /// The paths that the compiler looked at.
     pub(super) inputs: InputStates,
 }
@@ -71,6 +80,43 @@ impl KeptOutputs {
             directory: out.join("images"),
             shared: None,
             used: Set::default(),
+        }
+    }
+
+    /// The outputs of all builds of a user: in `CUDA_BUILD_IMAGES`, otherwise in `outputs` in the cache directory. `None`
+    /// if that cannot be written, or if another user can change it.
+    ///
+    /// # Errors
+    /// As [`Self::shared`] for a directory that the user named; [`cuda_find::Error::Variable`] if that is not an absolute
+    /// path, or if the limit is not a size.
+    pub(crate) fn of_user(
+        (env, root): (&Env, &Root),
+        names: impl FnOnce() -> PortableNames,
+    ) -> Result<Option<Self>, Error> {
+        const LIMIT_VARIABLE: &str = "CUDA_BUILD_IMAGES_LIMIT";
+        const LIMIT: u64 = 10_000_000_000;
+        let Some(directory) = output_store(env) else {
+            return Ok(None);
+        };
+        let is_named = env.path(VARIABLE).is_some();
+        if is_named && directory.is_relative() {
+            let reason = format!("{} is not an absolute path", directory.display());
+            return Err(Error::variable(VARIABLE, reason));
+        }
+        if !is_named && distrust(root, &directory).is_some() {
+            return Ok(None);
+        }
+        let limit = env.text(LIMIT_VARIABLE).map(|text| parse_size(&text));
+        let limit = limit.transpose();
+        let limit = limit.map_err(|reason| Error::variable(LIMIT_VARIABLE, reason))?;
+        let store = SharedStore {
+            names: names(),
+            limit: (!is_named).then(|| limit.unwrap_or(LIMIT)),
+        };
+        match Self::shared(directory, store) {
+            Ok(kept) => Ok(Some(kept)),
+            Err(error) if is_named => Err(error),
+            Err(_) => Ok(None),
         }
     }
 
@@ -150,25 +196,29 @@ impl KeptOutputs {
         }
     }
 
-    /// Keeps an output.
+    /// Keeps the output of a call of a compiler.
     pub(super) fn write(
         &self,
         step: &Step,
-        images: &[Image],
-        output: &[u8],
+        run: &CompilerRun,
         mut inputs: InputStates,
     ) -> Result<(), Error> {
         let mut key = step.image_key();
         if let Some(SharedStore { names, .. }) = &self.shared {
-            let has_paths = names.occur_in(output);
+            let has_paths = step.may_hide_paths()
+                || [&run.output, run.printed.as_bytes()]
+                    .iter()
+                    .any(|bytes| names.occur_in(bytes));
             key = names.key(step, has_paths);
             inputs.map_paths(|path| names.shortened(path));
         }
-        let list = Image::names(images);
-        let mut content = format!("{key:016x}\n{list}\n").into_bytes();
+        let list = Image::names(&run.images);
+        let printed = &run.printed;
+        let mut content = format!("{key:016x}\n{list}\n{}\n", printed.len()).into_bytes();
         content.extend(inputs.to_lines());
         content.extend_from_slice(&END[1..]);
-        content.extend_from_slice(output);
+        content.extend_from_slice(printed.as_bytes());
+        content.extend_from_slice(&run.output);
         let head = format!("{HEAD}{:016x}\n", digest(&content));
         let list = digest(list.as_bytes()) as u32;
         let name = format!("{}.{list:08x}", file_prefix(step, key));
@@ -210,7 +260,7 @@ fn trim(directory: &Path, limit: u64) {
 /// The output store: `CUDA_BUILD_IMAGES`, otherwise `outputs` in the user's cache directory. `None` if no variable names
 /// a cache directory.
 pub fn output_store(env: &Env) -> Option<PathBuf> {
-    let named = env.path("CUDA_BUILD_IMAGES");
+    let named = env.path(VARIABLE);
     named.or_else(|| Some(cache_dir(env)?.join("outputs")))
 }
 
@@ -259,9 +309,12 @@ fn parse(bytes: &[u8], key: u64) -> Option<KeptOutput> {
         return None;
     }
     let list = std::str::from_utf8(lines.next()?).ok()?;
+    let printed = std::str::from_utf8(lines.next()?).ok()?.parse().ok()?;
+    let (printed, output) = content[end + END.len()..].split_at_checked(printed)?;
     Some(KeptOutput {
         images: list.split(' ').map(Image::parse).collect::<Option<_>>()?,
-        output: content[end + END.len()..].to_owned(),
+        printed: String::from_utf8_lossy(printed).into_owned(),
+        output: output.to_owned(),
         inputs: InputStates::parse(lines)?,
     })
 }

@@ -254,7 +254,7 @@ impl Library {
 
     /// nvcc's options for host code.
     fn host_options(&self, settings: &Settings<'_>) -> Vec<String> {
-        let mut options = Vec::new();
+        let mut options = vec!["--compiler-options=-fPIC".to_owned()];
         if self.options.debug == Some(true) {
             options.push("-g".to_owned());
         }

@@ -4,37 +4,80 @@
 //! makes. In the output store, a path of the toolkit is replaced by a name, and an identity by a digest of the files'
 //! contents. So a toolkit that was fetched again, or together with one more component, is the same compiler.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::identity;
 use super::step::Step;
+use crate::cache::CachedAnswer;
 use crate::component::Component;
-use crate::freshness::Freshness;
+use crate::env::Env;
+use crate::freshness::{Files, Freshness};
+use crate::host_compiler::HostCompiler;
+use crate::root::Root;
 use crate::toolkit::Toolkit;
-use crate::view::View;
 
 /// What identifies a compiler.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CompilerIdentity {
+struct CompilerIdentity {
     /// By paths and times: in the keys of steps.
-    pub(crate) by_time: String,
+    by_time: String,
     /// By the contents of its files.
-    pub(crate) by_content: String,
+    by_content: String,
 }
 
 /// What is replaced in the keys and paths of the output store.
 #[derive(Debug, Default)]
 pub(crate) struct PortableNames {
-    pub(crate) nvcc: CompilerIdentity,
-    pub(crate) nvrtc: CompilerIdentity,
-    pub(crate) host: CompilerIdentity,
+    nvcc: CompilerIdentity,
+    nvrtc: CompilerIdentity,
+    host: CompilerIdentity,
     /// Directories of the toolkit with their names, the longest path first.
     directories: Vec<(PathBuf, String)>,
 }
 
 impl PortableNames {
-    pub(crate) fn new(
+    /// Reads the compilers' files, unless their identities by content are cached. The identities are those in the keys of
+    /// steps: of the toolkit and of the host compiler. `others` are directories besides those of the toolkit.
+    pub(crate) fn read(
+        (env, root): (&Env, &Root),
+        files: &mut Files,
+        (toolkit, toolkit_identity): (&Toolkit, &str),
+        host: Option<(&HostCompiler, &str)>,
+        others: &[(&Path, &str)],
+    ) -> Self {
+        let mut identity =
+            |compiler: &str, by_time: &str, paths: &dyn Fn(&mut Files) -> Vec<PathBuf>| {
+                let question = [compiler, by_time].map(OsStr::new);
+                let cached = CachedAnswer::new(env, "contents", question);
+                let known = cached.read(root).map(|(identity, _)| identity);
+                let by_content = known.unwrap_or_else(|| {
+                    let paths = paths(files);
+                    let identity = identity::of_contents(files, &paths);
+                    cached.write(&identity, "");
+                    identity
+                });
+                CompilerIdentity {
+                    by_time: by_time.to_owned(),
+                    by_content,
+                }
+            };
+        let nvcc_files = |files: &mut Files| identity::nvcc_files(files, toolkit);
+        let nvrtc_files = |files: &mut Files| identity::nvrtc_files(files, toolkit);
+        let host_files =
+            |_: &mut Files| host.map_or_else(Vec::new, |(host, _)| host.compiler.files.clone());
+        let host_identity = host.map_or("", |(_, identity)| identity);
+        let identities = [
+            identity("nvcc", toolkit_identity, &nvcc_files),
+            identity("nvrtc", toolkit_identity, &nvrtc_files),
+            identity("host", host_identity, &host_files),
+        ];
+        Self::new(toolkit, others, identities)
+    }
+
+    fn new(
         toolkit: &Toolkit,
-        view: Option<&View>,
+        others: &[(&Path, &str)],
         [nvcc, nvrtc, host]: [CompilerIdentity; 3],
     ) -> Self {
         let mut directories: Vec<(PathBuf, String)> = Vec::new();
@@ -47,8 +90,8 @@ impl PortableNames {
         if let Some(root) = program.and_then(|nvcc| nvcc.parent()?.parent()) {
             add(root, "nvcc".to_owned());
         }
-        if let Some(view) = view {
-            add(view.root(), "view".to_owned());
+        for (directory, name) in others {
+            add(directory, (*name).to_owned());
         }
         // Several components share a directory. The first name stays the same if a component is added.
         let first = [

@@ -416,7 +416,7 @@ impl Runner {
                 Ok(inputs_of_run) => {
                     if let Some(run) = run.filter(|run| run.is_reusable) {
                         let inputs = inputs_of_run.clone();
-                        self.kept.write(step, &run.images, &run.output, inputs)?;
+                        self.kept.write(step, run, inputs)?;
                     }
                     inputs.push(inputs_of_run);
                 }
@@ -435,8 +435,11 @@ impl Runner {
             let never_fresh = (step.output.clone(), reason);
             self.compiled.never_fresh.push(never_fresh);
         }
-        self.diagnostics
-            .add(&made.printed, &mut self.compiled.warnings);
+        let of_runs = made.compiled.iter().map(|run| run.printed.as_str());
+        let of_kept = made.used.iter().map(|&index| kept[index].printed.as_str());
+        for printed in of_runs.chain(of_kept).chain([made.printed.as_str()]) {
+            self.diagnostics.add(printed, &mut self.compiled.warnings);
+        }
         let reason = match made.whole_because {
             Some(because) => format!("compiled as a whole, because {because}"),
             None if made.compiled.is_empty() && !made.used.is_empty() => {

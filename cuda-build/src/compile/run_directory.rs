@@ -104,6 +104,7 @@ impl RunDirectory {
                 source_file: step.source.clone(),
                 command: invocation.to_string(),
                 output: printed,
+                exit_code: finished.code,
                 others: Vec::new(),
             });
         }

@@ -18,7 +18,7 @@ use crate::toolkit::Toolkit;
 use crate::view::View;
 
 /// nvcc's options for an object. Without `-objtemp` it contains a temporary file's name, which has a process ID.
-pub(super) const OBJECT: [&str; 3] = ["-c", "-objtemp", "--compiler-options=-fPIC"];
+pub(super) const OBJECT: [&str; 2] = ["-c", "-objtemp"];
 
 /// What every step of a build depends on.
 #[derive(Clone, Copy)]
@@ -156,6 +156,13 @@ impl Step {
                 .split([' ', '"'])
         });
         words.any(chooses_capabilities)
+    }
+
+    /// Whether an option makes nvcc compress device code, in which a path cannot be found then.
+    pub(super) fn may_hide_paths(&self) -> bool {
+        let options = ["compress", "-rdc=true", "device-code=true"];
+        let mut lines = self.key.iter();
+        lines.any(|line| options.iter().any(|option| line.contains(option)))
     }
 
     /// Whether NVRTC compiles the source.

@@ -26,10 +26,11 @@ enum Names {
     Nothing,
 }
 
-type Table = [(Names, &'static str)];
+/// Options without hyphens, by what they mean. An option with `=` has a value: joined by `=`, or the next word.
+pub(crate) type Table<T> = [(T, &'static str)];
 
-/// Options of nvcc and NVRTC, without hyphens. An option with `=` has a value: joined by `=`, or the next word.
-const DEVICE_OPTIONS: &Table = &[
+/// Options of nvcc and NVRTC.
+const DEVICE_OPTIONS: &Table<Names> = &[
     (
         Names::Directory,
         "I= include-path= isystem= system-include= iquote= idirafter=",
@@ -48,13 +49,13 @@ const DEVICE_OPTIONS: &Table = &[
          w disable-warnings Werror= Wreorder Wdefault-stream-launch Wno-deprecated-gpu-targets \
          diag-suppress= diag-error= diag-warn= diag-remark= display-error-number no-display-error-number \
          extended-lambda expt-extended-lambda expt-relaxed-constexpr builtin-initializer-list= no-exceptions \
-         device-stack-protector= device-float128 device-int128 device-as-default-execution-space \
-         static-global-template-stub= forward-unknown-opts unstable-api allow-unsupported-compiler v verbose",
+         compress-mode= compress-all no-compress device-stack-protector= device-float128 device-int128 device-as-default-execution-space \
+         static-global-template-stub= forward-unknown-opts forward-unknown-to-host-compiler unstable-api allow-unsupported-compiler v verbose",
     ),
 ];
 
 /// Options of gcc and clang that name files to include.
-const HOST_OPTIONS: &Table = &[
+const HOST_OPTIONS: &Table<Names> = &[
     (Names::Directory, "I= isystem= iquote= idirafter="),
     (Names::Header, "include="),
 ];
@@ -69,15 +70,15 @@ const HOST_PREFIXES: &str = "-f -W -O -m -D -U -g -std= -pthread -w -pedantic";
 const HOST_FILES: &str = "-fplugin -fprofile -fauto-profile -fmodule -Wa, -Wp, -Wl, -fpass-plugin \
                           -fsanitize-ignorelist -fsanitize-blacklist";
 
-/// What `option` names, and its value, which may be the next word of `rest`. `None` if the table lacks the option.
-fn find<'o>(
+/// What `option` means, and its value, which may be the next word of `rest`. `None` if the table lacks the option.
+pub(crate) fn find<'o, T: Copy>(
     option: &str,
-    table: &Table,
+    table: &Table<T>,
     rest: &mut impl Iterator<Item = &'o str>,
-) -> Option<(Names, String)> {
+) -> Option<(T, String)> {
     let long = option.strip_prefix("--");
     let option = long.or(option.strip_prefix('-'))?;
-    for (names, list) in table {
+    for (meaning, list) in table {
         for entry in list.split_whitespace() {
             let name = entry.trim_end_matches('=');
             let Some(value) = option.strip_prefix(name) else {
@@ -91,7 +92,7 @@ fn find<'o>(
                 None if JOINED.contains(&name) && long.is_none() => value.to_owned(),
                 _ => continue,
             };
-            return Some((*names, value));
+            return Some((*meaning, value));
         }
     }
     None
@@ -101,7 +102,9 @@ fn find<'o>(
 pub(crate) fn read<'o>(options: impl IntoIterator<Item = &'o str>) -> FileOptions {
     let mut found = FileOptions::default();
     let mut options = options.into_iter();
+    let mut forwards = false;
     while let Some(option) = options.next() {
+        forwards |= option.ends_with("-forward-unknown-to-host-compiler");
         match find(option, DEVICE_OPTIONS, &mut options) {
             Some((Names::Nothing, _)) => {}
             // nvcc splits lists at commas, but a directory's name may have a comma: keep both readings.
@@ -122,10 +125,18 @@ pub(crate) fn read<'o>(options: impl IntoIterator<Item = &'o str>) -> FileOption
                     found.not_understood.push(format!("{option} {value}"));
                 }
             }
+            None if forwards => found
+                .not_understood
+                .extend(read_host([option]).not_understood),
             None => found.not_understood.push(option.to_owned()),
         }
     }
     found
+}
+
+/// Whether [`read`] understands an option, which may have its value in the next word of `rest`.
+pub(crate) fn is_understood<'o>(option: &'o str, rest: &mut impl Iterator<Item = &'o str>) -> bool {
+    find(option, DEVICE_OPTIONS, rest).is_some()
 }
 
 /// Reads options of gcc or clang.

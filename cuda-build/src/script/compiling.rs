@@ -1,24 +1,19 @@
 //! The part of [`Build`] that adds modules and libraries, and compiles them.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::build::{Build, Built, set_cfgs};
-use crate::cache::{CachedAnswer, distrust};
 use crate::capability::Plan;
 use crate::capability::{self, Declared};
 use crate::compile::identity::{self, Variables};
 use crate::compile::{
-    Compiled, CompilerIdentity, Diagnostics, Engine, Joining, KeptOutputs, Launcher, Library,
-    Module, PortableNames, Progress, Runner, Settings, SharedStore, Tools, Workers, matching_files,
-    output_store,
+    Compiled, Diagnostics, Engine, Joining, KeptOutputs, Launcher, Library, Module, PortableNames,
+    Progress, Runner, Settings, Tools, Workers, matching_files,
 };
 use crate::component::Component;
-use crate::config::parse_size;
 use crate::directive::{Directive, Directives};
 use crate::driver::{Driver, NoDriver};
 use crate::error::Error;
-use crate::freshness::Files;
 use crate::host_compiler::{self, HostCompiler};
 use crate::list::{Set, sorted_set};
 use crate::toolkit::Toolkit;
@@ -238,8 +233,14 @@ impl Build {
             .as_ref()
             .map_or_else(String::new, HostCompiler::identity);
         let identities = [toolkit_identity.as_str(), host_identity.as_str()];
-        let kept = self.output_store(runner.files(), toolkit, view, host.as_ref(), identities)?;
-        if let Some(kept) = kept {
+        let with_host = host.as_ref().map(|host| (host, host_identity.as_str()));
+        let view_root: Vec<_> = view.iter().map(|view| (view.root(), "view")).collect();
+        let reads = (&self.env, &self.root);
+        let names = || {
+            let of_toolkit = (toolkit, toolkit_identity.as_str());
+            PortableNames::read(reads, runner.files(), of_toolkit, with_host, &view_root)
+        };
+        if let Some(kept) = KeptOutputs::of_user(reads, names)? {
             runner.kept = kept;
         }
         let launcher = Launcher::from_env(&self.env, &self.root).unwrap_or_else(|reason| {
@@ -255,7 +256,7 @@ impl Build {
             toolkit_identity: &toolkit_identity,
             nvcc: &Variables::of_nvcc(&self.env),
             nvrtc: &Variables::of_nvrtc(&self.env),
-            host: host.as_ref().map(|host| (host, host_identity.as_str())),
+            host: with_host,
             view,
             env: &self.env,
             root: &self.root,
@@ -291,74 +292,6 @@ impl Build {
         // The directories in which patterns were searched are inputs, because a new file there may match a pattern.
         compiled.inputs = sorted_set(compiled.inputs.into_iter().chain(searched));
         Ok(compiled)
-    }
-
-    /// The directory in which outputs are kept: `CUDA_BUILD_IMAGES`, otherwise `outputs` in the user's cache directory.
-    /// `None` if that cannot be written, or if another user can change it; then outputs are kept in `OUT_DIR`.
-    fn output_store(
-        &self,
-        files: &mut Files,
-        toolkit: &Toolkit,
-        view: Option<&View>,
-        host: Option<&HostCompiler>,
-        [toolkit_identity, host_identity]: [&str; 2],
-    ) -> Result<Option<KeptOutputs>, Error> {
-        let Some(directory) = output_store(&self.env) else {
-            return Ok(None);
-        };
-        let is_named = self.env.path("CUDA_BUILD_IMAGES").is_some();
-        if is_named && directory.is_relative() {
-            let reason = format!("{} is not an absolute path", directory.display());
-            return Err(Error::variable("CUDA_BUILD_IMAGES", reason));
-        }
-        if !is_named && distrust(&self.root, &directory).is_some() {
-            return Ok(None);
-        }
-        let limit = match is_named {
-            true => None,
-            false => Some(self.output_limit()?),
-        };
-        let mut identity =
-            |compiler: &str, by_time: &str, paths: &dyn Fn(&mut Files) -> Vec<PathBuf>| {
-                let question = [compiler, by_time].map(OsStr::new);
-                let cached = CachedAnswer::new(&self.env, "contents", question);
-                let known = cached.read(&self.root).map(|(identity, _)| identity);
-                let by_content = known.unwrap_or_else(|| {
-                    let paths = paths(files);
-                    let identity = identity::of_contents(files, &paths);
-                    cached.write(&identity, "");
-                    identity
-                });
-                CompilerIdentity {
-                    by_time: by_time.to_owned(),
-                    by_content,
-                }
-            };
-        let nvcc_files = |files: &mut Files| identity::nvcc_files(files, toolkit);
-        let nvrtc_files = |files: &mut Files| identity::nvrtc_files(files, toolkit);
-        let host_files =
-            |_: &mut Files| host.map_or_else(Vec::new, |host| host.compiler.files.clone());
-        let identities = [
-            identity("nvcc", toolkit_identity, &nvcc_files),
-            identity("nvrtc", toolkit_identity, &nvrtc_files),
-            identity("host", host_identity, &host_files),
-        ];
-        let names = PortableNames::new(toolkit, view, identities);
-        match KeptOutputs::shared(directory, SharedStore { names, limit }) {
-            Ok(kept) => Ok(Some(kept)),
-            Err(error) if is_named => Err(error),
-            Err(_) => Ok(None),
-        }
-    }
-
-    /// The size to which the user's output store is reduced.
-    fn output_limit(&self) -> Result<u64, Error> {
-        const VARIABLE: &str = "CUDA_BUILD_IMAGES_LIMIT";
-        const DEFAULT: u64 = 10_000_000_000;
-        match self.env.text(VARIABLE) {
-            Some(text) => parse_size(&text).map_err(|reason| Error::variable(VARIABLE, reason)),
-            None => Ok(DEFAULT),
-        }
     }
 
     /// Writes `cuda_build.rs` into `OUT_DIR`: the source that the crate includes to use the plan, the release and the

@@ -41,6 +41,8 @@ pub struct Invocation {
 pub struct Finished {
     /// Whether it exited with zero.
     pub success: bool,
+    /// Its exit status; `None` if a signal ended it.
+    pub code: Option<i32>,
     /// Standard output.
     pub stdout: String,
     /// Standard error.
@@ -139,6 +141,7 @@ impl Invocation {
         let status = child.wait().map_err(not_run)?;
         Ok(Finished {
             success: status.success(),
+            code: status.code(),
             stdout,
             stderr,
         })
