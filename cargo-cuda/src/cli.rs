@@ -26,7 +26,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::TerminalOptions;
 use crate::project::BuildOptions;
-use crate::{output, signals, store};
+use crate::{nvcc_wrapper, output, signals, store};
 
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
 #[derive(Debug, Parser)]
@@ -157,7 +157,10 @@ const CARGO_COMMANDS: [&str; 9] = [
 ];
 
 /// The entry point. `arguments` do not include the program's name.
-pub fn main(arguments: Vec<OsString>) -> ExitCode {
+pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
+    if (arguments.first()).is_some_and(|first| first == nvcc_wrapper::COMMAND) {
+        return nvcc_wrapper::main(&arguments.split_off(1));
+    }
     // Cargo runs `cargo-cuda cuda …`; a user may run `cargo-cuda …` directly, as with `uvx cargo-cuda …`.
     let is_started_by_cargo = arguments.first().is_some_and(|first| first == "cuda");
     let arguments: Vec<OsString> = arguments

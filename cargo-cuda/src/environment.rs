@@ -28,6 +28,8 @@ pub struct Inputs<'a> {
     /// Whether the view has an nvcc.
     pub has_nvcc: bool,
     pub version: ToolkitVersion,
+    /// The host compiler, if nvcc has to be given another one than it would call.
+    pub host_compiler: Option<PathBuf>,
     /// The capabilities to build for, if they are known.
     pub plan: Option<&'a Plan>,
     /// The capability for tools that accept only one.
@@ -93,9 +95,13 @@ fn overridable_variables(
     let single = inputs.single.map(|single| single.compute_cap().into());
     let cmake = inputs.plan.map(|plan| OsString::from(plan.cmake()));
     let home = Some(OsString::from(root));
+    let host_compiler = inputs.host_compiler.clone().map(PathBuf::into_os_string);
+    let [ccbin, cmake_host] = HOST_COMPILER_VARIABLES;
     let values = [
         ("NVCC", nvcc.clone()),
         ("CUDACXX", nvcc),
+        (ccbin, host_compiler.clone()),
+        (cmake_host, host_compiler),
         ("CUDA_HOME", home.clone()),
         ("CUDA_PATH", home.clone()),
         ("CUDA_ROOT", home.clone()),
@@ -129,6 +135,9 @@ fn overridable_variables(
         .filter_map(|(name, value)| Some((name, value?)))
         .collect()
 }
+
+/// The variables that name nvcc's host compiler: to nvcc, and to CMake.
+pub const HOST_COMPILER_VARIABLES: [&str; 2] = ["NVCC_CCBIN", "CUDAHOSTCXX"];
 
 /// The variables of header packages, such as `CUTLASS_DIR`, unless the user has set one of the same package. They are no
 /// part of the key of a target directory, so that the directory stays if the toolkit gains such a package.
@@ -288,6 +297,7 @@ mod tests {
             let inputs = Inputs {
                 has_nvcc: false,
                 version: ToolkitVersion::new(13, 4),
+                host_compiler: None,
                 plan: None,
                 single: None,
                 cudarc_version: None,

@@ -24,6 +24,7 @@ pub mod exit_code;
 pub mod failure;
 pub mod isolated_build;
 mod missing_components;
+mod nvcc_wrapper;
 mod output;
 pub mod package;
 mod process;

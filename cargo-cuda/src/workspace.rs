@@ -22,14 +22,9 @@ pub struct Workspace {
     pub has_separate_build_directory: bool,
     /// The packages that are members of the workspace.
     pub packages: Vec<Package>,
-    /// Whether a dependency may compile for the one capability in `CUDA_COMPUTE_CAP`.
-    pub may_compile_for_one_capability: bool,
     /// What the resolved dependencies reveal. Empty if [`Workspace::load`] did not resolve them.
     pub dependencies: Dependencies,
 }
-
-/// The build helpers that read `CUDA_COMPUTE_CAP`.
-const HELPERS_FOR_ONE_CAPABILITY: [&str; 2] = ["bindgen_cuda", "cudaforge"];
 
 /// When `cargo metadata` resolves the dependencies, which takes longer than reading the workspace's own manifests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,11 +97,8 @@ impl Workspace {
             });
         }
         let build_directory = metadata.build_directory.as_ref();
-        let lock = metadata.workspace_root.join("Cargo.lock");
-        let may_use = |name: &str| {
-            let names_it = |text: String| text.contains(&format!("name = \"{name}\""));
-            root.text(lock.as_std_path()).map_or(true, names_it)
-        };
+        let lock = root.text(metadata.workspace_root.join("Cargo.lock").as_std_path());
+        let has_no_cudarc = lock.is_ok_and(|text| !text.contains("name = \"cudarc\""));
         let resolve_dependencies = || {
             let arguments = [options.metadata_arguments(), options.feature_arguments()].concat();
             let metadata = metadata_command(env, manifest, arguments).exec();
@@ -116,13 +108,12 @@ impl Workspace {
         };
         let dependencies = match resolve {
             Resolve::Always => resolve_dependencies()?,
-            Resolve::ForCudarc if !may_use("cudarc") => Dependencies::default(),
+            Resolve::ForCudarc if has_no_cudarc => Dependencies::default(),
             Resolve::ForCudarc | Resolve::IfPossible => resolve_dependencies().unwrap_or_default(),
         };
         Ok(Self {
             has_separate_build_directory: build_directory
                 .is_some_and(|directory| *directory != metadata.target_directory),
-            may_compile_for_one_capability: HELPERS_FOR_ONE_CAPABILITY.into_iter().any(may_use),
             dependencies,
             root: metadata.workspace_root.into_std_path_buf(),
             target_directory: metadata.target_directory.into_std_path_buf(),

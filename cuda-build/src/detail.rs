@@ -4,7 +4,7 @@
 
 pub use crate::config::Config;
 pub use crate::script::{request, skipped_by};
-pub use crate::view::ViewPlace;
+pub use crate::view::{ViewPlace, WRAPPED_NVCC};
 
 /// `[package.metadata.cuda]` and the variables that replace it.
 pub mod config {
@@ -36,6 +36,11 @@ pub mod outputs {
 #[cfg(feature = "compile")]
 pub mod launcher {
     pub use crate::compile::is_sccache;
+}
+/// Calls of nvcc by build scripts that do not use this crate.
+#[cfg(feature = "compile")]
+pub mod wrapper {
+    pub use crate::compile::{Call, WrappedNvcc, most_compilers};
 }
 /// NVRTC, loaded into this process.
 #[cfg(feature = "compile")]

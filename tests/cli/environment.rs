@@ -230,25 +230,6 @@ mod online {
     }
 
     #[test]
-    fn the_single_capability_is_reported_if_a_helper_reads_it() {
-        let project = Project::bare_at("single-capability", "plain", &[13]);
-        project.write("src/lib.rs", "");
-        project.write("helper/src/lib.rs", "");
-        let package = |name: &str| format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\n");
-        project.write("helper/Cargo.toml", &package("bindgen_cuda"));
-        let helper = "[build-dependencies]\nbindgen_cuda = { path = \"helper\" }\n";
-        for (dependency, expected) in [("", false), (helper, true)] {
-            let manifest = format!("{}[workspace]\n{dependency}", package("plain"));
-            project.write("Cargo.toml", &manifest);
-            let _ = fs::remove_file(project.path.join("Cargo.lock"));
-            let run = project.run(&["check", "--capabilities", "8.0,9.0"]);
-            run.succeeded();
-            let is_reported = run.stderr.contains("CUDA_COMPUTE_CAP takes one capability");
-            assert_eq!(is_reported, expected, "{run:?}");
-        }
-    }
-
-    #[test]
     fn variables_of_cargos_configuration_are_the_users() {
         let project = Project::bare_at("configured-env", "plain", &[12, 13]);
         let manifest =

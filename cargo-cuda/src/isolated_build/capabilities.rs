@@ -8,7 +8,7 @@ use cuda_find::detail::capability::{Declared, Single, undeclared};
 use super::Purpose;
 use crate::failure::Failure;
 use crate::project::{CAPABILITIES, Project};
-use crate::workspace::{Package, Workspace};
+use crate::workspace::Package;
 
 /// The capabilities to build for, the single capability for tools that accept only one, and notes
 /// about the choice.
@@ -30,6 +30,7 @@ impl Capabilities {
         purpose: Purpose,
         toolkit: &Toolkit,
         gpus: &[Capability],
+        wraps_nvcc: bool,
     ) -> Result<Self, Failure> {
         let Project {
             root,
@@ -77,11 +78,15 @@ impl Capabilities {
         let mut declared = packages.iter();
         let single = match declared.find_map(|package| package.config.single_capability.as_ref()) {
             Some(text) => plan(Declared::parse([text])?)?.single_for(None),
+            // The wrapper adds the other capabilities. A script decides by this one what a file may contain.
+            None if wraps_nvcc => all.single_for(None),
             None => all.single_for(gpus.first().copied()),
         };
-        let is_read = |workspace: &Workspace| workspace.may_compile_for_one_capability;
+        // A package that uses cuda-build reads the whole list.
+        let is_whole_list_used = packages.iter().any(|package| package.uses_cuda_build);
         if let Some(warning) = single.as_ref().and_then(|single| single.warning.as_ref())
-            && project.workspace.as_ref().is_none_or(is_read)
+            && !is_whole_list_used
+            && !wraps_nvcc
             && env.peek("CUDA_COMPUTE_CAP").is_none()
         {
             notes.push(format!("warning: {warning}"));

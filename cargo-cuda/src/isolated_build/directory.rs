@@ -125,6 +125,17 @@ impl TargetDirectory {
         Ok(Self { path })
     }
 
+    /// What identifies the components that affect compiler output.
+    pub fn compiler_identity(&self, root: &Root, toolkit: &Toolkit) -> String {
+        let record = identities(root, toolkit);
+        let identities = COMPILER_COMPONENTS.map(|component| record.get(component.id()).cloned());
+        format!(
+            "CUDA {} {}",
+            toolkit.version(),
+            identities.map(Option::unwrap_or_default).join(" ")
+        )
+    }
+
     /// The path of the link to the view.
     pub fn view(&self) -> PathBuf {
         self.path.join(".cuda/view")
@@ -134,10 +145,20 @@ impl TargetDirectory {
         self.path.join(".cuda/views")
     }
 
+    /// The file with the toolkit.
+    pub fn toolkit_file(&self) -> PathBuf {
+        self.path.join(".cuda/toolkit.toml")
+    }
+
+    /// The directory in which the nvcc wrapper has files and locks.
+    pub fn wrapper_files(&self) -> PathBuf {
+        self.path.join(".cuda/nvcc")
+    }
+
     /// Writes `toolkit.toml`. Returns two variables for build scripts: the path of that file, and the
     /// directory of views.
     pub fn variables(&self, env: &Env, toolkit: &Toolkit) -> Result<Vec<Variable>, Failure> {
-        let file = self.path.join(".cuda/toolkit.toml");
+        let file = self.toolkit_file();
         output::write_if_changed(&file, toolkit.to_toml()?.as_bytes())?;
         let mut variables = vec![("CUDA_BUILD_TOOLKIT".to_owned(), file.into())];
         if env.peek(VIEWS_VARIABLE).is_none() {

@@ -11,19 +11,21 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cuda_build::detail::config::capabilities_variable;
-use cuda_build::detail::{ViewPlace, driver};
+use cuda_build::detail::{ViewPlace, driver, host_compiler};
 use cuda_build::{Capability, Component, Plan, Toolkit, View};
 use cuda_find::detail::link;
 use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease, target::Target};
 
 use self::capabilities::Capabilities;
 use crate::cargo_config::cargo_home;
-use crate::environment::{self, Environment, Inputs, Variable, overridden_by_toolchain_file};
+use crate::environment::{
+    self, Environment, HOST_COMPILER_VARIABLES, Inputs, Variable, overridden_by_toolchain_file,
+};
 use crate::failure::Failure;
-use crate::output;
 use crate::project::{CAPABILITIES, Project};
 use crate::toolkits::VIEWS_VARIABLE;
 use crate::workspace::Package;
+use crate::{nvcc_wrapper, output};
 
 pub use directory::{Purpose, TargetDirectory};
 
@@ -70,7 +72,12 @@ impl Build {
         let toolkit = project.finder().find()?;
         let version = toolkit.version();
         let packages: Vec<&Package> = project.packages.iter().collect();
-        let chosen = Capabilities::choose(project, purpose, &toolkit, gpus)?;
+        let has_nvcc = toolkit.get(Component::Nvcc).is_some();
+        let is_wrapper_off = env
+            .peek(nvcc_wrapper::VARIABLE)
+            .is_some_and(|value| value == "0");
+        let wraps_nvcc = has_nvcc && purpose != Purpose::Program && !is_wrapper_off;
+        let chosen = Capabilities::choose(project, purpose, &toolkit, gpus, wraps_nvcc)?;
         let mut notes = chosen.notes;
         notes.extend(toolkit.warnings().iter().map(|w| format!("warning: {w}")));
 
@@ -79,8 +86,9 @@ impl Build {
         let workspace = project.workspace.as_ref();
         let cudarc = workspace.and_then(|workspace| workspace.dependencies.cudarc.as_deref());
         let inputs = Inputs {
-            has_nvcc: toolkit.get(Component::Nvcc).is_some(),
+            has_nvcc,
             version,
+            host_compiler: other_host_compiler(project, &toolkit, has_nvcc),
             plan: chosen.plan.as_ref(),
             single: chosen.single.as_ref(),
             cudarc_version: cudarc
@@ -109,11 +117,25 @@ impl Build {
                 .iter()
                 .map(|(name, list)| (name.as_str(), list.as_os_str())),
         );
+        // A crate that was compiled without the wrapper has other device code.
+        affecting.extend(wraps_nvcc.then_some((nvcc_wrapper::VARIABLE, OsStr::new("1"))));
         let directory = match target_directory {
             Some(path) => TargetDirectory::named(root, path, &toolkit, &mut notes)?,
             None => TargetDirectory::choose(project, purpose, &toolkit, &affecting)?,
         };
-        let view = view(project, &toolkit, &directory)?;
+        let wrapper = wraps_nvcc.then(|| {
+            // With a value of the user, which differs from the lowest declared capability, calls stay as they are.
+            let is_users = env.peek("CUDA_COMPUTE_CAP").is_some();
+            let plan = chosen.plan.as_ref().filter(|_| !is_users);
+            let single = chosen
+                .single
+                .as_ref()
+                .map(|single| single.capability.number());
+            let identity = directory.compiler_identity(root, &toolkit);
+            let list = plan.map_or(String::new(), Plan::to_string);
+            nvcc_wrapper::script(&directory, &identity, single.unwrap_or_default(), &list)
+        });
+        let view = view(project, &toolkit, &directory, wrapper)?;
         let environment = Environment::new(&inputs, view.root(), env);
         notes.extend(notes_about_variables(&inputs, env, &view));
         notes.extend(environment.notes);
@@ -235,6 +257,7 @@ fn view(
     project: &Project,
     toolkit: &Toolkit,
     directory: &TargetDirectory,
+    nvcc_wrapper: Option<String>,
 ) -> Result<View, Failure> {
     let Project { env, target, .. } = project;
     let mut place = match env.peek(VIEWS_VARIABLE) {
@@ -243,9 +266,25 @@ fn view(
     };
     // Some crates link static libraries, and a symbolic link to each of them costs nothing.
     place.archives = true;
+    place.nvcc_wrapper = nvcc_wrapper;
     let view = View::create(toolkit, &place, &project.root, env)?;
     output::link(view.root(), &directory.view())?;
     Ok(view.through(directory.view()))
+}
+
+/// The host compiler to name to nvcc, if the toolkit does not accept the one that nvcc would call, and the user names none.
+fn other_host_compiler(project: &Project, toolkit: &Toolkit, has_nvcc: bool) -> Option<PathBuf> {
+    let Project {
+        env, root, target, ..
+    } = project;
+    let mut variables = HOST_COMPILER_VARIABLES.into_iter();
+    if !has_nvcc || !target.is_native() || variables.any(|name| env.peek(name).is_some()) {
+        return None;
+    }
+    // If there is no compiler, the build script's own error comes first.
+    host_compiler::choose(env, root, toolkit, target)
+        .ok()?
+        .option
 }
 
 /// The directory of the driver's own `libcuda.so`. `None` in a cross build, or if the driver has no

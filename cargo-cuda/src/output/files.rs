@@ -7,6 +7,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::exit_code;
@@ -117,6 +118,33 @@ pub fn lock(directory: &Path) -> Result<fs::File, Failure> {
             Ok(file)
         })
         .map_err(Failure::io("lock", &path))
+}
+
+/// Waits until one of `count` files in `directory` can be locked, and holds it until the returned file is dropped. `None` if
+/// the file system has no locks.
+pub fn lock_one_of(directory: &Path, count: usize) -> Option<fs::File> {
+    const INTERVAL: Duration = Duration::from_millis(20);
+    fs::create_dir_all(directory).ok()?;
+    let open = |number: usize| {
+        let path = directory.join(format!("{number}.lock"));
+        fs::File::options()
+            .create(true)
+            .append(true)
+            .open(path)
+            .ok()
+    };
+    let files: Vec<fs::File> = (0..count).filter_map(open).collect();
+    while !files.is_empty() {
+        for file in &files {
+            match file.try_lock() {
+                Ok(()) => return file.try_clone().ok(),
+                Err(fs::TryLockError::WouldBlock) => {}
+                Err(fs::TryLockError::Error(_)) => return None,
+            }
+        }
+        thread::sleep(INTERVAL);
+    }
+    None
 }
 
 pub fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {

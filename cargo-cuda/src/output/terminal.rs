@@ -154,6 +154,13 @@ pub fn messages(texts: &[String]) {
     texts.iter().for_each(|text| message(text));
 }
 
+/// Writes what another program printed to standard error, as it is.
+pub fn of_program(text: &str) {
+    if !text.is_empty() {
+        write(text.trim_end_matches('\n'));
+    }
+}
+
 /// Writes a message to standard error, with its labels in colour. `--quiet` hides notes.
 pub fn message(text: &str) {
     if !(is_quiet() && text.starts_with(NOTE_LABEL)) {

@@ -3,6 +3,7 @@
 //! A *module* is device code alone, loaded through the driver API; a *library* is host and
 //! device code, linked into the crate. A [`Step`] only describes what to do; [`Runner`] does it.
 
+mod call;
 mod depfile;
 mod diagnostics;
 #[cfg(feature = "host-sources")]
@@ -25,7 +26,9 @@ mod sources;
 mod step;
 mod supported;
 mod workers;
+mod wrapper;
 
+pub use call::Call;
 pub(crate) use diagnostics::{Diagnostics, hint};
 pub use diagnostics::{header_hint, missing_headers};
 pub(crate) use job::Tools;
@@ -45,3 +48,4 @@ pub use run::{Compiled, MadeOutput};
 pub use sources::matching_files;
 pub(crate) use step::{ReadFiles, Settings, Step};
 pub(crate) use workers::Workers;
+pub use wrapper::{WrappedNvcc, most_compilers};

@@ -52,6 +52,19 @@ impl NvccCall {
         })
     }
 
+    /// nvcc as a build script calls it, with headers of the toolkit in `toolkit_includes`.
+    pub(super) fn of_script(
+        version: &str,
+        nvcc: Invocation,
+        toolkit_includes: Vec<PathBuf>,
+    ) -> Self {
+        Self {
+            tool: format!("nvcc {version}"),
+            nvcc,
+            toolkit_includes,
+        }
+    }
+
     /// Whether nvcc accepts a flag.
     pub(super) fn supports(&self, flag: &str, settings: &Settings<'_>) -> Result<bool, Error> {
         supported::by_nvcc(&self.nvcc, flag, settings)

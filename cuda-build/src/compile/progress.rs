@@ -14,6 +14,8 @@ pub const VARIABLE: &str = "CUDA_BUILD_PROGRESS";
 pub(crate) struct Progress {
     file: Option<PathBuf>,
     package: String,
+    /// Whether a build script calls a compiler, so that the number of its files is not known.
+    is_one_call: bool,
 }
 
 /// The place of an output among those that a build makes, and why it is made.
@@ -28,7 +30,19 @@ impl Progress {
     /// What `cargo cuda` requests. `package` is the name of the package.
     pub(crate) fn from_env(env: &Env, package: String) -> Self {
         let file = env.peek(VARIABLE).map(PathBuf::from);
-        Self { file, package }
+        Self {
+            file,
+            package,
+            is_one_call: false,
+        }
+    }
+
+    /// The same for one call of a compiler in a build script.
+    pub(super) fn of_call(env: &Env, package: String) -> Self {
+        Self {
+            is_one_call: true,
+            ..Self::from_env(env, package)
+        }
     }
 
     /// Writes that a compiler starts, and returns the value whose end writes that the compiler has ended.
@@ -40,25 +54,17 @@ impl Progress {
         reason: Option<&str>,
     ) -> Option<Running> {
         let file = self.file.clone()?;
-        let mut capabilities: Vec<String> = Vec::new();
-        for image in images {
-            let number = image.capability().to_string();
-            match (image, capabilities.last_mut()) {
-                (Image::Ptx(_), Some(last)) if *last == number => last.push_str("+PTX"),
-                (Image::Ptx(_), _) => capabilities.push(format!("{number} as PTX")),
-                (Image::Real(_), _) => capabilities.push(number),
-            }
-        }
+        let capabilities = Image::shown(images);
         let reason = reason.map(|reason| format!("; {reason}"));
-        let line = format!(
-            "{} for {} ({} {} of {}{})",
-            source.display(),
-            capabilities.join(", "),
-            self.package,
-            place.number,
-            place.of,
-            reason.unwrap_or_default()
-        );
+        let reason = reason.unwrap_or_default();
+        let (source, package) = (source.display(), &self.package);
+        let line = match self.is_one_call {
+            true => format!("{source} for {capabilities} ({package}{reason})"),
+            false => format!(
+                "{source} for {capabilities} ({package} {} of {}{reason})",
+                place.number, place.of
+            ),
+        };
         output::append_line(&file, &format!("+{line}"));
         Some(Running { file, line })
     }

@@ -66,6 +66,16 @@ impl Workers {
         Ok(workers)
     }
 
+    /// One process, without tokens of the jobserver.
+    pub(crate) fn one() -> Self {
+        Self::of_cargo(&Env::default())
+    }
+
+    /// How many processes may run at once.
+    pub(super) fn limit(&self) -> usize {
+        self.limit.max(1)
+    }
+
     /// The limits that Cargo passes to this build script.
     pub(crate) fn of_cargo(env: &Env) -> Self {
         let text = |name| env.peek(name).and_then(|value| value.to_str());

@@ -80,6 +80,9 @@ pub(super) fn plan<'r>(
     planner.headers()?;
     planner.libraries(place.archives)?;
     planner.compiler()?;
+    if let Some(script) = &place.nvcc_wrapper {
+        planner.plan.wrap_nvcc(script);
+    }
     planner.stubs()?;
     planner.cmake_packages()?;
     planner.layout();

@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::root::Root;
 use crate::toolkit::Toolkit;
 
-pub use place::{View, ViewPlace};
+pub use place::{View, ViewPlace, WRAPPED_NVCC};
 
 impl View {
     /// Writes the view of a toolkit. A complete view is not touched; a damaged view below [`ViewPlace::directory`] is

@@ -117,7 +117,13 @@ pub struct ViewPlace {
     pub archives: bool,
     /// Whether files are copied instead of linked, so that the view works on another machine.
     pub copy: bool,
+    /// A shell script that is `bin/nvcc` of the view. nvcc itself is then [`WRAPPED_NVCC`].
+    pub nvcc_wrapper: Option<String>,
 }
+
+/// nvcc in a view whose `bin/nvcc` is a script. The directory has a link to each file of `bin`, so that nvcc takes the
+/// view for its root here, too.
+pub const WRAPPED_NVCC: &str = "nvcc-bin/nvcc";
 
 impl ViewPlace {
     /// The usual place: `CUDA_BUILD_VIEWS`, which `cargo cuda` sets, otherwise `views` in the user's
@@ -160,6 +166,7 @@ impl ViewPlace {
             components: None,
             archives: false,
             copy: false,
+            nvcc_wrapper: None,
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use super::place::WRAPPED_NVCC;
 use super::stub::Stub;
 use crate::component::Component;
 use crate::error::Error;
@@ -17,7 +18,7 @@ pub(super) enum ViewEntry {
     Component(ComponentPath),
     /// A relative link to another path of the view. It stays valid if the view is moved.
     Link(PathBuf),
-    /// A file written for this view.
+    /// A file written for this view; executable if it is a script.
     Text(String),
     /// A stub of a driver library, made when the view is written.
     Stub(Stub),
@@ -151,6 +152,22 @@ impl<'a> ViewPlan<'a> {
     /// Adds a file that this crate generates. It replaces a component's entry at the same path.
     pub(super) fn set_text(&mut self, path: impl Into<PathBuf>, text: String) {
         self.entries.insert(path.into(), ViewEntry::Text(text));
+    }
+
+    /// Makes `bin/nvcc` a script, and adds a second directory with links to all programs, and with nvcc itself.
+    pub(super) fn wrap_nvcc(&mut self, script: &str) {
+        let Some(nvcc) = self.entries.remove(Path::new("bin/nvcc")) else {
+            return;
+        };
+        let programs = self.entries.keys().filter(|path| path.starts_with("bin"));
+        let directory = Path::new(WRAPPED_NVCC).parent().unwrap_or(Path::new(""));
+        let links: Vec<PathBuf> = programs.cloned().collect();
+        for path in links {
+            let link = directory.join(path.file_name().unwrap_or_default());
+            self.set_link(link, Path::new("..").join(path));
+        }
+        self.entries.insert(WRAPPED_NVCC.into(), nvcc);
+        self.set_text("bin/nvcc", script.to_owned());
     }
 
     /// Adds a relative link to another path of the view. It replaces a component's entry at the same path.

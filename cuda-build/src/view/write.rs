@@ -136,7 +136,9 @@ fn write_entries(directory: &Path, plan: &ViewPlan<'_>, named_by_user: bool) -> 
             ViewEntry::Component(source) if plan.copy => copy(&source.path, &path),
             ViewEntry::Component(source) => symlink(&source.path, &path),
             ViewEntry::Link(target) => symlink(target, &path),
-            ViewEntry::Text(text) => fs::write(&path, text),
+            ViewEntry::Text(text) => {
+                fs::write(&path, text).and_then(|()| make_executable(text, &path))
+            }
             ViewEntry::Stub(stub) => {
                 stub.compile(plan.root, &path)?;
                 Ok(())
@@ -153,6 +155,16 @@ fn write_entries(directory: &Path, plan: &ViewPlan<'_>, named_by_user: bool) -> 
     let file = fs::File::options().write(true).open(&watched);
     let dated = file.and_then(|file| file.set_modified(SystemTime::UNIX_EPOCH));
     dated.map_err(Error::io("write", &watched))
+}
+
+/// Lets everyone run a file whose text is a script.
+fn make_executable(text: &str, path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    if text.starts_with("#!") {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        return fs::set_permissions(path, mode);
+    }
+    Ok(())
 }
 
 /// Copies a file with its date, because `is_complete` compares the dates.

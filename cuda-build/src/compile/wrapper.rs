@@ -1,0 +1,192 @@
+//! Calls of nvcc by build scripts that do not use this crate: their outputs are kept like those of parts.
+
+use std::path::Path;
+
+use super::call::Call;
+use super::depfile;
+use super::identity::{self, Variables};
+use super::job::Tools;
+use super::joining::Joining;
+use super::kept::KeptOutputs;
+use super::nvcc_call::NvccCall;
+use super::portable::PortableNames;
+use super::progress::Progress;
+use super::run::Runner;
+use super::step::{Image, Settings};
+use super::workers::Workers;
+use crate::capability::Plan;
+use crate::command::Invocation;
+use crate::component::Component;
+use crate::env::Env;
+use crate::error::Error;
+use crate::hash::of_content;
+use crate::host_compiler;
+use crate::output;
+use crate::release;
+use crate::root::Root;
+use crate::target::Target;
+use crate::toolkit::Toolkit;
+
+/// The nvcc that a wrapper starts, and the build that it belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct WrappedNvcc<'a> {
+    /// The program.
+    pub program: &'a Path,
+    /// The view that contains it.
+    pub view: &'a Path,
+    /// Cargo's target directory, whose path changes with the list of capabilities.
+    pub build: &'a Path,
+    /// A directory for files of calls.
+    pub temporary: &'a Path,
+    /// The toolkit of the view.
+    pub toolkit: &'a Toolkit,
+    /// The platform to build for.
+    pub target: &'a Target,
+    /// The variables of this process.
+    pub env: &'a Env,
+    /// The file system.
+    pub root: &'a Root,
+}
+
+impl WrappedNvcc<'_> {
+    /// Carries out a call in the directory `working`, and returns what nvcc printed, now or when the kept output was made.
+    /// `None` if the output of such a call is not kept: then nothing was done.
+    ///
+    /// # Errors
+    /// [`Error::Compile`] with nvcc's own messages and exit status. After another error, nvcc itself can be called.
+    pub fn compile(&self, call: &Call, working: &Path) -> Result<Option<String>, Error> {
+        let (env, root, toolkit) = (self.env, self.root, self.toolkit);
+        let facts = release::facts(toolkit.version());
+        let default = facts.map(|facts| Image::Real(facts.default_capability));
+        let Some(compile) = call.compile(working, default) else {
+            return Ok(None);
+        };
+        let output = &compile.output;
+        let is_writable = output.parent().is_some_and(|parent| root.is_dir(parent));
+        let is_other = root.is_link(output) || (root.exists(output) && !root.is_file(output));
+        let Some(name) = output.file_name().filter(|_| is_writable && !is_other) else {
+            return Ok(None);
+        };
+        let named = compile.host_compiler.as_deref();
+        let env_of_choice = named.map(|named| env.clone().with("NVCC_CCBIN", named));
+        let env_of_choice = env_of_choice.as_ref().unwrap_or(env);
+        let host = host_compiler::choose(env_of_choice, root, toolkit, self.target)?;
+        if named.is_none() && host.option.is_some() {
+            // nvcc would call another compiler.
+            return Ok(None);
+        }
+        let out = output.as_os_str().as_encoded_bytes();
+        let out = self.temporary.join(format!("{:016x}", of_content(out)));
+        let mut runner = Runner::new(&out);
+        let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);
+        let host_identity = host.identity();
+        let others = [(self.view, "view"), (self.build, "build")];
+        let names = || {
+            let of_toolkit = (toolkit, toolkit_identity.as_str());
+            let host = Some((&host, host_identity.as_str()));
+            PortableNames::read((env, root), runner.files(), of_toolkit, host, &others)
+        };
+        let Some(kept) = KeptOutputs::of_user((env, root), names)? else {
+            return Ok(None);
+        };
+        runner.kept = kept;
+        let mut nvcc = Invocation::new(self.program);
+        if let Some(named) = named {
+            nvcc = nvcc.args(["-ccbin", named]);
+        }
+        let mut toolkit_includes = toolkit.include_dirs();
+        toolkit_includes.push(self.view.to_owned());
+        let found = toolkit.get(Component::Nvcc);
+        let version = found.map(crate::found::Found::shown_version);
+        let nvcc = NvccCall::of_script(&version.unwrap_or_default(), nvcc, toolkit_includes);
+        let (variables, plan) = (Variables::of_nvcc(env), Plan::default());
+        let settings = Settings {
+            toolkit,
+            plan: &plan,
+            package: working,
+            out: &out,
+            working,
+            toolkit_identity: &toolkit_identity,
+            nvcc: &variables,
+            nvrtc: &Variables::default(),
+            host: Some((&host, &host_identity)),
+            view: None,
+            env,
+            root,
+            launcher: None,
+        };
+        let images = (compile.images, compile.form);
+        let made = out.join(name);
+        let step = nvcc.step(
+            &compile.source,
+            compile.options,
+            images,
+            made.clone(),
+            &settings,
+        );
+        if step.chooses_images() {
+            return Ok(None);
+        }
+        let package = env.text("CARGO_PKG_NAME").unwrap_or_default();
+        let tools = Tools {
+            joining: Joining::new(
+                env,
+                root,
+                [&toolkit_identity, &host_identity],
+                &plan,
+                toolkit.version(),
+            ),
+            launcher: None,
+            progress: Progress::of_call(env, package),
+        };
+        output::create_directory(&out)?;
+        let compiled = runner.run(&[step], &Workers::one(), &tools);
+        let placed = compiled.and_then(|compiled| {
+            output::write(output, &output::read(&made)?)?;
+            if let Some((path, target)) = &compile.depfile {
+                let files = compiled.inputs.iter().filter(|path| root.is_file(path));
+                output::write(path, &depfile::rule(target, &compile.source, files))?;
+            }
+            Ok(compiled.warnings.join("\n"))
+        });
+        let _ = output::remove_directory(&out);
+        placed.map(Some)
+    }
+
+    /// Whether the call names a host compiler that the toolkit refuses, while `NVCC_CCBIN` names another one.
+    pub fn refuses_host_compiler(&self, call: &Call) -> bool {
+        let (Some(named), Some(usual)) = (call.host_compiler(), self.env.peek("NVCC_CCBIN")) else {
+            return false;
+        };
+        let env = self.env.clone().with("NVCC_CCBIN", named);
+        let chosen = host_compiler::choose(&env, self.root, self.toolkit, self.target);
+        usual != named && matches!(chosen, Err(Error::HostCompiler { .. }))
+    }
+
+    /// After a call for several capabilities has failed: the capability that the source does not compile for, if it
+    /// compiles for another one.
+    pub fn failing_capability(&self, call: &Call, working: &Path) -> Option<String> {
+        let compile = call.compile(working, None)?;
+        let (mut failed, mut compiles) = (None, false);
+        for image in compile.images {
+            let arguments = call.for_image(image);
+            let tried = Invocation::new(self.program).args(arguments).run().ok()?;
+            match tried.success {
+                true => compiles = true,
+                false => failed = failed.or(Some(image)),
+            }
+            if let Some(failed) = failed.filter(|_| compiles) {
+                return Some(failed.capability().to_string());
+            }
+        }
+        None
+    }
+}
+
+/// The number of compilers that may run at once: the jobs of Cargo, or less if `CUDA_BUILD_COMPILER_MEMORY` is set.
+///
+/// # Errors
+/// [`cuda_find::Error::Variable`] if the variable is not a size.
+pub fn most_compilers(env: &Env, root: &Root) -> Result<usize, Error> {
+    Ok(Workers::within_memory(env, root)?.limit())
+}
