@@ -70,36 +70,15 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     let changed = list.and_then(|list| called.for_list(single, &list));
     let is_changed = changed.is_some();
     let mut call = changed.unwrap_or(called);
-    let kept = match call.may_be_kept() {
+    let ended = match call.may_be_kept() {
         true => with_kept_outputs(&mut call, is_changed, &directory, &nvcc, &env),
+        false if is_changed && call.links() => link(&call, &nvcc, &env),
         false => Ok(None),
     };
-    match kept {
-        Ok(Some(printed)) => {
-            output::of_program(&printed);
-            ExitCode::SUCCESS
-        }
-        Err(Error::Compile {
-            output, exit_code, ..
-        }) => {
-            output::of_program(&output);
-            exit_code
-                .and_then(|code| u8::try_from(code).ok())
-                .unwrap_or(1)
-                .into()
-        }
-        _ if is_changed && call.links() => {
-            let Ok(finished) = Invocation::new(&nvcc).args(call.words()).run() else {
-                return exec(&nvcc, &call.words(), &env);
-            };
-            output::of_program(&finished.output());
-            if !finished.success {
-                explain_list(&call, "", &env);
-            }
-            let code = finished.code.and_then(|code| u8::try_from(code).ok());
-            code.unwrap_or(1).into()
-        }
-        _ => exec(&nvcc, &call.words(), &env),
+    match ended {
+        Ok(Some(code)) => code,
+        // If something else than nvcc has failed, nvcc alone can still do what was requested.
+        Ok(None) | Err(_) => exec(&nvcc, &call.words(), &env),
     }
 }
 
@@ -123,14 +102,30 @@ fn declared_list(env: &Env, of_build: &str) -> Option<Plan> {
     (!list.all().is_empty()).then_some(list)
 }
 
-/// Carries out a call that compiles one source, when fewer compilers run than allowed.
+/// Runs a call that links for the declared list.
+fn link(call: &Call, nvcc: &Path, env: &Env) -> Result<Option<ExitCode>, Error> {
+    let finished = Invocation::new(nvcc).args(call.words()).run()?;
+    output::of_program(&finished.output());
+    if !finished.success {
+        explain_list(call, "", env);
+    }
+    Ok(Some(exit_code_of(finished.code)))
+}
+
+fn exit_code_of(status: Option<i32>) -> ExitCode {
+    let code = status.and_then(|status| u8::try_from(status).ok());
+    code.unwrap_or(exit_code::FAILURE).into()
+}
+
+/// Carries out a call that compiles one source, when fewer compilers run than allowed. `None` if the output of such a call
+/// is not kept.
 fn with_kept_outputs(
     call: &mut Call,
     is_changed: bool,
     directory: &TargetDirectory,
     nvcc: &Path,
     env: &Env,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<ExitCode>, Error> {
     let root = Root::system();
     let env_with_toolkit = env
         .clone()
@@ -172,14 +167,23 @@ fn with_kept_outputs(
         hint: "run the command in another directory".to_owned(),
     })?;
     let _slot = output::lock_one_of(&directory.wrapper_files(), most_compilers(env, &root)?);
-    let compiled = wrapped.compile(call, &working);
-    if let Err(Error::Compile { .. }) = &compiled
-        && is_changed
-        && let Some(capability) = wrapped.failing_capability(call, &working)
-    {
-        explain_list(call, &format!(", and it fails for {capability}"), env);
+    match wrapped.compile(call, &working) {
+        Ok(printed) => Ok(printed.map(|printed| {
+            output::of_program(&printed);
+            ExitCode::SUCCESS
+        })),
+        Err(Error::Compile {
+            output, exit_code, ..
+        }) => {
+            output::of_program(&output);
+            let failing = is_changed.then(|| wrapped.failing_capability(call, &working));
+            if let Some(capability) = failing.flatten() {
+                explain_list(call, &format!(", and it fails for {capability}"), env);
+            }
+            Ok(Some(exit_code_of(exit_code)))
+        }
+        Err(error) => Err(error),
     }
-    compiled
 }
 
 /// A note after a call that has failed with the declared list instead of the capability that the script requested.

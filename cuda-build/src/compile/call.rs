@@ -403,3 +403,138 @@ fn images_of(architecture: &str, codes: &str) -> Option<Vec<Image>> {
             .all(|image| image.capability() == architecture)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::Declared;
+
+    fn parse(line: &str) -> Option<Call> {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        Call::parse(&words, &Env::default())
+    }
+
+    /// The call for a list, if `CUDA_COMPUTE_CAP` is 80 or 90.
+    fn for_list(line: &str, single: u32, list: &str) -> Option<String> {
+        let list = Declared::parse([list]).unwrap().named_capabilities();
+        Some(parse(line)?.for_list(single, &list)?.words().join(" "))
+    }
+
+    #[test]
+    fn one_capability_becomes_the_list() {
+        let list = "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 \
+                    -gencode=arch=compute_90,code=compute_90";
+        for spelling in [
+            "-arch=sm_80",
+            "-arch sm_80",
+            "--gpu-architecture=sm_80",
+            "-gencode arch=compute_80,code=sm_80",
+            "-gencode=arch=compute_80,code=[sm_80,compute_80]",
+            "-arch=compute_80 -code=sm_80",
+            "-arch=native",
+        ] {
+            for call in [
+                "-c k.cu -o k.o",
+                "-dc k.cu",
+                "-dlink a.o b.o -o c.o",
+                "k.cu -o program -lcudart",
+            ] {
+                let changed = for_list(&format!("{spelling} {call}"), 80, "8.0, 9.0+PTX");
+                assert_eq!(
+                    changed.as_deref(),
+                    Some(&*format!("{list} {call}")),
+                    "{spelling}"
+                );
+            }
+            let ptx = for_list(&format!("--ptx {spelling} k.cu"), 80, "8.0, 9.0+PTX");
+            // PTX for 8.0 is what every other spelling requests.
+            let expected = (spelling == "-arch=native").then_some("--ptx -arch=sm_80 k.cu");
+            assert_eq!(ptx.as_deref(), expected);
+        }
+        // A script adds letters by itself.
+        let letter = for_list(
+            "-gencode=arch=compute_90a,code=sm_90a -c k.cu",
+            90,
+            "9.0, 12.0",
+        );
+        let expected =
+            "-gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_120,code=sm_120 -c k.cu";
+        assert_eq!(letter.as_deref(), Some(expected));
+        let ptx = for_list("-arch=sm_90a -ptx k.cu", 90, "9.0, 12.0");
+        assert_eq!(ptx.as_deref(), Some("-arch=sm_90 -ptx k.cu"));
+    }
+
+    #[test]
+    fn other_calls_stay_as_they_are() {
+        for call in [
+            "-c k.cu",
+            "-arch=sm_90 -c k.cu",
+            "-arch=compute_80 -c k.cu",
+            "-arch=compute_80 -ptx k.cu",
+            "-arch=all -c k.cu",
+            "-arch=sm_80 -cubin k.cu",
+            "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 -c k.cu",
+            "-gencode=arch=compute_75,code=sm_80 -c k.cu",
+            "-arch=sm_80 -arch=sm_80 -c k.cu",
+            "-arch=sm_80 --an-option-of-the-future -c k.cu",
+            "-arch=sm_80 -optf options.txt -c k.cu",
+            "-arch=sm_80 -c -ptx k.cu",
+        ] {
+            assert_eq!(for_list(call, 80, "8.0, 9.0"), None, "{call}");
+        }
+        assert_eq!(for_list("-arch=sm_80 -c k.cu", 80, "8.0"), None);
+        let flags = Env::from_pairs([("NVCC_APPEND_FLAGS", "-arch=sm_75")]);
+        assert!(Call::parse(&["-c".to_owned()], &flags).is_none());
+    }
+
+    #[test]
+    fn one_source_into_one_file_is_kept() {
+        let default = Some(Image::Real("sm_75".parse().unwrap()));
+        let compile = |line: &str| parse(line)?.compile(Path::new("/w"), default);
+        for (call, output, options, images) in [
+            ("-arch=sm_80 -c a/k.cu", "/w/k.o", "", "compute_80 sm_80"),
+            (
+                "-dc k.cu -O3 -o /o/k.obj",
+                "/o/k.obj",
+                "-O3 -rdc=true",
+                "compute_75 sm_75",
+            ),
+            (
+                "--ptx -arch sm_80 k.cu -odir /o -Ia",
+                "/o/k.ptx",
+                "-Ia",
+                "compute_80",
+            ),
+            ("-x cu -c k.cpp -o k", "/w/k", "-x cu", "compute_75 sm_75"),
+            (
+                "-forward-unknown-to-host-compiler -Wall -c k.cu",
+                "/w/k.o",
+                "-forward-unknown-to-host-compiler -Wall",
+                "compute_75 sm_75",
+            ),
+        ] {
+            let compile = compile(call).unwrap();
+            assert_eq!(compile.output, Path::new(output), "{call}");
+            assert_eq!(compile.options.join(" "), options);
+            assert_eq!(Image::names(&compile.images), images);
+        }
+        for call in [
+            "-c a.cu b.cu",
+            "-c k.cpp",
+            "k.cu",
+            "-E -c k.cu",
+            "-dryrun -c k.cu",
+            "-arch=native -c k.cu",
+            "-arch=all -c k.cu",
+            "-lib a.o",
+        ] {
+            assert!(compile(call).is_none(), "{call}");
+        }
+        assert!(parse("-Wall -c k.cu").is_none());
+        let depfile = |line: &str| compile(line).unwrap().depfile.unwrap();
+        let named = depfile("-c k.cu -o o/k.o -MD -MF d/k.d -MT target");
+        assert_eq!(named, (PathBuf::from("/w/d/k.d"), "target".to_owned()));
+        let usual = depfile("-c k.cu -o o/k.o -MD");
+        assert_eq!(usual, (PathBuf::from("/w/o/k.d"), "o/k.o".to_owned()));
+    }
+}
