@@ -109,12 +109,8 @@ fn link(call: &Call, nvcc: &Path, env: &Env) -> Result<Option<ExitCode>, Error> 
     if !finished.success {
         explain_list(call, "", env);
     }
-    Ok(Some(exit_code_of(finished.code)))
-}
-
-fn exit_code_of(status: Option<i32>) -> ExitCode {
-    let code = status.and_then(|status| u8::try_from(status).ok());
-    code.unwrap_or(exit_code::FAILURE).into()
+    let code = finished.code.and_then(|code| u8::try_from(code).ok());
+    Ok(Some(code.unwrap_or(exit_code::FAILURE).into()))
 }
 
 /// Carries out a call that compiles one source, when fewer compilers run than allowed. `None` if the output of such a call
@@ -180,7 +176,7 @@ fn with_kept_outputs(
             if let Some(capability) = failing.flatten() {
                 explain_list(call, &format!(", and it fails for {capability}"), env);
             }
-            Ok(Some(exit_code_of(exit_code)))
+            Ok(Some(exit_code.unwrap_or(exit_code::FAILURE).into()))
         }
         Err(error) => Err(error),
     }

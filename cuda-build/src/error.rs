@@ -71,9 +71,9 @@ pub enum Error {
         /// The messages that the compiler printed.
         output: String,
         /// The compiler's exit status, if it has one.
-        exit_code: Option<i32>,
+        exit_code: Option<u8>,
         /// The errors of other files of the same build.
-        others: Vec<Self>,
+        others: Box<[Self]>,
     },
     /// A shared library could not be used.
     Library {

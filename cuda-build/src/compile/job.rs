@@ -426,7 +426,7 @@ impl Job<'_> {
             command: format!("nvrtcCompileProgram {}", options.join(" ")),
             output,
             exit_code: None,
-            others: Vec::new(),
+            others: Box::default(),
         };
         let Some(input) = &self.nvrtc else {
             return Err(failed(options, "NVRTC is not loaded".to_owned()));

@@ -77,7 +77,7 @@ fn all_in_one(mut rejected: Vec<(usize, Error)>) -> Result<(), Error> {
         return Ok(());
     };
     if let Error::Compile { others, .. } = &mut first {
-        others.extend(errors);
+        *others = errors.collect();
     }
     Err(first)
 }

@@ -104,8 +104,8 @@ impl RunDirectory {
                 source_file: step.source.clone(),
                 command: invocation.to_string(),
                 output: printed,
-                exit_code: finished.code,
-                others: Vec::new(),
+                exit_code: finished.code.and_then(|code| u8::try_from(code).ok()),
+                others: Box::default(),
             });
         }
         if !output::is_file(&made) {
