@@ -58,3 +58,4 @@ mod wheel_template;
 #[path = "../support/wheels.rs"]
 mod wheels;
 mod workflow;
+mod wrapper;

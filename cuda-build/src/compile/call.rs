@@ -292,9 +292,11 @@ impl Call {
         }
         let mut images = match (&self.requested, default) {
             (Requested::Images(images), _) => images.clone(),
-            (Requested::Default, Some(default)) => vec![Image::Ptx(default.capability()), default],
+            (Requested::Default, Some(default)) => vec![default, Image::Ptx(default.capability())],
             _ => return None,
         };
+        // As in a plan, which gives nvcc's order in the container.
+        images.sort_by_key(|image| matches!(image, Image::Ptx(_)));
         let (form, extension) = match self.product {
             Product::Object(_) => (Form::Object, "o"),
             Product::Fatbin => (Form::Fatbin, "fatbin"),
@@ -492,12 +494,12 @@ mod tests {
         let default = Some(Image::Real("sm_75".parse().unwrap()));
         let compile = |line: &str| parse(line)?.compile(Path::new("/w"), default);
         for (call, output, options, images) in [
-            ("-arch=sm_80 -c a/k.cu", "/w/k.o", "", "compute_80 sm_80"),
+            ("-arch=sm_80 -c a/k.cu", "/w/k.o", "", "sm_80 compute_80"),
             (
                 "-dc k.cu -O3 -o /o/k.obj",
                 "/o/k.obj",
                 "-O3 -rdc=true",
-                "compute_75 sm_75",
+                "sm_75 compute_75",
             ),
             (
                 "--ptx -arch sm_80 k.cu -odir /o -Ia",
@@ -505,12 +507,12 @@ mod tests {
                 "-Ia",
                 "compute_80",
             ),
-            ("-x cu -c k.cpp -o k", "/w/k", "-x cu", "compute_75 sm_75"),
+            ("-x cu -c k.cpp -o k", "/w/k", "-x cu", "sm_75 compute_75"),
             (
                 "-forward-unknown-to-host-compiler -Wall -c k.cu",
                 "/w/k.o",
                 "-forward-unknown-to-host-compiler -Wall",
-                "compute_75 sm_75",
+                "sm_75 compute_75",
             ),
         ] {
             let compile = compile(call).unwrap();

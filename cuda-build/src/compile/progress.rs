@@ -57,9 +57,11 @@ impl Progress {
         let capabilities = Image::shown(images);
         let reason = reason.map(|reason| format!("; {reason}"));
         let reason = reason.unwrap_or_default();
+        let name = source.file_name().unwrap_or_default().to_string_lossy();
         let (source, package) = (source.display(), &self.package);
         let line = match self.is_one_call {
-            true => format!("{source} for {capabilities} ({package}{reason})"),
+            // Scripts often pass absolute paths.
+            true => format!("{name} for {capabilities} ({package}{reason})"),
             false => format!(
                 "{source} for {capabilities} ({package} {} of {}{reason})",
                 place.number, place.of
