@@ -38,8 +38,15 @@ fn main() {
 const KERNEL: &str =
     "#include \"value.cuh\"\n__global__ void kernel(int *p) { int unused; *p = VALUE; }\n";
 
-fn project(name: &str, declared: &str, script: &str) -> Project {
-    let project = Project::new(name, &[13], declared, script, "fn main() {}\n").alone(&[13]);
+fn project(name: &str, declared: &str) -> Project {
+    let project = Project::bare_at(name, name, &[13]);
+    let manifest = format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n\
+         [package.metadata.cuda]\n{declared}\n"
+    );
+    project.write("Cargo.toml", &manifest);
+    project.write("build.rs", SCRIPT);
+    project.write("src/main.rs", "fn main() {}\n");
     project.write("src/kernel.cu", KERNEL);
     project.write("src/value.cuh", "#define VALUE 1\n");
     project
@@ -68,7 +75,7 @@ mod online {
     #[test]
     fn a_script_for_one_capability_gets_the_list_and_kept_outputs() {
         let list = "capabilities = [\"8.0\", \"9.0\", \"12.0+PTX\"]";
-        let project = project("wrapped", list, SCRIPT);
+        let project = project("wrapped", list);
         let build = |arguments: &[&str]| {
             let run = project.run(&[&["build"], arguments].concat());
             run.succeeded();
@@ -142,11 +149,7 @@ mod online {
 
     #[test]
     fn errors_are_those_of_nvcc() {
-        let project = project(
-            "wrapped-errors",
-            "capabilities = [\"8.0\", \"9.0\"]",
-            SCRIPT,
-        );
+        let project = project("wrapped-errors", "capabilities = [\"8.0\", \"9.0\"]");
         let wrong =
             "__global__ void kernel(int *p) {\n#if __CUDA_ARCH__ == 900\n    wrong;\n#endif\n}\n";
         project.write("src/kernel.cu", wrong);
@@ -176,7 +179,7 @@ mod online {
     /// Each call through the wrapper ends as the call of nvcc does.
     #[test]
     fn unusual_calls_reach_nvcc() {
-        let project = project("wrapped-calls", "capabilities = [\"8.0\", \"9.0\"]", SCRIPT);
+        let project = project("wrapped-calls", "capabilities = [\"8.0\", \"9.0\"]");
         project.run(&["build"]).succeeded();
         let [wrapper, nvcc] = compilers(&project);
         let place = project.path.join("it's, a place");
