@@ -20,6 +20,7 @@ use cuda_find::detail::{
 
 use crate::driver_limit::DriverLimit;
 use crate::failure::Failure;
+use crate::isolated_build::wrapper_state;
 use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
 use crate::report::{self, Diagnosis, State};
 use crate::workspace::Resolve;
@@ -51,6 +52,9 @@ pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(Strin
         let gpus = driver.as_ref().map_or(&[][..], |driver| &driver.gpus);
         let plans = diagnosis.add_capabilities(toolkit, &project, gpus);
         diagnosis.add_absent_components(toolkit, &project);
+        if let Some(text) = wrapper_state(&project, toolkit, gpus) {
+            diagnosis.add(State::Detail, "nvcc wrapper", text);
+        }
         let host_compiler_error = diagnosis.add_host_compiler(toolkit, &project);
         diagnosis.add_driver(&driver, root);
         if let Ok(driver) = &driver {

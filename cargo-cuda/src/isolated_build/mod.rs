@@ -73,10 +73,7 @@ impl Build {
         let version = toolkit.version();
         let packages: Vec<&Package> = project.packages.iter().collect();
         let has_nvcc = toolkit.get(Component::Nvcc).is_some();
-        let is_wrapper_off = env
-            .peek(nvcc_wrapper::VARIABLE)
-            .is_some_and(|value| value == "0");
-        let wraps_nvcc = has_nvcc && purpose != Purpose::Program && !is_wrapper_off;
+        let wraps_nvcc = has_nvcc && purpose != Purpose::Program && !is_wrapper_off(env);
         let chosen = Capabilities::choose(project, purpose, &toolkit, gpus, wraps_nvcc)?;
         let mut notes = chosen.notes;
         notes.extend(toolkit.warnings().iter().map(|w| format!("warning: {w}")));
@@ -125,8 +122,7 @@ impl Build {
         };
         let wrapper = wraps_nvcc.then(|| {
             // With a value of the user, which differs from the lowest declared capability, calls stay as they are.
-            let is_users = env.peek("CUDA_COMPUTE_CAP").is_some();
-            let plan = chosen.plan.as_ref().filter(|_| !is_users);
+            let plan = chosen.plan.as_ref().filter(|_| !is_single_users(env));
             let single = chosen
                 .single
                 .as_ref()
@@ -213,6 +209,36 @@ impl Build {
             prefixes.map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
         self.rustflags(project, flags.collect())
     }
+}
+
+fn is_wrapper_off(env: &Env) -> bool {
+    let value = env.peek(nvcc_wrapper::VARIABLE);
+    value.is_some_and(|value| value == "0")
+}
+
+fn is_single_users(env: &Env) -> bool {
+    env.peek("CUDA_COMPUTE_CAP").is_some()
+}
+
+/// Whether builds have the nvcc wrapper, and which list it sets, for `doctor`. `None` if there is no nvcc, or if a build
+/// refuses the capabilities.
+pub fn wrapper_state(project: &Project, toolkit: &Toolkit, gpus: &[Capability]) -> Option<String> {
+    toolkit.get(Component::Nvcc)?;
+    if is_wrapper_off(&project.env) {
+        return Some("off, because CUDA_BUILD_WRAPPER is 0".to_owned());
+    }
+    let chosen = Capabilities::choose(project, Purpose::Cargo, toolkit, gpus, true).ok()?;
+    let effect = match (chosen.plan, chosen.single) {
+        _ if is_single_users(&project.env) => {
+            "calls keep their capabilities, because CUDA_COMPUTE_CAP is set".to_owned()
+        }
+        (Some(plan), Some(single)) if plan.all().len() > 1 => format!(
+            "calls for {} alone compile for {plan}; PTX is embedded only with `+PTX`",
+            single.capability
+        ),
+        _ => "calls keep their capabilities, because fewer than two are declared".to_owned(),
+    };
+    Some(format!("on for build scripts that call nvcc: {effect}"))
 }
 
 /// Notes about variables that are omitted, or whose value does not match the toolkit.
