@@ -80,7 +80,14 @@ impl WrappedNvcc<'_> {
         let mut runner = Runner::new(&out);
         let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);
         let host_identity = host.identity();
-        let others = [(self.view, "view"), (self.build, "build")];
+        let mut others = vec![(self.view, "view")];
+        // Both paths change with the list of capabilities. Names of symbols depend on the path of the source, so a source
+        // below them is compiled again.
+        if !working.join(&compile.source).starts_with(self.build) {
+            let out_dir = env.peek("OUT_DIR").map(|out| (Path::new(out), "out"));
+            let out_dir = out_dir.filter(|(out, _)| out.starts_with(self.build));
+            others.extend(out_dir.into_iter().chain([(self.build, "build")]));
+        }
         let names = || {
             let of_toolkit = (toolkit, toolkit_identity.as_str());
             let host = Some((&host, host_identity.as_str()));
