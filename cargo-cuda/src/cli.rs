@@ -24,6 +24,7 @@ use crate::commands::view::{self, ViewArgs};
 use crate::commands::wheel::{self, WheelArgs};
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::isolated_build::nvcc_script;
 use crate::output::TerminalOptions;
 use crate::project::BuildOptions;
 use crate::{nvcc_wrapper, output, signals, store};
@@ -158,7 +159,7 @@ const CARGO_COMMANDS: [&str; 9] = [
 
 /// The entry point. `arguments` do not include the program's name.
 pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
-    if (arguments.first()).is_some_and(|first| first == nvcc_wrapper::COMMAND) {
+    if (arguments.first()).is_some_and(|first| first == nvcc_script::COMMAND) {
         return nvcc_wrapper::main(&arguments.split_off(1));
     }
     // Cargo runs `cargo-cuda cuda …`; a user may run `cargo-cuda …` directly, as with `uvx cargo-cuda …`.

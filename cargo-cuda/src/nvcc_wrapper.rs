@@ -13,7 +13,7 @@ use cuda_build::detail::config::capabilities_variable;
 use cuda_build::detail::wrapper::{Call, WrappedNvcc, most_compilers};
 use cuda_build::{Component, Error, Plan};
 use cuda_find::detail::capability::Declared;
-use cuda_find::detail::command::{Invocation, quoted};
+use cuda_find::detail::command::Invocation;
 use cuda_find::detail::{
     env::Env,
     root::Root,
@@ -25,27 +25,6 @@ use cuda_find::detail::{
 use crate::exit_code;
 use crate::isolated_build::TargetDirectory;
 use crate::{cargo_config, output, process};
-
-/// The argument that makes this program the wrapper.
-pub const COMMAND: &str = "nvcc-wrapper";
-
-/// The variable that turns the wrapper off, with the value 0.
-pub const VARIABLE: &str = "CUDA_BUILD_WRAPPER";
-
-/// The script for a build. It names everything that decides what nvcc makes, so that launchers such as sccache take it
-/// for another compiler after a change.
-pub fn script(directory: &TargetDirectory, identity: &str, single: u32, list: &str) -> String {
-    let program = std::env::current_exe().unwrap_or_else(|_| "cargo-cuda".into());
-    let words = [
-        program.into_os_string(),
-        COMMAND.into(),
-        directory.path.clone().into(),
-        single.to_string().into(),
-        list.into(),
-    ];
-    let words = words.map(|word| quoted(&word));
-    format!("#!/bin/sh\n# {identity}\nexec {} \"$@\"\n", words.join(" "))
-}
 
 /// Runs one call. `arguments` are those in the [`script`], then those of the call.
 pub fn main(arguments: &[OsString]) -> ExitCode {

@@ -123,6 +123,11 @@ mod online {
         assert!(!project.target.exists());
         let other = project.run(&[&named[..], &["--cuda", "12"]].concat());
         other.ended_with(0, &["elsewhere was built with another toolkit"]);
+        let list = project.run(&[&named[..], &["--cuda", "12", "--capabilities", "8.0"]].concat());
+        list.ended_with(
+            0,
+            &["elsewhere was built with another toolkit, or for other capabilities"],
+        );
 
         // Cargo's configuration names the directory that ours is in; Cargo takes the variable first.
         let elsewhere = project.path.with_file_name("configured");

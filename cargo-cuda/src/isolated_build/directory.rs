@@ -23,7 +23,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cuda_build::{Component, Toolkit};
+use cuda_build::{Component, Plan, Toolkit};
 use cuda_find::detail::{env::Env, root::Root};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -98,19 +98,22 @@ impl TargetDirectory {
     }
 
     /// The directory that the user has named with `--target-dir`. Adds a warning if its last build
-    /// used another toolkit.
+    /// used another toolkit or other capabilities.
     pub fn named(
         root: &Root,
         path: &Path,
         toolkit: &Toolkit,
+        plan: Option<&Plan>,
         notes: &mut Vec<String>,
     ) -> Result<Self, Failure> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let record = identities(root, toolkit);
+        let mut record = identities(root, toolkit);
+        let capabilities = plan.map_or(String::new(), Plan::to_string);
+        record.insert("capabilities".to_owned(), capabilities);
         if !is_reusable(root, &path, &record) {
             notes.push(format!(
-                "warning: {} was built with another toolkit: crates that do not detect the change are not rebuilt; \
-                 without --target-dir, each toolkit gets its own directory",
+                "warning: {} was built with another toolkit, or for other capabilities: crates that do not detect the \
+                 change are not rebuilt; without --target-dir, each toolkit and list gets its own directory",
                 path.display()
             ));
         }

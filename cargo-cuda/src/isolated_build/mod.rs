@@ -6,6 +6,7 @@
 
 mod capabilities;
 pub mod directory;
+pub mod nvcc_script;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -22,10 +23,10 @@ use crate::environment::{
     self, Environment, HOST_COMPILER_VARIABLES, Inputs, Variable, overridden_by_toolchain_file,
 };
 use crate::failure::Failure;
+use crate::output;
 use crate::project::{CAPABILITIES, Project};
 use crate::toolkits::VIEWS_VARIABLE;
 use crate::workspace::Package;
-use crate::{nvcc_wrapper, output};
 
 pub use directory::{Purpose, TargetDirectory};
 
@@ -114,10 +115,18 @@ impl Build {
                 .iter()
                 .map(|(name, list)| (name.as_str(), list.as_os_str())),
         );
+        // Lists for one package that the user has set.
+        let prefix = capabilities_variable("");
+        let of_user = env
+            .variables()
+            .filter_map(|(name, value)| Some((name.to_str()?, value)));
+        affecting.extend(of_user.filter(|(name, _)| name.starts_with(&prefix)));
         // A crate that was compiled without the wrapper has other device code.
-        affecting.extend(wraps_nvcc.then_some((nvcc_wrapper::VARIABLE, OsStr::new("1"))));
+        affecting.extend(wraps_nvcc.then_some((nvcc_script::VARIABLE, OsStr::new("1"))));
         let directory = match target_directory {
-            Some(path) => TargetDirectory::named(root, path, &toolkit, &mut notes)?,
+            Some(path) => {
+                TargetDirectory::named(root, path, &toolkit, chosen.plan.as_ref(), &mut notes)?
+            }
             None => TargetDirectory::choose(project, purpose, &toolkit, &affecting)?,
         };
         let wrapper = wraps_nvcc.then(|| {
@@ -129,7 +138,7 @@ impl Build {
                 .map(|single| single.capability.number());
             let identity = directory.compiler_identity(root, &toolkit);
             let list = plan.map_or(String::new(), Plan::to_string);
-            nvcc_wrapper::script(&directory, &identity, single.unwrap_or_default(), &list)
+            nvcc_script::script(&directory, &identity, single.unwrap_or_default(), &list)
         });
         let view = view(project, &toolkit, &directory, wrapper)?;
         let environment = Environment::new(&inputs, view.root(), env);
@@ -212,7 +221,7 @@ impl Build {
 }
 
 fn is_wrapper_off(env: &Env) -> bool {
-    let value = env.peek(nvcc_wrapper::VARIABLE);
+    let value = env.peek(nvcc_script::VARIABLE);
     value.is_some_and(|value| value == "0")
 }
 

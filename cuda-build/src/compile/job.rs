@@ -9,11 +9,11 @@
 //! or if objects of this nvcc cannot be joined.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::joining::{self, Joining, Reason};
-use super::kept::KeptOutput;
+use super::kept::{CompilerRun, KeptOutput};
 use super::launcher::Launcher;
 use super::progress::{Place, Progress, Running};
 use super::run_directory::RunDirectory;
@@ -63,17 +63,6 @@ pub(super) struct NvrtcInput {
     pub(super) nvrtc: Arc<Nvrtc>,
     pub(super) source: Vec<u8>,
     pub(super) headers: Vec<(String, String)>,
-}
-
-/// One successful call of a compiler.
-pub(super) struct CompilerRun {
-    pub(super) images: Vec<Image>,
-    pub(super) output: Vec<u8>,
-    pub(super) printed: String,
-    /// Whether the output has exactly these images, so that other builds can use it.
-    pub(super) is_reusable: bool,
-    /// The file in which nvcc listed what it read.
-    pub(super) depfile: Option<PathBuf>,
 }
 
 /// How an output was made.

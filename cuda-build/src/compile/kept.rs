@@ -19,7 +19,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::job::CompilerRun;
 use super::portable::PortableNames;
 use super::step::{Image, Step};
 use crate::cache::{cache_dir, distrust};
@@ -37,6 +36,17 @@ const VARIABLE: &str = "CUDA_BUILD_IMAGES";
 
 const HEAD: &str = "cuda-build images 3 ";
 const END: &[u8] = b"\nend\n";
+
+/// One successful call of a compiler.
+pub(super) struct CompilerRun {
+    pub(super) images: Vec<Image>,
+    pub(super) output: Vec<u8>,
+    pub(super) printed: String,
+    /// Whether the output has exactly these images, so that other builds can use it.
+    pub(super) is_reusable: bool,
+    /// The file in which nvcc listed what it read.
+    pub(super) depfile: Option<PathBuf>,
+}
 
 /// One output of a compiler.
 #[derive(Clone, Debug)]

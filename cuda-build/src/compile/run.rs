@@ -7,8 +7,8 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use super::Diagnostics;
-use super::job::{CompilerRun, Job, ListUse, Made, NvrtcInput, Tools};
-use super::kept::{KeptOutput, KeptOutputs};
+use super::job::{Job, ListUse, Made, NvrtcInput, Tools};
+use super::kept::{CompilerRun, KeptOutput, KeptOutputs};
 use super::progress::Place;
 use super::reads::Reader;
 use super::run_directory::RunDirectory;
