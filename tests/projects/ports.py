@@ -27,7 +27,7 @@ MANIFEST = """\
 [package]
 name = "{name}"
 version = "0.1.0"
-edition = "2024"
+edition = "2021"
 
 [build-dependencies]
 cuda-build = {{ path = "{repository}/cuda-build" }}
