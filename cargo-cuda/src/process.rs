@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cuda_find::detail::{command::Invocation, env::Env};
 
@@ -49,8 +49,10 @@ pub fn run_with_messages(call: &Invocation, env: &Env) -> Result<(u8, String), F
         wait_for(call, command.stderr(writer))
     })?;
     // A program in the background may still have the stream, which then does not end.
+    let end = Instant::now() + Duration::from_secs(1);
     let mut messages = Vec::new();
-    while let Ok(part) = receiver.recv_timeout(Duration::from_secs(1)) {
+    let time_left = || end.saturating_duration_since(Instant::now());
+    while let Ok(part) = receiver.recv_timeout(time_left()) {
         messages.extend(part);
     }
     let messages = String::from_utf8_lossy(&messages).into_owned();

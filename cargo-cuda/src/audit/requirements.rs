@@ -149,10 +149,8 @@ fn provider<'a>(artifact: &'a Artifact, soname: &str) -> Option<&'a str> {
     let stem = soname.split(".so").next().unwrap_or(soname);
     let stem = stem.replace('_', "-").to_ascii_lowercase();
     let bare = stem.strip_prefix("lib").unwrap_or(&stem);
-    let mut names = artifact
-        .requires
-        .iter()
-        .map(|requirement| requirement.name.as_str());
+    let required = artifact.required();
+    let mut names = required.map(|requirement| requirement.name.as_str());
     names.find(|name| {
         let words = name.split('-').filter(|word| major_of_word(word).is_none());
         let name = Vec::from_iter(words).join("-");

@@ -32,6 +32,8 @@ pub(crate) struct PortableNames {
     nvcc: CompilerIdentity,
     nvrtc: CompilerIdentity,
     host: CompilerIdentity,
+    /// What identifies the processor, for which `-march=native` compiles.
+    processor: String,
     /// Directories of the toolkit with their names, the longest path first.
     directories: Vec<(PathBuf, String)>,
 }
@@ -72,7 +74,13 @@ impl PortableNames {
             identity("nvrtc", toolkit_identity, &nvrtc_files),
             identity("host", host_identity, &host_files),
         ];
-        Self::new(toolkit, others, identities)
+        let processor = root.text(Path::new("/proc/cpuinfo")).unwrap_or_default();
+        let mut lines = processor.lines();
+        let flags = lines.find(|line| line.starts_with("flags") || line.starts_with("Features"));
+        Self {
+            processor: flags.unwrap_or_default().to_owned(),
+            ..Self::new(toolkit, others, identities)
+        }
     }
 
     fn new(
@@ -112,6 +120,7 @@ impl PortableNames {
             nvrtc,
             host,
             directories,
+            processor: String::new(),
         }
     }
 
@@ -135,7 +144,10 @@ impl PortableNames {
             }
             line
         };
-        let lines: Vec<String> = step.key.iter().map(portable).collect();
+        let mut lines: Vec<String> = step.key.iter().map(portable).collect();
+        if lines.iter().any(|line| line.contains("=native")) {
+            lines.push(self.processor.clone());
+        }
         Freshness::key(&lines)
     }
 

@@ -177,6 +177,9 @@ impl Walk<'_> {
     /// Looks up `name` in `beside` (the directory of the including file, for a quoted name) and in all of the
     /// user's directories, even after a match, then in the toolkit's directories until the first match.
     fn look_up(&mut self, name: &str, beside: Option<&Path>) {
+        if Path::new(name).is_absolute() {
+            return self.check_path(name, Path::new(""));
+        }
         if let Some(beside) = beside {
             self.check_path(name, beside);
         }

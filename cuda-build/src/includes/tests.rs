@@ -47,6 +47,25 @@ fn names(package: &tempfile::TempDir, paths: &Set<PathBuf>) -> String {
 }
 
 #[test]
+fn a_header_with_an_absolute_path_is_scanned() {
+    let package = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(package.path().join(name), text).unwrap();
+    let include = format!("#include <{}/x.h>\n", package.path().display());
+    write("k.cu", &include);
+    write("x.h", "#include \"y.h\"\n");
+    write("y.h", "");
+    let search = SearchPath {
+        working: package.path().to_owned(),
+        directories: Vec::new(),
+        toolkit: vec![package.path().join("cuda")],
+    };
+    let source = [package.path().join("k.cu")];
+    let mut files = Files::default();
+    let scan = Scanner::default().scan(&mut files, source, &[], [], &search);
+    assert_eq!(names(&package, &scan.files), "x.h y.h");
+}
+
+#[test]
 fn every_file_of_a_name_counts() {
     let files = [
         (
