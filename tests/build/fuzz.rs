@@ -45,15 +45,6 @@ use crate::mutate::{Random, mutated};
 /// Longer than any input may take, however busy the machine is.
 const TOO_LONG: Duration = Duration::from_secs(60);
 
-struct Fuzz {
-    /// The directory in the corpus.
-    name: &'static str,
-    /// Cases of one run; those that touch the disk are slow.
-    cases: usize,
-    /// Words of the format.
-    tokens: &'static [&'static [u8]],
-}
-
 fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap())
 }
@@ -71,52 +62,56 @@ fn corpus(name: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-impl Fuzz {
-    /// Gives `parser` the corpus and inputs made of it; it gets a directory of its own.
-    fn run(&self, parser: impl Fn(&[u8], &Path) + Send + 'static) {
-        let (seeds, name) = (corpus(self.name), self.name);
-        let seed = number("CUDA_BUILD_FUZZ_SEED", 1);
-        let cases = usize::try_from(number("CUDA_BUILD_FUZZ_CASES", self.cases as u64)).unwrap();
-        let tokens = self.tokens;
-        let current = Arc::new(Mutex::new(Vec::new()));
-        let (sender, receiver) = mpsc::channel::<Result<(), ()>>();
-        let shown = Arc::clone(&current);
-        // A parser that hangs can't be stopped; it is left to its thread.
-        std::thread::spawn(move || {
-            let directory = tempfile::tempdir().unwrap();
-            let mut random = Random::new(seed);
-            for case in 0..seeds.len() + cases {
-                let input = seeds
-                    .get(case)
-                    .cloned()
-                    .unwrap_or_else(|| mutated(&mut random, &seeds, tokens));
-                current.lock().unwrap().clone_from(&input);
-                let outcome = catch_unwind(AssertUnwindSafe(|| parser(&input, directory.path())));
-                if sender.send(outcome.map_err(|_| ())).is_err() {
-                    return;
-                }
+/// Gives `parser` the corpus of this name, and `cases` inputs made of it and of `tokens`, words of the format that are
+/// separated by `|`. The parser gets a directory of its own.
+fn fuzz(
+    name: &'static str,
+    cases: u64,
+    tokens: &'static [u8],
+    parser: impl Fn(&[u8], &Path) + Send + 'static,
+) {
+    let seeds = corpus(name);
+    let seed = number("CUDA_BUILD_FUZZ_SEED", 1);
+    let cases = usize::try_from(number("CUDA_BUILD_FUZZ_CASES", cases)).unwrap();
+    let tokens: Vec<&[u8]> = tokens.split(|byte| *byte == b'|').collect();
+    let current = Arc::new(Mutex::new(Vec::new()));
+    let (sender, receiver) = mpsc::channel::<Result<(), ()>>();
+    let shown = Arc::clone(&current);
+    // A parser that hangs can't be stopped; it is left to its thread.
+    std::thread::spawn(move || {
+        let directory = tempfile::tempdir().unwrap();
+        let mut random = Random::new(seed);
+        for case in 0..seeds.len() + cases {
+            let input = seeds
+                .get(case)
+                .cloned()
+                .unwrap_or_else(|| mutated(&mut random, &seeds, &tokens));
+            current.lock().unwrap().clone_from(&input);
+            let outcome = catch_unwind(AssertUnwindSafe(|| parser(&input, directory.path())));
+            if sender.send(outcome.map_err(|_| ())).is_err() {
+                return;
             }
-        });
-        let mut tried = 0;
-        let failure = loop {
-            match receiver.recv_timeout(TOO_LONG) {
-                Ok(Ok(())) => tried += 1,
-                Ok(Err(())) => break Some("panics at"),
-                Err(mpsc::RecvTimeoutError::Timeout) => break Some("hangs at"),
-                Err(mpsc::RecvTimeoutError::Disconnected) => break None,
-            }
-        };
-        if let Some(what) = failure {
-            let path = std::env::temp_dir().join(format!("fuzz-{name}-{seed}-{tried}"));
-            fs::write(&path, shown.lock().unwrap().as_slice()).unwrap();
-            panic!(
-                "{name} {what} input {tried} of seed {seed}, kept in {}",
-                path.display()
-            );
         }
-        eprintln!("{name}: {tried} inputs, seed {seed}");
-        assert!(tried > cases, "{name}: the thread ended early");
+    });
+    let mut tried = 0;
+    let failure = loop {
+        match receiver.recv_timeout(TOO_LONG) {
+            Ok(Ok(())) => tried += 1,
+            Ok(Err(())) => break Some("panics at"),
+            Err(mpsc::RecvTimeoutError::Timeout) => break Some("hangs at"),
+            Err(mpsc::RecvTimeoutError::Disconnected) => break None,
+        }
+    };
+    if let Some(what) = failure {
+        let path = std::env::temp_dir().join(format!("fuzz-{name}-{seed}-{tried}"));
+        fs::write(&path, shown.lock().unwrap().as_slice()).unwrap();
+        panic!(
+            "{name} {what} input {tried} of seed {seed}, kept in {}",
+            path.display()
+        );
     }
+    eprintln!("{name}: {tried} inputs, seed {seed}");
+    assert!(tried > cases, "{name}: the thread ended early");
 }
 
 fn target() -> Target {
@@ -146,20 +141,8 @@ fn write(path: &Path, bytes: &[u8]) {
 
 #[test]
 fn answers_of_nvcc() {
-    let tokens: &[&[u8]] = &[
-        b"#$ TOP=",
-        b"#$ INCLUDES=",
-        b"-L",
-        b"-isystem",
-        b"release 12.4, V",
-        b"VER_MAJOR__=",
-    ];
-    Fuzz {
-        name: "nvcc-answer",
-        cases: 4000,
-        tokens,
-    }
-    .run(|input, _| {
+    let tokens = b"#$ TOP=|#$ INCLUDES=|-L|-isystem|release 12.4, V|VER_MAJOR__=";
+    fuzz("nvcc-answer", 4000, tokens, |input, _| {
         if let Some(answer) = NvccAnswer::parse(&String::from_utf8_lossy(input)) {
             let paths = answer
                 .includes
@@ -182,20 +165,8 @@ fn answers_of_nvcc() {
 /// `version.json`, `cuda.h` and other headers, in a root: each input is all of them.
 #[test]
 fn files_of_a_root() {
-    let tokens: &[&[u8]] = &[
-        b"#define CUDA_VERSION ",
-        b"\"cuda\"",
-        b"\"version\"",
-        b"12040",
-        b"# define",
-        b"13.4",
-    ];
-    Fuzz {
-        name: "root-files",
-        cases: 400,
-        tokens,
-    }
-    .run(|input, directory| {
+    let tokens = b"#define CUDA_VERSION |\"cuda\"|\"version\"|12040|# define|13.4";
+    fuzz("root-files", 400, tokens, |input, directory| {
         let place = directory.join("opt/cuda");
         for file in [
             "version.json",
@@ -214,13 +185,8 @@ fn files_of_a_root() {
 /// Names that installers, and who knows who else, leave in site-packages: a line is a name.
 #[test]
 fn names_in_site_packages() {
-    let tokens: &[&[u8]] = &[b".dist-info\n", b"nvidia_", b"-cu12-", b"12.9.79", b"-"];
-    Fuzz {
-        name: "dist-info",
-        cases: 300,
-        tokens,
-    }
-    .run(|input, directory| {
+    let tokens = b".dist-info\n|nvidia_|-cu12-|12.9.79|-";
+    fuzz("dist-info", 300, tokens, |input, directory| {
         let packages = directory.join("venv/lib/python3.12/site-packages");
         let _ = fs::remove_dir_all(&packages);
         write(
@@ -257,19 +223,8 @@ fn names_in_site_packages() {
 
 #[test]
 fn toolkit_files() {
-    let tokens: &[&[u8]] = &[
-        b"[[component]]\n",
-        b"format_version = ",
-        b"name = ",
-        b"major = 4294967296",
-        b"= []",
-    ];
-    Fuzz {
-        name: "toolkit-file",
-        cases: 1500,
-        tokens,
-    }
-    .run(|input, directory| {
+    let tokens = b"[[component]]\n|format_version = |name = |major = 4294967296|= []";
+    fuzz("toolkit-file", 1500, tokens, |input, directory| {
         let file = directory.join("toolkit.toml");
         write(&file, input);
         let report = search(directory, &Env::from_pairs([("CUDA_BUILD_TOOLKIT", &file)]));
@@ -288,20 +243,9 @@ fn toolkit_files() {
 
 #[test]
 fn manifests() {
-    let tokens: &[&[u8]] = &[
-        b"[package.metadata.cuda]\n",
-        b"capabilities = [",
-        b"major = ",
-        b"{ name = ",
-        b"toolkit = \"",
-        b"[workspace]\n",
-    ];
-    Fuzz {
-        name: "manifest",
-        cases: 1500,
-        tokens,
-    }
-    .run(|input, directory| {
+    let tokens =
+        b"[package.metadata.cuda]\n|capabilities = [|major = |{ name = |toolkit = \"|[workspace]\n";
+    fuzz("manifest", 1500, tokens, |input, directory| {
         write(&directory.join("Cargo.toml"), input);
         let env = Env::from_pairs([(
             "CUDA_BUILD_CAPABILITIES",
@@ -317,24 +261,8 @@ fn manifests() {
 
 #[test]
 fn capabilities() {
-    let tokens: &[&[u8]] = &[
-        b"sm_",
-        b"compute_",
-        b"+PTX",
-        b"-real",
-        b"-virtual",
-        b"a",
-        b"f",
-        b"native",
-        b"all-major",
-        b"12.0",
-    ];
-    Fuzz {
-        name: "capability",
-        cases: 8000,
-        tokens,
-    }
-    .run(|input, _| {
+    let tokens = b"sm_|compute_|+PTX|-real|-virtual|a|f|native|all-major|12.0";
+    fuzz("capability", 8000, tokens, |input, _| {
         let text = String::from_utf8_lossy(input);
         let items: Vec<&str> = text.split(['\n', ',']).collect();
         let _ = Declared::parse(&items);
@@ -353,21 +281,8 @@ fn capabilities() {
 
 #[test]
 fn metadata_of_wheels() {
-    let tokens: &[&[u8]] = &[
-        b"Requires-Dist: ",
-        b"Name:",
-        b"\n ",
-        b"\n\n",
-        b"[cudart]",
-        b">=13,<14",
-        b"; extra == 'x'",
-    ];
-    Fuzz {
-        name: "metadata",
-        cases: 4000,
-        tokens,
-    }
-    .run(|input, _| {
+    let tokens = b"Requires-Dist: |Name:|\n |\n\n|[cudart]|>=13,<14|; extra == 'x'";
+    fuzz("metadata", 4000, tokens, |input, _| {
         let text = String::from_utf8_lossy(input);
         let metadata = Metadata::parse(&text);
         // A name survives being written; without a header there is nothing to read.
@@ -400,21 +315,21 @@ fn fat_binaries() {
             .any(|bytes| Fatbin::parse(bytes).is_ok()),
         "nothing good to start from"
     );
-    Fuzz {
-        name: "fatbin",
-        cases: 8000,
-        tokens: &[b"\x50\xed\x55\xba", b"\x7fELF", b".version 8.7"],
-    }
-    .run(|input, _| {
-        let Ok(fatbin) = Fatbin::parse(input) else {
-            return;
-        };
-        for entry in fatbin.entries() {
-            let _ = entry.image().map(<[u8]>::len);
-        }
-        let written = fatbin.write();
-        assert_eq!(Fatbin::parse(&written).unwrap().write(), written);
-    });
+    fuzz(
+        "fatbin",
+        8000,
+        b"\x50\xed\x55\xba|\x7fELF|.version 8.7",
+        |input, _| {
+            let Ok(fatbin) = Fatbin::parse(input) else {
+                return;
+            };
+            for entry in fatbin.entries() {
+                let _ = entry.image().map(<[u8]>::len);
+            }
+            let written = fatbin.write();
+            assert_eq!(Fatbin::parse(&written).unwrap().write(), written);
+        },
+    );
 }
 
 #[test]
@@ -425,16 +340,16 @@ fn elf_files() {
             .any(|bytes| ElfFacts::read(Cursor::new(bytes)).is_ok()),
         "nothing good to start from"
     );
-    Fuzz {
-        name: "elf",
-        cases: 8000,
-        tokens: &[b"\x7fELF", b"libcudart.so.13", b"$ORIGIN"],
-    }
-    .run(|input, directory| {
-        let _ = ElfFacts::read(Cursor::new(input));
-        if input.len() < 64 {
-            write(&directory.join("lib.so"), input);
-            let _ = Root::system().elf_machine(&directory.join("lib.so"));
-        }
-    });
+    fuzz(
+        "elf",
+        8000,
+        b"\x7fELF|libcudart.so.13|$ORIGIN",
+        |input, directory| {
+            let _ = ElfFacts::read(Cursor::new(input));
+            if input.len() < 64 {
+                write(&directory.join("lib.so"), input);
+                let _ = Root::system().elf_machine(&directory.join("lib.so"));
+            }
+        },
+    );
 }

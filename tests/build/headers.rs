@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
 use std::process::Command;
 
 use crate::package::{Compiler, Edits, Package, holds, kernel, succeeded};
@@ -227,27 +226,6 @@ mod online {
             package.write("kernels/m.cu", kernel("3"));
         });
         edits.finish();
-    }
-
-    /// The package lies below `/usr`, as in the usual images of build machines.
-    #[test]
-    #[ignore = "needs user namespaces: headers below /usr are noticed"]
-    fn headers_below_usr_are_noticed() {
-        for compiler in [Compiler::Nvrtc13, Compiler::Nvcc13] {
-            let mut package = Package::new("below-usr", compiler);
-            package.mounted_at = Some(PathBuf::from("/usr/src"));
-            package.write("kernels/v.cuh", ONE);
-            package.write("../outside/w.cuh", "#define W 1\n");
-            let source = "#include \"v.cuh\"\n#include <w.cuh>\n";
-            package.write("kernels/m.cu", format!("{source}{}", kernel("V + 10 * W")));
-            package.write_modules(compiler, &[("m", ".include(\"/usr/src/outside\")")]);
-            let mut edits = Edits::of(&package);
-            edits.changes("a header", |package| package.write("kernels/v.cuh", TWO));
-            edits.changes("a header of another directory", |package| {
-                package.write("../outside/w.cuh", "#define W 7\n");
-            });
-            edits.finish();
-        }
     }
 
     /// `include` and `-I` alike: the package's header, never one that stands in for a system header.

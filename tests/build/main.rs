@@ -24,7 +24,6 @@ mod fatbin;
 mod fuzz;
 mod headers;
 mod host_compiler;
-mod hostile;
 mod hostile_builds;
 mod images;
 mod killed;

@@ -3,53 +3,14 @@
 
 use std::path::Path;
 
-use cuda_build::{Build, Component, Error};
+use cuda_build::{Build, Error};
 use cuda_find::detail::{env::Env, root::Root};
 
-use crate::online::mixes::{copied, refused, shared};
+use crate::online::mixes::copied;
 use crate::wheels::wheels;
 
 mod online {
     use super::*;
-
-    #[test]
-    fn libraries_of_two_majors_or_releases_are_refused() {
-        let cudart12 = "nvidia-cuda-runtime-cu12==12.9.79";
-        for (packages, components, expected) in [
-            (
-                &[cudart12, "nvidia-nvjitlink==13.4.92"][..],
-                [Component::Cudart, Component::Nvjitlink],
-                &[
-                    "cudart 12.9.79 (argument ({place})) is for CUDA 12",
-                    "nvjitlink 13.4.92 (argument ({place})) is for CUDA 13",
-                    "hint: take all components from one CUDA major: `nvidia-nvjitlink-cu12` in Python packages",
-                ][..],
-            ),
-            (
-                &[cudart12, "nvidia-cusparselt-cu13==0.10.0"],
-                [Component::Cudart, Component::Cusparselt],
-                &[
-                    "cusparselt 0.10.0 (argument ({place})) is for CUDA 13",
-                    "hint: take the cusparselt that is built for CUDA 12: `nvidia-cusparselt-cu12`",
-                ],
-            ),
-            (
-                &[
-                    "nvidia-cuda-runtime==13.4.92",
-                    "nvidia-cusparse==12.8.6.72",
-                    "nvidia-nvjitlink==13.0.88",
-                ],
-                [Component::Cudart, Component::Cusparse],
-                &[
-                    "cusparse 12.8.6.72 (argument ({place})) is from CUDA 13.4",
-                    "nvjitlink 13.0.88 (argument ({place})) is from CUDA 13.0",
-                    "hint: install `nvidia-nvjitlink>=13.4,<14`",
-                ],
-            ),
-        ] {
-            refused(&wheels(packages), &shared(&components), expected);
-        }
-    }
 
     /// The one mix that the plan decides. cuDNN's own package has 700 MB: its files are stand-ins here,
     /// everything else is real.

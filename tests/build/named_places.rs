@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 
 use cuda_build::{Build, Component, Engine, Module};
 use cuda_find::detail::{
@@ -191,6 +193,95 @@ fn environments_and_links_that_lead_nowhere_are_told() {
     }
     // None of them was named as the place of a toolkit.
     assert_eq!(report.toolkit.unwrap().version().to_string(), "12.4");
+}
+
+#[test]
+fn links_in_a_circle_and_fifos_end_the_search() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let cuda = root.join("usr/local/cuda-12.4");
+    runtime(&cuda);
+    symlink("cuda", root.join("usr/local/cuda")).unwrap();
+    symlink(".", cuda.join("targets")).unwrap();
+    symlink("../lib64", cuda.join("lib64/lib64")).unwrap();
+    symlink("libnvrtc.so.12", cuda.join("lib64/libnvrtc.so.12")).unwrap();
+    let home = [("CUDA_HOME", "@ROOT@/usr/local/cuda")];
+    assert!(search(root, &home, Component::Cudart).toolkit.is_err());
+    let report = search(root, &[], Component::Cudart);
+    assert_eq!(report.toolkit.unwrap().version().to_string(), "12.4");
+
+    write(&cuda.join("bin/other"), "");
+    fs::remove_file(cuda.join("include/cuda.h")).unwrap();
+    let fifos = ["version.json", "include/cuda.h", "bin/nvcc"];
+    let made = Command::new("mkfifo")
+        .args(fifos)
+        .current_dir(&cuda)
+        .status();
+    assert!(made.unwrap().success());
+    let text = summaries(&search(root, &[], Component::Cudart));
+    assert!(text.contains("cudart for CUDA 12"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_read_or_started_is_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    runtime(&root.join("cuda"));
+    let nvcc = root.join("cuda/bin/nvcc");
+    // No `#!` line and no program: starting it fails.
+    script(&nvcc, "\u{7f}ELFgarbage");
+    let home = [("CUDA_HOME", "@ROOT@/cuda")];
+    let attempt = || {
+        let report = search(root, &home, Component::Cudart);
+        assert!(
+            report
+                .toolkit
+                .as_ref()
+                .unwrap()
+                .get(Component::Nvcc)
+                .is_none()
+        );
+        summaries(&report)
+    };
+    let text = attempt();
+    assert!(text.contains("/dev/null`: Exec format error"), "{text}");
+    fs::set_permissions(&nvcc, fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(attempt().contains("not executable"), "{}", attempt());
+    let lost = "format_version = 1\nversion = \"12.4\"\n[[component]]\nname = \"cudart\"\nmajor = 12\n\
+                version = \"12.4.1\"\ntoolkit = \"12.4\"\ninclude = []\nlibraries = [\"/gone/libcudart.so.12\"]\n\
+                archives = []\ntools = []\nevidence = \"\"\norigin = \"\"\n";
+    write(&root.join("toolkit.toml"), lost);
+    let toolkit = [("CUDA_BUILD_TOOLKIT", "@ROOT@/toolkit.toml")];
+    let text = refused(&search(root, &toolkit, Component::Cudart));
+    assert!(
+        text.contains("it lists a file of `cudart` that does not exist (/gone/"),
+        "{text}"
+    );
+}
+
+/// For root, every directory is open, so the program then runs as another user.
+#[test]
+fn a_directory_that_cannot_be_read_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let (root, closed) = (directory.path(), directory.path().join("cuda"));
+    runtime(&closed);
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    mode(&closed, 0o000).unwrap();
+    let program = root.join("cargo-cuda");
+    fs::copy(env!("CARGO_BIN_EXE_cargo-cuda"), &program).unwrap();
+    let mut doctor = Command::new(&program);
+    doctor
+        .arg("doctor")
+        .env_clear()
+        .env("CUDA_HOME", &closed)
+        .current_dir("/");
+    if fs::read_dir(&closed).is_ok() {
+        mode(root, 0o755).unwrap();
+        doctor.uid(65534).gid(65534);
+    }
+    let text = String::from_utf8(doctor.output().unwrap().stdout).unwrap();
+    mode(&closed, 0o755).unwrap();
+    assert!(text.contains("cannot be read: Permission denied"), "{text}");
 }
 
 /// What pyenv writes for each program, and asdf.

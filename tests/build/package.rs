@@ -84,8 +84,6 @@ pub struct Package {
     pub target: PathBuf,
     /// Variables of its builds.
     pub variables: Vec<(OsString, OsString)>,
-    /// `place` is seen as this directory by all commands, in a mount namespace of their own.
-    pub mounted_at: Option<PathBuf>,
     name: String,
 }
 
@@ -131,7 +129,6 @@ impl Package {
                 ("CUDA_BUILD_ROOTS".into(), root.into()),
                 ("CUDA_BUILD_CACHE_DIR".into(), place.join("cache").into()),
             ],
-            mounted_at: None,
             name: name.to_owned(),
             place,
         };
@@ -233,27 +230,9 @@ impl Package {
         self.variables.push((name.into(), value));
     }
 
-    /// Where commands see a file of the package.
-    fn seen(&self, path: &Path) -> PathBuf {
-        match &self.mounted_at {
-            Some(at) => at.join(path.strip_prefix(&self.place).unwrap()),
-            None => path.to_owned(),
-        }
-    }
-
     /// A program with this package's directory and variables.
     pub fn command(&self, program: &OsStr) -> Command {
-        let mut command = match &self.mounted_at {
-            None => Command::new(program),
-            Some(at) => {
-                let mut outer = Command::new("unshare");
-                let script = "mount --bind \"$1\" \"$2\" && cd \"$3\" && shift 3 && exec \"$@\"";
-                outer.args(["--map-root-user", "--mount", "sh", "-c", script, "sh"]);
-                outer.args([&self.place, at, &self.seen(&self.path)]);
-                outer.arg(program);
-                outer
-            }
-        };
+        let mut command = Command::new(program);
         command.current_dir(&self.path);
         // Cargo sets these for the tests themselves.
         for (name, _) in std::env::vars_os() {
@@ -306,11 +285,9 @@ impl Package {
     /// The same for a package in another directory.
     pub fn script_in(&self, package: &Path, out: &Path) -> Command {
         let mut script = self.command(self.printed("SCRIPT").as_os_str());
-        if self.mounted_at.is_none() {
-            script.current_dir(package);
-        }
         script
-            .env("CARGO_MANIFEST_DIR", self.seen(package))
+            .current_dir(package)
+            .env("CARGO_MANIFEST_DIR", package)
             .env("OUT_DIR", out)
             .env("TARGET", "x86_64-unknown-linux-gnu")
             .env("HOST", "x86_64-unknown-linux-gnu")
@@ -340,12 +317,7 @@ impl Package {
             fs::create_dir_all(directory).unwrap();
         }
         let mut script = self.script(&out);
-        succeeded(
-            script
-                .env("CUDA_BUILD_IMAGES", self.seen(&images))
-                .output()
-                .unwrap(),
-        )?;
+        succeeded(script.env("CUDA_BUILD_IMAGES", &images).output().unwrap())?;
         Ok(script_outputs(&out))
     }
 

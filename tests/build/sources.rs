@@ -1,11 +1,10 @@
 //! Which source and header an output is made from, and what it contains of their paths.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use crate::package::{Compiler, Edits, Package, holds, kernel, place, script_outputs, succeeded};
+use crate::package::{Compiler, Edits, Package, holds, kernel, script_outputs, succeeded};
 
 fn copied_with_its_outputs(compiler: Compiler) {
     let package = Package::new("copied", compiler);
@@ -66,66 +65,6 @@ fn another_source_for_one_output(compiler: Compiler) {
     edits.changes("named", |p| p.write_script(&module("kernels/other.cu")));
     edits.changes("and back", |p| p.write_script(&module("kernels/v1/m.cu")));
     edits.finish();
-}
-
-/// The edit happens after nvcc has ended and before the build script goes on.
-fn a_header_edited_meanwhile() {
-    let root = Compiler::Nvcc13.root();
-    let real = root.join("nvidia/cu13");
-    let beside = place("meanwhile-toolkit");
-    let toolkit = beside.join("toolkit");
-    let link_all = |from: &Path, to: &Path| {
-        fs::create_dir_all(to).unwrap();
-        for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-            symlink(entry.path(), to.join(entry.file_name())).unwrap();
-        }
-    };
-    link_all(&real, &toolkit);
-    fs::remove_file(toolkit.join("bin")).unwrap();
-    link_all(&real.join("bin"), &toolkit.join("bin"));
-    let nvcc = toolkit.join("bin/nvcc");
-    fs::rename(&nvcc, toolkit.join("bin/real-nvcc")).unwrap();
-    let hook = beside.join("hook");
-    let shim = format!(
-        "#!/bin/sh\n'{}' \"$@\"\ncode=$?\ncase \"$*\" in *m.cu) if [ -e '{hook}' ]; then mv '{hook}' '{hook}.sh'; \
-         sh '{hook}.sh'; fi;; esac\nexit $code\n",
-        toolkit.join("bin/real-nvcc").display(),
-        hook = hook.display()
-    );
-    fs::write(&nvcc, shim).unwrap();
-    fs::set_permissions(&nvcc, fs::Permissions::from_mode(0o755)).unwrap();
-    let package = Package::with_root("meanwhile-nvcc13", &toolkit);
-    package.write(
-        "kernels/m.cu",
-        format!("#include \"v.cuh\"\n{}", kernel("V")),
-    );
-    package.write("kernels/v.cuh", "#define V 0\n");
-    package.write_modules(Compiler::Nvcc13, &[("m", "")]);
-    package.build().unwrap();
-    let header = package.path.join("kernels/v.cuh");
-    for (name, edit) in [
-        ("written", "echo '#define V 2' > HEADER"),
-        (
-            "replaced",
-            "echo '#define V 3' > HEADER.new; mv HEADER.new HEADER",
-        ),
-        (
-            "dated back",
-            "echo '#define V 4' > HEADER; touch -d 2001-01-01 HEADER",
-        ),
-    ] {
-        let edit = edit.replace("HEADER", &format!("'{}'", header.display()));
-        fs::write(&hook, edit).unwrap();
-        // What nvcc reads before the edit.
-        package.write("kernels/v.cuh", "#define V 1\n");
-        package.build().unwrap();
-        assert!(!hook.exists(), "nvcc was not called");
-        // Cargo can't see a date that was set back.
-        package.write_modules(Compiler::Nvcc13, &[("m", "")]);
-        if let Err(error) = package.compare() {
-            panic!("{name}: {error}");
-        }
-    }
 }
 
 /// Two checkouts give the same bytes, which do not hold the directory they were made in.
@@ -216,6 +155,5 @@ mod online {
     fn nvcc_compiles_the_source_that_the_script_names() {
         copied_with_its_outputs(Compiler::Nvcc13);
         another_source_for_one_output(Compiler::Nvcc13);
-        a_header_edited_meanwhile();
     }
 }

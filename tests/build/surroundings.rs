@@ -38,11 +38,6 @@ fn nvrtc_capabilities_of_the_workspace_are_noticed() {
     capabilities_of_the_workspace(Compiler::Nvrtc13);
 }
 
-#[test]
-fn nvcc_capabilities_of_the_workspace_are_noticed() {
-    capabilities_of_the_workspace(Compiler::Nvcc13);
-}
-
 /// Links to everything in a toolkit, but for CCCL's headers, which are copied.
 fn toolkit_with_own_cccl(place: &Path, real: &Path) -> PathBuf {
     let root = place.join("toolkit");
@@ -155,6 +150,21 @@ fn variables_of_the_host_compiler_are_noticed() {
             .map(|error| format!("flags: {error}")),
     );
     assert!(wrong.is_empty(), "wrong after:\n{}", wrong.join("\n"));
+}
+
+/// A lock file that does not exist yet is declared, too. This one is an error, so a build that fails has read it.
+#[test]
+fn a_lock_file_is_noticed_as_soon_as_it_is_there() {
+    let mut package = Package::new("lock", Compiler::Nvrtc13);
+    package.set("CUDA_BUILD_LOCK", package.path.join("cuda-toolkits.lock"));
+    package.write("kernels/m.cu", kernel("1"));
+    package.write_modules(Compiler::Nvrtc13, &[("m", "")]);
+    package.build().unwrap();
+    package.write("cuda-toolkits.lock", "<<<<<<< HEAD\n");
+    let message = package.build().unwrap_err();
+    assert!(message.contains("cuda-toolkits.lock"), "{message}");
+    fs::remove_file(package.path.join("cuda-toolkits.lock")).unwrap();
+    package.build().unwrap();
 }
 
 /// Cargo does not count the packages of a vendor directory as members of the workspace above it.

@@ -191,35 +191,6 @@ mod online {
         );
     }
 
-    #[test]
-    fn host_code_compiles_with_wheels_of_cuda_12() {
-        let components = added(12, &[Component::Cudart, Component::Crt]);
-        let place = TempDir::new().unwrap();
-        let view = view_at(&[&components], &place.path().join("view"));
-        let (source, program) = (place.path().join("a.cpp"), place.path().join("program"));
-        let text =
-            "#include <cuda_runtime.h>\nint main() { int n; return cudaGetDeviceCount(&n); }\n";
-        fs::write(&source, text).unwrap();
-        let mut compile = Command::new("g++");
-        compile
-            .arg(&source)
-            .arg("-o")
-            .arg(&program)
-            .arg("-I")
-            .arg(view.include());
-        succeeds(
-            compile
-                .arg("-L")
-                .arg(view.root().join("lib64"))
-                .arg("-lcudart"),
-        );
-        let needed = dynamic(&program, "NEEDED");
-        assert!(
-            needed.iter().any(|name| name == "libcudart.so.12"),
-            "{needed:?}"
-        );
-    }
-
     /// Cargo compares dates: at a place that was named another view may come, and has to be newer.
     #[test]
     fn the_watched_file_has_its_date_at_a_named_place() {

@@ -1,6 +1,5 @@
 //! `cargo cuda audit` of wheels and libraries.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -109,19 +108,6 @@ fn libraries_of_the_wheel_are_not_nvidias() {
     assert_eq!(found["findings"], json!([]), "{found:#}");
 }
 
-#[test]
-fn other_files_are_errors() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("x.whl");
-    fs::write(&path, "text").unwrap();
-    audit(&[], &path).failed(exit_code::WHEEL, &["x.whl: not a readable zip file"]);
-    let path = place.path().join("notes.txt");
-    fs::write(&path, "text").unwrap();
-    audit(&[], &path).failed(exit_code::WHEEL, &["notes.txt: not a readable ELF library"]);
-    audit(&[], place.path()).failed(exit_code::WHEEL, &["not a regular file"]);
-    audit(&[], &place.path().join("absent")).failed(exit_code::DISK, &["could not open"]);
-}
-
 mod online {
     use std::collections::BTreeSet;
     use std::fs::File;
@@ -220,48 +206,6 @@ mod online {
             library["device_code"][0]["images"],
             found["device_code"][0]["images"]
         );
-    }
-
-    #[test]
-    fn device_code_in_data_and_files_is_found() {
-        let place = tempfile::tempdir().unwrap();
-        let files = [
-            (
-                "saxpy/saxpy.abi3.so",
-                module(".rodata", &["compute_80,sm_80", "compute_90,lto_90"]),
-            ),
-            (
-                "saxpy/kernels.fatbin",
-                fatbin(KERNEL, &["compute_90a,sm_90a"], &[]),
-            ),
-            ("saxpy/k.ptx", b".version 8.3\n.target sm_75\n".to_vec()),
-        ];
-        let (found, _) = report(&[], &wheel(place.path(), &files));
-        let devices = found["device_code"].as_array().unwrap();
-        let images: BTreeMap<&str, Vec<String>> = devices
-            .iter()
-            .map(|device| {
-                let images = device["images"].as_array().unwrap().iter();
-                let image = |image: &Value| format!("{} {}", image["kind"], image["capability"]);
-                let images = images.map(|i| image(i).replace('"', "")).collect();
-                (device["files"][0].as_str().unwrap(), images)
-            })
-            .collect();
-        let expected: [(&str, &[&str]); 3] = [
-            ("saxpy/k.ptx", &["ptx 7.5"]),
-            ("saxpy/kernels.fatbin", &["sass 9.0a"]),
-            ("saxpy/saxpy.abi3.so", &["sass 8.0", "lto-ir 9.0"]),
-        ];
-        let expected =
-            expected.map(|(path, images)| (path, images.iter().map(|&i| i.to_owned()).collect()));
-        assert_eq!(images, BTreeMap::from(expected));
-        let codes: Vec<&Value> = found["findings"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|f| &f["code"])
-            .collect();
-        assert_eq!(codes, ["W13", "W14"], "{found:#}");
     }
 
     /// A program with code of an older compiler, which no name and no needed library reveals.

@@ -30,66 +30,6 @@ fn lock(releases: &[&str]) -> String {
     head.to_owned() + &kept.concat()
 }
 
-/// Notes the release that a build script uses.
-const SCRIPT: &str = r#"
-fn main() -> Result<(), cuda_build::Error> {
-    let build = cuda_build::Build::new()?;
-    let directory = std::env::var("CARGO_MANIFEST_DIR").unwrap();
-    std::fs::write(directory + "/used", build.toolkit()?.version().to_string()).unwrap();
-    build.run()?;
-    Ok(())
-}
-"#;
-
-/// A Python module that depends on a crate with a build script and a lock file of its own.
-fn with_dependency(project: &Project) -> [PathBuf; 2] {
-    let manifest = |name: &str, more: &str| {
-        let cuda_build = checkout().join("cuda-build");
-        format!(
-            "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n{more}\n\
-             [build-dependencies]\ncuda-build = {{ path = {cuda_build:?}, default-features = false }}\n{DECLARED}"
-        )
-    };
-    let main = "[lib]\ncrate-type = [\"cdylib\"]\n[dependencies]\n\
-                by-path = { path = \"../by-path\" }\n\
-                pyo3 = { version = \"0.30\", default-features = false, features = [\"abi3-py39\"] }\n";
-    project.write(
-        "pyproject.toml",
-        "[build-system]\nrequires = [\"maturin>=1.9,<2\"]\nbuild-backend = \"maturin\"\n\
-         [project]\nname = \"locked\"\nversion = \"0.1.0\"\n",
-    );
-    let other = project.path.with_file_name("by-path");
-    for (name, directory, more) in [("locked", &project.path, main), ("by-path", &other, "")] {
-        fs::create_dir_all(directory.join("src")).unwrap();
-        fs::write(directory.join("src/lib.rs"), "").unwrap();
-        fs::write(directory.join("build.rs"), SCRIPT).unwrap();
-        fs::write(directory.join("Cargo.toml"), manifest(name, more)).unwrap();
-    }
-    fs::write(other.join(LOCK), lock(&["13.4"])).unwrap();
-    [project.path.clone(), other]
-}
-
-const DECLARED: &str = "[package.metadata.cuda]\ncomponents = [\"cudart\"]\ncudart = \"shared\"\n\
-                        capabilities = [\"8.0\"]\n";
-
-/// An active virtual environment with the wheels of CUDA 12.0.
-fn venv(project: &Project) -> PathBuf {
-    let venv = project.path.with_file_name("venv");
-    let mut make = Command::new("python3");
-    make.args(["-m", "venv", "--without-pip"]).arg(&venv);
-    Finished::of(make.output().unwrap()).succeeded();
-    let mut pythons = fs::read_dir(venv.join("lib")).unwrap();
-    let packages = pythons
-        .next()
-        .unwrap()
-        .unwrap()
-        .path()
-        .join("site-packages");
-    fs::remove_dir(&packages).unwrap();
-    std::os::unix::fs::symlink(components::fetch("12.0"), packages).unwrap();
-    venv
-}
-
 fn with_tools(command: &mut Command) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::iter::once(tools::directory().to_owned()).chain(std::env::split_paths(&path));
@@ -149,62 +89,6 @@ impl Fetching {
 
 mod online {
     use super::*;
-
-    #[test]
-    #[ignore = "minutes: plain cargo, cargo cuda and maturin use the locked toolkit, dependencies too"]
-    fn every_command_uses_the_locked_toolkit() {
-        let project = Project::bare_at("locked", "plain", &[12, 13]);
-        let packages = with_dependency(&project);
-        let venv = venv(&project);
-        let run = |mut command: Command| {
-            project.prepare(&mut command);
-            with_tools(&mut command);
-            let finished = Finished::of(command.env("VIRTUAL_ENV", &venv).output().unwrap());
-            finished.succeeded();
-            finished
-        };
-        let used = |package: &PathBuf| fs::read_to_string(package.join("used")).unwrap();
-        let cargo = |arguments: &[&str]| {
-            let mut command = Command::new(env!("CARGO"));
-            command.args(arguments);
-            command
-        };
-        let release = || {
-            let doctor = run(project.command(&["doctor", "--json"])).json();
-            doctor["toolkit"]["version"].as_str().unwrap().to_owned()
-        };
-        project.write(LOCK, &lock(&["12.9"]));
-        assert_eq!(release(), "12.9");
-        // Whether the build scripts have run since the last call.
-        let ran = || {
-            packages
-                .each_ref()
-                .map(|package| fs::remove_file(package.join("used")).is_ok())
-        };
-        for command in [
-            cargo(&["build", "-q"]),
-            project.command(&["build", "-q", "--locked"]),
-            project.command(&["wheel", "--cuda", "12", "--locked"]),
-        ] {
-            let text = format!("{command:?}");
-            run(command);
-            assert_eq!(packages.each_ref().map(used), ["12.9"; 2], "{text}");
-            ran();
-        }
-        // Without the lock file, the active environment comes first for crates that use cuda-build, and
-        // nvcc for others.
-        fs::remove_file(project.path.join(LOCK)).unwrap();
-        run(cargo(&["build", "-q"]));
-        assert_eq!(packages.each_ref().map(used), ["12.0"; 2]);
-        assert_eq!(release(), "13.4");
-        // Cargo runs the scripts again when the file is there, and not before.
-        assert_eq!(ran(), [true; 2]);
-        run(cargo(&["build", "-q"]));
-        assert_eq!(ran(), [false; 2]);
-        project.write(LOCK, &lock(&["12.9"]));
-        run(cargo(&["build", "-q"]));
-        assert_eq!(packages.each_ref().map(used), ["12.9"; 2]);
-    }
 
     #[test]
     fn a_locked_toolkit_that_was_not_fetched() {

@@ -251,37 +251,6 @@ fn main() {
     }
 
     #[test]
-    #[ignore = "minutes: profile and linker arguments of pyproject.toml"]
-    fn keys_of_pyproject_are_respected() {
-        let (work, cache) = work("wheel-keys");
-        let profile = "[profile.dist]\ninherits = \"dev\"\n[workspace]\n";
-        program(&work, "keys", profile);
-        let keys = "profile = \"dist\"\nrustc-args = [\"-C\", \"link-arg=-Wl,-z,nodelete\"]\n";
-        pyproject(&work, "keys", keys);
-        let own = "--profile dev -- -- -C link-arg=-Wl,-z,initfirst";
-        for (arguments, profile, flag, other) in [
-            ("", "dist", "NODELETE", "INITFIRST"),
-            (own, "dev", "INITFIRST", "NODELETE"),
-        ] {
-            let arguments: Vec<&str> = arguments.split_whitespace().collect();
-            let run = Finished::of(wheel(&work, &cache, &arguments).output().unwrap());
-            run.succeeded();
-            let finished = format!("Finished `{profile}` profile");
-            assert!(run.stderr.contains(&finished), "{run:?}");
-            let content = Wheel::open(&files(&work.join("dist"))[0]).unwrap();
-            let path = work.join("program");
-            fs::write(&path, content.bytes("keys_cu13.scripts/keys").unwrap()).unwrap();
-            let readelf = Command::new("readelf").arg("--dynamic").arg(&path).output();
-            let program = Finished::of(readelf.unwrap()).stdout;
-            assert!(program.contains("$ORIGIN/../nvidia/cu13/lib"), "{program}");
-            assert!(
-                program.contains(flag) && !program.contains(other),
-                "{program}"
-            );
-        }
-    }
-
-    #[test]
     #[ignore = "minutes: auditwheel copies third-party libraries"]
     fn third_party_libraries_are_copied_or_reported() {
         let (work, cache) = work("wheel-foreign");

@@ -118,7 +118,7 @@ mod online {
     use cargo_cuda::package::archive::Wheel;
 
     use super::*;
-    use crate::project::{Project, place, store};
+    use crate::project::{place, store};
 
     /// Imports the wheel's package and checks everything that it can say without a driver.
     fn check(venv: &Path, major: u32, version: &str, directory: &str) {
@@ -225,56 +225,5 @@ mod online {
             let name = left.file_name().unwrap().to_str().unwrap();
             assert!(!name.starts_with(".cargo-cuda-"), "{name}");
         }
-    }
-
-    #[test]
-    #[ignore = "minutes: where, when and by whom a wheel is built does not change it"]
-    fn two_clones_give_the_same_bytes() {
-        let work = place("wheel-same-bytes");
-        let cache = work.join("cache");
-        store(&cache, &[12, 13]);
-        let built = [
-            (clone("wheel-clone"), "022", "C", "UTC"),
-            (
-                clone("wheel-clone-2/another place"),
-                "077",
-                "C.UTF-8",
-                "Asia/Tokyo",
-            ),
-        ]
-        .map(|(project, umask, locale, zone)| {
-            let _ = fs::remove_dir_all(project.join("dist"));
-            let mut command = clean(Command::new("sh"), &cache);
-            let script = format!("umask {umask} && exec \"$0\" cuda wheel --cuda 12,13");
-            command
-                .args(["-c", &script, env!("CARGO_BIN_EXE_cargo-cuda")])
-                .envs([("LC_ALL", locale), ("TZ", zone)])
-                .current_dir(&project);
-            Finished::of(command.output().unwrap()).succeeded();
-            files(&project.join("dist"))
-        });
-        for (first, second) in built[0].iter().zip(&built[1]) {
-            assert_eq!(first.file_name(), second.file_name());
-            let is_same = fs::read(first).unwrap() == fs::read(second).unwrap();
-            assert!(is_same, "{} differs", first.display());
-        }
-    }
-
-    #[test]
-    fn a_distribution_name_that_leads_elsewhere() {
-        let project = Project::template("python", &[13]);
-        let table = "\n[package.metadata.cuda.wheel]\nname = \"../../up\"\n";
-        let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
-        project.write("Cargo.toml", &format!("{manifest}{table}"));
-        let run = wheel(&project.path, &project.cache, &["--cuda", "13"]).output();
-        Finished::of(run.unwrap()).failed(
-            exit_code::WHEEL,
-            &[
-                "`name` in `[package.metadata.cuda.wheel]`: ",
-                "is not a valid name",
-                "hint: use ASCII letters",
-            ],
-        );
-        assert!(!project.path.join("dist").exists());
     }
 }

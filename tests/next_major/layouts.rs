@@ -184,18 +184,6 @@ fn python_packages() {
 }
 
 #[test]
-fn conda() {
-    let mut disk = Disk::new();
-    disk.set("CONDA_PREFIX", disk.path("env"));
-    disk.dir("env/conda-meta");
-    disk.put_all(
-        "env/targets/x86_64-linux/include",
-        "env/targets/x86_64-linux/lib",
-    );
-    disk.check("conda");
-}
-
-#[test]
 fn default_places() {
     let versioned = format!("usr/local/cuda-{NEWEST_MAJOR}.0/targets/x86_64-linux");
     for (layout, include, lib) in [
@@ -253,62 +241,4 @@ fn redistributable_archives() {
         disk.put(&files, &format!("{below}/include"), &format!("{below}/lib"));
     }
     disk.check("redist");
-}
-
-#[test]
-fn nix() {
-    let mut disk = Disk::new();
-    let (mut compile, mut link) = (String::new(), String::new());
-    for (index, files) in components().iter().enumerate() {
-        let name = files.redist.split("-linux").next().unwrap();
-        let version = files.python.rsplit('-').next().unwrap();
-        let output = |kind: &str| format!("nix/store/{index}a0l8c9k-{name}-{version}-{kind}");
-        let (include, lib) = (output("dev") + "/include", output("lib") + "/lib");
-        disk.put(files, &include, &lib);
-        compile += &format!(" -isystem {}", disk.path(&include));
-        link += &format!(" -L{}", disk.path(&lib));
-    }
-    disk.set("NIX_CFLAGS_COMPILE", compile);
-    disk.set("NIX_LDFLAGS", link);
-    disk.check("Nix");
-}
-
-#[test]
-fn hpc_sdk() {
-    let disk = Disk::new();
-    let sdk = "opt/nvidia/hpc_sdk/Linux_x86_64/99.1";
-    for files in components() {
-        let part = match files.id {
-            "cubar" | "cufoo" => "math_libs",
-            _ => "cuda",
-        };
-        let below = format!("{sdk}/{part}/{NEWEST_MAJOR}.0");
-        disk.put(
-            &files,
-            &format!("{below}/include"),
-            &format!("{below}/lib64"),
-        );
-    }
-    disk.check("HPC SDK");
-}
-
-#[test]
-fn spack() {
-    let mut disk = Disk::new();
-    let cuda = format!("spack/cuda-{NEWEST_MAJOR}.0.0-abcdef");
-    let product = "spack/cufoo-1.2.3-ghijkl";
-    for files in components() {
-        let prefix = if files.id == "cufoo" { product } else { &cuda };
-        disk.put(
-            &files,
-            &format!("{prefix}/include"),
-            &format!("{prefix}/lib64"),
-        );
-    }
-    disk.set("SPACK_LOADED_HASHES", "abcdef:ghijkl");
-    disk.set(
-        "CMAKE_PREFIX_PATH",
-        format!("{}:{}", disk.path(product), disk.path(&cuda)),
-    );
-    disk.check("Spack");
 }

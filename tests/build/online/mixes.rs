@@ -5,7 +5,6 @@
 use std::path::{Path, PathBuf};
 
 use cuda_build::Component;
-use cuda_build::detail::nvrtc::{Nvrtc, Program};
 use cuda_find::Error;
 use cuda_find::detail::{
     env::Env,
@@ -30,6 +29,14 @@ pub fn search(places: &[&Path], request: &Request) -> Result<cuda_build::Toolkit
     .find(request)
 }
 
+pub fn shared(components: &[Component]) -> Request {
+    let need = |c: &Component| Need::new(*c, Part::Shared, "declared in `[package.metadata.cuda]`");
+    Request {
+        needs: components.iter().map(need).collect(),
+        ..Request::default()
+    }
+}
+
 /// What a static library of `.cu` files needs.
 fn library() -> Request {
     let need = |component, part| Need::new(component, part, "needed to compile 1 `.cu` file");
@@ -41,14 +48,6 @@ fn library() -> Request {
     ];
     Request {
         needs,
-        ..Request::default()
-    }
-}
-
-pub fn shared(components: &[Component]) -> Request {
-    let need = |c: &Component| Need::new(*c, Part::Shared, "declared in `[package.metadata.cuda]`");
-    Request {
-        needs: components.iter().map(need).collect(),
         ..Request::default()
     }
 }
@@ -77,25 +76,6 @@ pub fn refused(place: &Path, request: &Request, texts: &[&str]) {
     }
 }
 
-#[test]
-fn nvcc_with_an_older_cicc() {
-    let place = wheels(&[
-        "nvidia-cuda-nvcc==13.5.37",
-        "nvidia-nvvm==13.0.88",
-        "nvidia-cuda-crt==13.5.37",
-        "nvidia-cuda-runtime==13.5.37",
-    ]);
-    refused(
-        &place,
-        &library(),
-        &[
-            "argument ({place}): nvcc 13.5.37 is from CUDA 13.5",
-            "cicc (nvvm) 13.0.88 is from CUDA 13.0",
-            "hint: install `nvidia-nvvm==13.5.*`",
-        ],
-    );
-}
-
 /// The directory of the packages is what people give to `CUDA_HOME`; whose files are in it stands
 /// two levels above.
 #[test]
@@ -115,28 +95,18 @@ fn mixes_below_a_named_package_directory() {
     let linked = tempfile::tempdir().unwrap();
     let link = linked.path().join("cuda");
     std::os::unix::fs::symlink(older_cicc.join("nvidia/cu13"), &link).unwrap();
+    let of_cicc = [
+        "nvcc 13.5.37 is from CUDA 13.5",
+        "cicc (nvvm) 13.0.88 is from CUDA 13.0",
+    ];
+    let of_crt = [
+        "nvcc 13.0.88 is from CUDA 13.0",
+        "crt 13.5.37 is from CUDA 13.5",
+    ];
     for (home, texts) in [
-        (
-            older_cicc.join("nvidia/cu13"),
-            [
-                "nvcc 13.5.37 is from CUDA 13.5",
-                "cicc (nvvm) 13.0.88 is from CUDA 13.0",
-            ],
-        ),
-        (
-            link,
-            [
-                "nvcc 13.5.37 is from CUDA 13.5",
-                "cicc (nvvm) 13.0.88 is from CUDA 13.0",
-            ],
-        ),
-        (
-            newer_headers.join("nvidia/cu13"),
-            [
-                "nvcc 13.0.88 is from CUDA 13.0",
-                "crt 13.5.37 is from CUDA 13.5",
-            ],
-        ),
+        (older_cicc.join("nvidia/cu13"), of_cicc),
+        (link, of_cicc),
+        (newer_headers.join("nvidia/cu13"), of_crt),
     ] {
         let error = by_home(&home).unwrap_err();
         assert!(matches!(error, Error::Inconsistent { .. }), "{error:?}");
@@ -208,89 +178,6 @@ fn a_placeholder() {
             "hint: run `cargo cuda toolkit add 13 --components cupti`",
         ],
     );
-}
-
-/// The headers decide: NVRTC 11.8 is asked about each CCCL, and the search must say the same.
-#[test]
-#[ignore = "minutes: NVRTC and the search agree about four releases of CCCL"]
-fn cccl_that_refuses_the_compiler() {
-    let old = wheels(&[
-        "nvidia-cuda-nvrtc-cu11==11.8.89",
-        "nvidia-cuda-runtime-cu11==11.8.89",
-    ]);
-    let versions = [
-        (
-            "nvidia-cuda-cccl-cu11==11.8.89.post1",
-            "nvidia/cuda_cccl/include",
-            "1.15.1",
-        ),
-        (
-            "nvidia-cuda-cccl-cu12==12.9.27",
-            "nvidia/cuda_cccl/include",
-            "2.8.2",
-        ),
-        (
-            "nvidia-cuda-cccl==13.0.85",
-            "nvidia/cu13/include/cccl",
-            "3.0.1",
-        ),
-        (
-            "nvidia-cuda-cccl==13.3.5.0.6",
-            "nvidia/cu13/include/cccl",
-            "3.5.0",
-        ),
-    ];
-    let nvrtc = Nvrtc::load(&old.join("nvidia/cuda_nvrtc/lib/libnvrtc.so.11.2")).unwrap();
-    let mut refusals = 0;
-    for (package, include, version) in versions {
-        let cccl = wheels(&[package]);
-        let include = cccl.join(include);
-        let program = Program {
-            source: b"#include <cuda/std/type_traits>\n__global__ void k() {}",
-            name: "k.cu",
-            options: vec![
-                "-arch=sm_80".to_owned(),
-                "-std=c++17".to_owned(),
-                format!("-I{}", include.display()),
-                format!("-I{}", old.join("nvidia/cuda_runtime/include").display()),
-            ],
-            ..Program::default()
-        };
-        let compiled = nvrtc.compile(&program);
-        // As a user has it who keeps CCCL's headers in a directory of their own.
-        let place = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink(&include, place.path().join("include")).unwrap();
-        let mut request = shared(&[Component::Nvrtc]);
-        request
-            .needs
-            .push(Need::new(Component::Cccl, Part::Headers, "headers of CUB"));
-        let found = search(&[&old, place.path()], &request);
-        match &compiled {
-            Ok(_) => {
-                let toolkit = found.unwrap();
-                let shown = toolkit.get(Component::Cccl).unwrap().to_string();
-                assert_eq!(shown, format!("cccl {version}"));
-            }
-            Err(failure) => {
-                assert!(
-                    format!("{failure:?}").contains("CUDA versions below 12 are not supported")
-                );
-                let shown = format!("{:?}", found.unwrap_err());
-                let there = format!("cccl {version} (argument ({}))", place.path().display());
-                for wanted in [
-                    "nvrtc 11.8.89",
-                    "is from CUDA 11.8",
-                    &there,
-                    "require CUDA 12.0 or newer",
-                    "hint: take cccl before 3.0",
-                ] {
-                    assert!(shown.contains(wanted), "no {wanted:?} in\n{shown}");
-                }
-                refusals += 1;
-            }
-        }
-    }
-    assert_eq!(refusals, 2);
 }
 
 /// A copy to take files away from, with links to the files of the original.

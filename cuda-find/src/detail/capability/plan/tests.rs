@@ -84,80 +84,29 @@ fn native_is_the_gpus_of_this_machine() {
     assert_eq!(error.hints(), ["write 12.0, which runs on it"]);
 }
 
+/// The declared capability, the toolkit, the reason, and a part of the hint.
+const REFUSALS: &str = "\
+7.0 13.0: capability 7.0 was removed in CUDA 13.0; 12.x is the last that builds for it -> remove 7.0, or build with CUDA 12.x
+3.5 12.4: capability 3.5 was removed in CUDA 12.0; 11.x is the last that builds for it -> 11.x
+3.0 11.8: capability 3.0 was removed in CUDA 11.0; 10.x is the last that builds for it -> remove 3.0: CUDA before 11 is not supported
+10.1 13.4: capability 10.1 is called 11.0 from CUDA 13.0 on; this toolkit is 13.4 -> write 11.0
+10.1a 13.0: capability 10.1a is called 11.0a from CUDA 13.0 on; this toolkit is 13.0 -> write 11.0a
+11.0 12.9: capability 11.0 is called 10.1 before CUDA 13.0; this toolkit is 12.9 -> write 10.1
+11.0 12.6: capability 11.0 needs CUDA 13.0 or newer; this toolkit is 12.6 -> use CUDA 13.0
+12.0 12.0: capability 12.0 needs CUDA 12.8 or newer; this toolkit is 12.0 -> use CUDA 12.8
+12.0f 12.8: capability 12.0f needs CUDA 12.9 or newer; this toolkit is 12.8 -> use CUDA 12.9
+9.0f 13.4: CUDA 13.4 does not support compute capability 9.0f -> it supports 7.5, 8.0
+9.9 13.4: CUDA 13.4 does not support compute capability 9.9 -> it supports 7.5, 8.0
+13.0 13.9: CUDA 13.9 does not support compute capability 13.0 -> newer than 13.5";
+
 #[test]
 fn refusals_say_why_and_what_to_write() {
-    refuse(
-        "7.0",
-        "13.0",
-        "capability 7.0 was removed in CUDA 13.0; 12.x is the last that builds for it",
-        "remove 7.0, or build with CUDA 12.x",
-    );
-    refuse(
-        "3.5",
-        "12.4",
-        "capability 3.5 was removed in CUDA 12.0; 11.x is the last that builds for it",
-        "11.x",
-    );
-    refuse(
-        "3.0",
-        "11.8",
-        "capability 3.0 was removed in CUDA 11.0; 10.x is the last that builds for it",
-        "remove 3.0: CUDA before 11 is not supported",
-    );
-    refuse(
-        "10.1",
-        "13.4",
-        "capability 10.1 is called 11.0 from CUDA 13.0 on; this toolkit is 13.4",
-        "write 11.0",
-    );
-    refuse(
-        "10.1a",
-        "13.0",
-        "capability 10.1a is called 11.0a from CUDA 13.0 on; this toolkit is 13.0",
-        "write 11.0a",
-    );
-    refuse(
-        "11.0",
-        "12.9",
-        "capability 11.0 is called 10.1 before CUDA 13.0; this toolkit is 12.9",
-        "write 10.1",
-    );
-    refuse(
-        "11.0",
-        "12.6",
-        "capability 11.0 needs CUDA 13.0 or newer; this toolkit is 12.6",
-        "use CUDA 13.0",
-    );
-    refuse(
-        "12.0",
-        "12.0",
-        "capability 12.0 needs CUDA 12.8 or newer; this toolkit is 12.0",
-        "use CUDA 12.8",
-    );
-    refuse(
-        "12.0f",
-        "12.8",
-        "capability 12.0f needs CUDA 12.9 or newer; this toolkit is 12.8",
-        "use CUDA 12.9",
-    );
-    refuse(
-        "9.0f",
-        "13.4",
-        "CUDA 13.4 does not support compute capability 9.0f",
-        "it supports 7.5, 8.0",
-    );
-    refuse(
-        "9.9",
-        "13.4",
-        "CUDA 13.4 does not support compute capability 9.9",
-        "it supports 7.5, 8.0",
-    );
-    refuse(
-        "13.0",
-        "13.9",
-        "CUDA 13.9 does not support compute capability 13.0",
-        "newer than 13.5",
-    );
+    for line in REFUSALS.lines() {
+        let (case, texts) = line.split_once(": ").unwrap();
+        let (declared, toolkit) = case.split_once(' ').unwrap();
+        let (reason, hint) = texts.split_once(" -> ").unwrap();
+        refuse(declared, toolkit, reason, hint);
+    }
     refuse(
         "compute_70 10.1",
         "13.4",
