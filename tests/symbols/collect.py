@@ -36,8 +36,7 @@ HEAD = """\
 # Written by tests/symbols/collect.py from NVIDIA's packages: do not edit.
 #
 # component <id> <CUDA major> <first version that was compared> <newest version that was compared>
-# library <SONAME>
-# <version that added them> <symbols that the first version lacks> ...
+# <SONAME> <version that added them> <symbols that the first version lacks> ...
 #
 # `later` instead of a version: the newest version has the symbols, and no version before it was compared.
 """
@@ -141,9 +140,7 @@ def lines(name, major, package, libraries, follows):
                 added.setdefault(soname, {})[label] = sorted(new)
             seen[soname] |= symbols
     for soname in sorted(added):
-        if added[soname]:
-            text.append(f"library {soname}")
-            text += [f"{label} {' '.join(names)}" for label, names in added[soname].items()]
+        text += [f"{soname} {label} {' '.join(names)}" for label, names in added[soname].items()]
     return text
 
 

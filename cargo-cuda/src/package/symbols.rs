@@ -37,10 +37,9 @@ pub fn compared(component: Component, major: u32) -> Option<Compared> {
 /// Which version of a component added a symbol to one of its libraries. `None` if the first version for the CUDA major
 /// has the symbol, or if the table does not have the symbol.
 pub fn added(component: Component, major: u32, soname: &str, symbol: &str) -> Option<Added> {
-    let mut lines = block(component, major)?.lines();
-    lines.find(|line| line.strip_prefix("library ") == Some(soname))?;
-    let of_library = lines.take_while(|line| !line.starts_with("library "));
-    let mut lists = of_library.filter_map(|line| line.split_once(' '));
+    let rows = block(component, major)?.lines();
+    let mut lists =
+        rows.filter_map(|row| row.strip_prefix(soname)?.strip_prefix(' ')?.split_once(' '));
     let (label, _) = lists.find(|(_, symbols)| symbols.split(' ').any(|name| name == symbol))?;
     match label {
         "later" => Some(Added::UpTo(compared(component, major)?.newest)),
