@@ -162,12 +162,7 @@ impl<'a> Finder<'a> {
     }
 
     fn search(&self) -> SearchContext<'_> {
-        SearchContext {
-            root: self.root,
-            env: self.env,
-            target: self.target,
-            places: Vec::new(),
-        }
+        SearchContext::new(self.root, self.env, self.target)
     }
 
     /// Finds the toolkit. With `fetch`, fetches what it lacks, and pins it in the lock file.

@@ -125,13 +125,7 @@ fn search(root: &Path, env: &Env) -> Outcome {
         ..Request::default()
     };
     let root = Root::below(root);
-    SearchContext {
-        root: &root,
-        env,
-        target: &target(),
-        places: Vec::new(),
-    }
-    .report(std::slice::from_ref(&request))
+    SearchContext::new(&root, env, &target()).report(std::slice::from_ref(&request))
 }
 
 fn write(path: &Path, bytes: &[u8]) {

@@ -226,12 +226,7 @@ mod online {
             ]),
         );
         let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
-        let search = SearchContext {
-            root: &disk,
-            env: &env,
-            target: &target,
-            places: Vec::new(),
-        };
+        let search = SearchContext::new(&disk, &env, &target);
         let needs = vec![
             Need::new(Component::Nvcc, Part::Tools, "a test"),
             Need::new(Component::Crt, Part::Headers, "a test"),

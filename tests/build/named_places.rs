@@ -18,12 +18,7 @@ use cuda_find::detail::{
 pub(super) fn report(root: &Root, env: &[(String, String)], component: Component) -> Outcome {
     let env = Env::from_pairs(env.to_vec());
     let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
-    let search = SearchContext {
-        root,
-        env: &env,
-        target: &target,
-        places: Vec::new(),
-    };
+    let search = SearchContext::new(root, &env, &target);
     let parts = [Part::Headers, Part::Shared, Part::Tools];
     let has = |part: &Part| match part {
         Part::Tools => component == Component::Nvcc,

@@ -25,13 +25,7 @@ fn found_in(layout: &Layout, needs: Vec<Need>) -> Result<Toolkit, Error> {
         needs,
         ..Request::default()
     };
-    SearchContext {
-        root: &root,
-        env: &env,
-        target: &layout.target(),
-        places: Vec::new(),
-    }
-    .find(&request)
+    SearchContext::new(&root, &env, &layout.target()).find(&request)
 }
 
 #[test]

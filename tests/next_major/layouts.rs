@@ -134,12 +134,7 @@ impl Disk {
             ..Request::default()
         };
         let (root, env) = (Root::below(&self.root), Env::from_pairs(self.env.clone()));
-        let search = Search {
-            root: &root,
-            env: &env,
-            target: &target,
-            places: Vec::new(),
-        };
+        let search = Search::new(&root, &env, &target);
         let toolkit = search
             .find(&request)
             .unwrap_or_else(|error| panic!("{layout}: {error:?}"));

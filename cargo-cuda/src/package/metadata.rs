@@ -204,34 +204,15 @@ impl fmt::Display for FileName {
 }
 
 /// Libraries that every manylinux system has (PEP 600).
-pub const MANYLINUX: &[&str] = &[
-    "ld-linux-aarch64.so.1",
-    "ld-linux-x86-64.so.2",
-    "libGL.so.1",
-    "libICE.so.6",
-    "libSM.so.6",
-    "libX11.so.6",
-    "libXext.so.6",
-    "libXrender.so.1",
-    "libanl.so.1",
-    "libatomic.so.1",
-    "libc.so.6",
-    "libdl.so.2",
-    "libexpat.so.1",
-    "libgcc_s.so.1",
-    "libglib-2.0.so.0",
-    "libgobject-2.0.so.0",
-    "libgthread-2.0.so.0",
-    "libm.so.6",
-    "libmvec.so.1",
-    "libnsl.so.1",
-    "libpthread.so.0",
-    "libresolv.so.2",
-    "librt.so.1",
-    "libstdc++.so.6",
-    "libutil.so.1",
-    "libz.so.1",
-];
+const MANYLINUX: &str = "ld-linux-aarch64.so.1 ld-linux-x86-64.so.2 libGL.so.1 libICE.so.6 libSM.so.6 libX11.so.6 \
+     libXext.so.6 libXrender.so.1 libanl.so.1 libatomic.so.1 libc.so.6 libdl.so.2 libexpat.so.1 libgcc_s.so.1 \
+     libglib-2.0.so.0 libgobject-2.0.so.0 libgthread-2.0.so.0 libm.so.6 libmvec.so.1 libnsl.so.1 libpthread.so.0 \
+     libresolv.so.2 librt.so.1 libstdc++.so.6 libutil.so.1 libz.so.1";
+
+/// Whether every manylinux system has a library.
+pub fn is_on_manylinux(soname: &str) -> bool {
+    MANYLINUX.split(' ').any(|name| name == soname)
+}
 
 /// What `RECORD` states about the content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

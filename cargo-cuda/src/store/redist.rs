@@ -40,14 +40,7 @@ pub const VARIABLE: &str = "CUDA_BUILD_REDIST";
 const NVIDIA: &str = "https://developer.download.nvidia.com/compute/cuda/redist";
 
 /// Ends a connection that is not made, or that transfers nothing, after a minute.
-const CURL_LIMITS: [&str; 6] = [
-    "--connect-timeout",
-    "60",
-    "--speed-limit",
-    "1",
-    "--speed-time",
-    "60",
-];
+const CURL_LIMITS: &str = "--connect-timeout 60 --speed-limit 1 --speed-time 60";
 
 /// The archives of a platform as NVIDIA calls it.
 fn platform() -> &'static str {
@@ -210,7 +203,7 @@ impl<'a> Mirror<'a> {
                 .args(["--fail", "--silent", "--show-error", "--location"])
                 .args(["--proto", "=http,https", "--proto-redir", redirections])
                 .args(["--globoff", "--retry", "3"])
-                .args(CURL_LIMITS)
+                .args(CURL_LIMITS.split(' '))
                 .args(["--output".as_ref(), file.as_os_str()])
                 .args([url])
         };

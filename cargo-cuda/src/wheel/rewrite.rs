@@ -21,8 +21,8 @@ use crate::output;
 use crate::package::archive::{Wheel, WheelFile};
 use crate::package::archive_writer;
 use crate::package::metadata::{
-    FileName, IN_MANIFEST, MANYLINUX, Metadata, check_name, check_version, file_name_component,
-    normalized_name, with_local_platform,
+    FileName, IN_MANIFEST, Metadata, check_name, check_version, file_name_component,
+    is_on_manylinux, normalized_name, with_local_platform,
 };
 use crate::package::nvidia::{self, Origin};
 use crate::package::requirement::Requirement;
@@ -229,7 +229,7 @@ pub fn third_party<'a>(wheels: impl IntoIterator<Item = &'a Wheel>) -> Vec<Strin
     let is_third_party = |soname: &&String| {
         let soname = soname.as_str();
         !inside.contains(soname)
-            && !MANYLINUX.contains(&soname)
+            && !is_on_manylinux(soname)
             && nvidia::origin(soname) == Origin::Foreign
     };
     needed.into_iter().filter(is_third_party).cloned().collect()

@@ -18,40 +18,13 @@ const NVCC_OPTIONS: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
 /// Variables that nvcc 13.5 and the programs that it starts (cudafe++, cicc, ptxas, gcc 12) read,
 /// found by recording every call of `getenv`. Variables for temporary directories and the terminal are omitted.
 /// So is `PATH`, because the host compiler that is found through it is part of the key.
-const NVCC_VARIABLES: [&str; 24] = [
-    "BINUTILS_ROOT",
-    "CICC_PATH",
-    "COMPILER_PATH",
-    "CUDAFE_FLAGS",
-    "EDG_BASE",
-    "GCC_COMPARE_DEBUG",
-    "GCC_EXEC_PREFIX",
-    "GCC_ROOT",
-    "INCLUDES",
-    "LIBRARIES",
-    "LLVMC_FLAGS",
-    "LLVM_OVERRIDE_PRODUCER",
-    "NVCC_CCBIN",
-    "NVLINK_FLAGS",
-    "NVVMIR_LIBRARY_DIR",
-    "NVVM_FLAGS",
-    "NVVM_IR_VER_CHK",
-    "OCG_FLAGS",
-    "PTXAS_FLAGS",
-    "SOURCE_DATE_EPOCH",
-    "SYSTEM_INCLUDES",
-    "TOP",
-    "USR_INCLUDE",
-    "_SPACE_",
-];
+const NVCC_VARIABLES: &str = "BINUTILS_ROOT CICC_PATH COMPILER_PATH CUDAFE_FLAGS EDG_BASE GCC_COMPARE_DEBUG \
+     GCC_EXEC_PREFIX GCC_ROOT INCLUDES LIBRARIES LLVMC_FLAGS LLVM_OVERRIDE_PRODUCER NVCC_CCBIN NVLINK_FLAGS \
+     NVVMIR_LIBRARY_DIR NVVM_FLAGS NVVM_IR_VER_CHK OCG_FLAGS PTXAS_FLAGS SOURCE_DATE_EPOCH SYSTEM_INCLUDES TOP \
+     USR_INCLUDE _SPACE_";
 
 /// Variables that NVRTC 13.5 reads, found in the same way.
-const NVRTC_VARIABLES: [&str; 4] = [
-    "EDG_BASE",
-    "NVRTC_DISABLE_PCH",
-    "NVVM_IR_VER_CHK",
-    "SOURCE_DATE_EPOCH",
-];
+const NVRTC_VARIABLES: &str = "EDG_BASE NVRTC_DISABLE_PCH NVVM_IR_VER_CHK SOURCE_DATE_EPOCH";
 
 /// The variables of one compiler, and the directories and options in them.
 #[derive(Clone, Debug, Default)]
@@ -79,21 +52,21 @@ impl Variables {
                         .collect::<Vec<_>>()
                 })
                 .collect(),
-            key: settings(env, names.chain(&NVCC_VARIABLES)),
+            key: settings(env, names.copied().chain(NVCC_VARIABLES.split(' '))),
         }
     }
 
     pub(crate) fn of_nvrtc(env: &Env) -> Self {
         Self {
-            key: settings(env, &NVRTC_VARIABLES),
+            key: settings(env, NVRTC_VARIABLES.split(' ')),
             ..Self::default()
         }
     }
 }
 
-fn settings<'n>(env: &Env, names: impl IntoIterator<Item = &'n &'static str>) -> Vec<String> {
+fn settings(env: &Env, names: impl IntoIterator<Item = &'static str>) -> Vec<String> {
     // `{:?}` gives different text for different values that are not valid UTF-8.
-    let set = |name: &&'static str| env.get(name).map(|value| format!("{name}={value:?}"));
+    let set = |name: &'static str| env.get(name).map(|value| format!("{name}={value:?}"));
     names.into_iter().filter_map(set).collect()
 }
 

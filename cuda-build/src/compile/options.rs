@@ -31,20 +31,17 @@ pub(crate) struct Options {
 }
 
 /// nvcc's options that choose capabilities.
-const CAPABILITY_OPTIONS: [&str; 6] = [
-    "-arch",
-    "-gpu-architecture",
-    "-code",
-    "-gpu-code",
-    "-gencode",
-    "-generate-code",
-];
+const CAPABILITY_OPTIONS: &str = "-arch -gpu-architecture -code -gpu-code -gencode -generate-code";
 
 /// Whether a word of a command line is an option that chooses capabilities.
 pub(super) fn chooses_capabilities(word: &str) -> bool {
     let name = word.split('=').next().unwrap_or_default();
-    CAPABILITY_OPTIONS.contains(&name)
-        || name.starts_with("--") && CAPABILITY_OPTIONS.contains(&&name[1..])
+    let name = if name.starts_with("--") {
+        &name[1..]
+    } else {
+        name
+    };
+    CAPABILITY_OPTIONS.split(' ').any(|option| option == name)
 }
 
 /// An option for the compiler of device code.

@@ -86,17 +86,20 @@ impl Table {
     }
 
     /// An unknown key is an error, because a misspelled key would otherwise be ignored.
-    pub(super) fn check_keys(&self, known_keys: &[&str]) -> Result<(), Error> {
-        match self.table.keys().find(|key| !known_keys.contains(key)) {
-            Some(key) => {
-                let advice = match nearest(key, known_keys.iter().copied()) {
-                    Some(name) => format!("did you mean `{name}`?"),
-                    None => format!("the known keys are {}", known_keys.join(", ")),
-                };
-                Err(self.wrong(key, format!("unknown key; {advice}")))
-            }
-            None => Ok(()),
-        }
+    pub(super) fn check_keys(&self, known_keys: &str) -> Result<(), Error> {
+        let known = || known_keys.split(' ');
+        let Some(key) = self
+            .table
+            .keys()
+            .find(|key| known().all(|known| known != *key))
+        else {
+            return Ok(());
+        };
+        let advice = match nearest(key, known()) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("the known keys are {}", known_keys.replace(' ', ", ")),
+        };
+        Err(self.wrong(key, format!("unknown key; {advice}")))
     }
 
     fn value(&self, key: &str) -> Option<&Value> {
@@ -242,7 +245,7 @@ impl Table {
             }),
             Value::Table(table) => {
                 let table = self.below(key, table);
-                table.check_keys(&["name", "version", "optional"])?;
+                table.check_keys("name version optional")?;
                 let name = table.text("name")?;
                 let name = name.ok_or_else(|| table.wrong("name", "missing"))?;
                 Ok(Wanted {

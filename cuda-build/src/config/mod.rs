@@ -246,7 +246,7 @@ impl Config {
                     format!("`{name}` is not a CUDA major such as `13`"),
                 )
             })?;
-            special.check_keys(&["components", "capabilities", "dependencies"])?;
+            special.check_keys("components capabilities dependencies")?;
             self.per_major.push(PerMajor {
                 major,
                 components: special.components("components")?,
@@ -255,12 +255,12 @@ impl Config {
             });
         }
         for (name, special) in table.tables("package")? {
-            special.check_keys(&["capabilities"])?;
+            special.check_keys("capabilities")?;
             let list = special.texts("capabilities")?;
             self.packages.extend(list.map(|list| (name, list)));
         }
         if let Some(wheel) = table.table("wheel")? {
-            wheel.check_keys(&["name", "rpath", "max-size"])?;
+            wheel.check_keys("name rpath max-size")?;
             self.wheel = Wheel {
                 name: wheel.text("name")?.or(self.wheel.name.take()),
                 rpath: wheel.text("rpath")?.or(self.wheel.rpath.take()),
@@ -293,20 +293,8 @@ impl Config {
     }
 }
 
-const KEYS: &[&str] = &[
-    "toolkit",
-    "majors",
-    "components",
-    "capabilities",
-    "cudart",
-    "single-capability",
-    "jetson",
-    "driver",
-    "dependencies",
-    "major",
-    "package",
-    "wheel",
-];
+const KEYS: &str = "toolkit majors components capabilities cudart single-capability jetson driver dependencies major \
+     package wheel";
 
 /// The variable with the capabilities of one package: `CUDA_BUILD_CAPABILITIES_CANDLE_FLASH_ATTN`.
 pub fn capabilities_variable(package: &str) -> String {

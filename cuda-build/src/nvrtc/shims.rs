@@ -18,47 +18,21 @@ use crate::freshness::Files;
 use crate::hash::Fnv;
 use crate::includes::{Scan, Scanner, SearchPath};
 
-/// For each shim: its name, the CCCL header that defines the same macros (if there is one), and its text.
-const SHIMS: [(&str, Option<&str>, &str); 19] = [
-    ("assert.h", None, include_str!("shims/assert.h")),
-    ("cassert", None, include_str!("shims/cassert")),
-    ("cfloat", None, include_str!("shims/cfloat")),
-    ("climits", None, include_str!("shims/climits")),
-    ("cmath", None, include_str!("shims/cmath")),
-    ("cstddef", None, include_str!("shims/cstddef")),
-    ("cstdint", None, include_str!("shims/cstdint")),
-    ("cstdio", None, include_str!("shims/cstdio")),
-    ("cstdlib", None, include_str!("shims/cstdlib")),
-    ("cstring", None, include_str!("shims/cstring")),
-    (
-        "float.h",
-        Some("cuda/std/cfloat"),
-        include_str!("shims/float.h"),
-    ),
-    (
-        "limits.h",
-        Some("cuda/std/climits"),
-        include_str!("shims/limits.h"),
-    ),
-    (
-        "math.h",
-        Some("cuda/std/cmath"),
-        include_str!("shims/math.h"),
-    ),
-    ("stdbool.h", None, include_str!("shims/stdbool.h")),
-    (
-        "stddef.h",
-        Some("cuda/std/cstddef"),
-        include_str!("shims/stddef.h"),
-    ),
-    (
-        "stdint.h",
-        Some("cuda/std/cstdint"),
-        include_str!("shims/stdint.h"),
-    ),
-    ("stdio.h", None, include_str!("shims/stdio.h")),
-    ("stdlib.h", None, include_str!("shims/stdlib.h")),
-    ("string.h", None, include_str!("shims/string.h")),
+macro_rules! shims {
+    ($($name:literal $(with $counterpart:literal)?),* $(,)?) => {
+        [$(($name, [$($counterpart)?].as_slice(), include_str!(concat!("shims/", $name)))),*]
+    };
+}
+
+/// A shim: its name, the CCCL header that defines the same macros (if there is one), and its text.
+type Shim = (&'static str, &'static [&'static str], &'static str);
+
+#[rustfmt::skip]
+const SHIMS: [Shim; 19] = shims![
+    "assert.h", "cassert", "cfloat", "climits", "cmath", "cstddef", "cstdint", "cstdio", "cstdlib", "cstring",
+    "stdbool.h", "stdio.h", "stdlib.h", "string.h",
+    "float.h" with "cuda/std/cfloat", "limits.h" with "cuda/std/climits", "math.h" with "cuda/std/cmath",
+    "stddef.h" with "cuda/std/cstddef", "stdint.h" with "cuda/std/cstdint",
 ];
 
 /// The shims' names, as an `#include` spells them.
@@ -72,9 +46,8 @@ pub(crate) fn identity() -> String {
     let digest = || {
         let mut digest = Fnv::default();
         for (name, counterpart, text) in SHIMS {
-            [name, counterpart.unwrap_or_default(), text]
-                .iter()
-                .for_each(|part| digest.field(part.as_bytes()));
+            let parts = [name, text].into_iter().chain(counterpart.iter().copied());
+            parts.for_each(|part| digest.field(part.as_bytes()));
         }
         digest.hex()
     };
@@ -85,16 +58,16 @@ pub(crate) fn identity() -> String {
 /// the toolkit has a header of the same name. If the source includes CCCL, the shims include CCCL's headers.
 pub(crate) fn for_scan(scan: &Scan) -> Vec<(String, String)> {
     let includes_cccl = scan.includes_cccl();
-    let is_needed = |(name, ..): &&(&str, Option<&str>, &str)| {
+    let is_needed = |(name, ..): &&Shim| {
         !scan.user_names.contains(*name) && !scan.toolkit_names.contains(*name)
     };
     let headers = SHIMS
         .iter()
         .filter(is_needed)
         .map(|(name, counterpart, text)| {
-            let counterpart = counterpart.filter(|_| includes_cccl);
-            let include = counterpart.map(|header| format!("#include <{header}>\n"));
-            ((*name).to_owned(), include.unwrap_or_default() + text)
+            let includes = counterpart.iter().filter(|_| includes_cccl);
+            let includes = includes.map(|header| format!("#include <{header}>\n"));
+            ((*name).to_owned(), includes.collect::<String>() + text)
         });
     headers.collect()
 }

@@ -17,7 +17,7 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::release;
 use crate::root::Root;
-use crate::search::SearchContext as Search;
+use crate::search::SearchContext;
 use crate::select::RequestedRelease;
 use crate::target::Target;
 use crate::toolkit::Toolkit;
@@ -246,12 +246,7 @@ impl Build {
         #[cfg(feature = "compile")]
         self.code
             .check(Some(&target).filter(|target| !target.is_native()))?;
-        let search = Search {
-            root: &self.root,
-            env: &self.env,
-            target: &target,
-            places: Vec::new(),
-        };
+        let search = SearchContext::new(&self.root, &self.env, &target);
         let request = needs::request(&self.config);
         #[cfg(feature = "compile")]
         let request =

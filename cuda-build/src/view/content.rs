@@ -29,17 +29,8 @@ const CMAKE_PACKAGES: [&str; 5] = ["cccl", "cub", "cudax", "libcudacxx", "thrust
 
 /// The files that a view takes from the directory of nvcc: the programs that nvcc starts, NVIDIA's tools for device
 /// code, and the directory `crt`, which Debian's packages have there.
-const BESIDE_NVCC: [&str; 9] = [
-    "cudafe++",
-    "ptxas",
-    "fatbinary",
-    "nvlink",
-    "bin2c",
-    "nvprune",
-    "cuobjdump",
-    "__nvcc_device_query",
-    "crt",
-];
+const BESIDE_NVCC: &str =
+    "cudafe++ ptxas fatbinary nvlink bin2c nvprune cuobjdump __nvcc_device_query crt";
 
 /// Prefixes of other projects' headers. Each also starts with a prefix of CUDA's headers: `nvme` with `nv`.
 const FOREIGN_PREFIXES: [&str; 4] = ["nvme", "nvpair", "cubeb", "nvtop"];
@@ -213,7 +204,7 @@ impl<'a> Planner<'a, '_> {
         self.add(Component::Nvcc, "bin/nvcc", nvcc)?;
         let real = self.root.resolve(nvcc);
         let directories = [nvcc, &real].map(|nvcc| nvcc.parent().unwrap_or(nvcc));
-        for name in BESIDE_NVCC {
+        for name in BESIDE_NVCC.split(' ') {
             let mut files = directories.iter().map(|directory| directory.join(name));
             let file = files.find(|file| self.root.exists(file));
             if let Some(file) = file.filter(|_| !self.plan.has(&format!("bin/{name}"))) {

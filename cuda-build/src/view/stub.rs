@@ -134,18 +134,10 @@ impl Stub {
         let source = path.with_extension("c");
         fs::write(&source, text).map_err(Error::io("write", &source))?;
         let soname = format!("-Wl,-soname,{}", driver.soname);
-        let options = [
-            "-shared",
-            "-nostdlib",
-            "-fPIC",
-            "-O1",
-            "-g0",
-            "-Wl,--build-id=none",
-        ];
         let call = Invocation::new(&self.compiler)
-            .args(options)
-            .args([&soname]);
-        let call = call.args(["-o".as_ref(), path.as_os_str(), source.as_os_str()]);
+            .args("-shared -nostdlib -fPIC -O1 -g0 -Wl,--build-id=none".split(' '))
+            .args([&soname])
+            .args(["-o".as_ref(), path.as_os_str(), source.as_os_str()]);
         let result = call.run()?;
         fs::remove_file(&source).map_err(Error::io("remove", &source))?;
         match result.success {

@@ -168,6 +168,19 @@ pub struct SearchContext<'a> {
     pub places: Vec<PathBuf>,
 }
 
+impl<'a> SearchContext<'a> {
+    /// A search without places given by the caller.
+    pub fn new(root: &'a Root, env: &'a Env, target: &'a Target) -> Self {
+        let places = Vec::new();
+        Self {
+            root,
+            env,
+            target,
+            places,
+        }
+    }
+}
+
 /// What a search read and what it chose.
 pub struct Outcome {
     /// Every place that was read, in the order of the search.
@@ -585,12 +598,7 @@ mod tests {
             Root::below(top),
             Target::from_triple("x86_64-unknown-linux-gnu").unwrap(),
         );
-        let context = SearchContext {
-            root: &root,
-            env: &env,
-            target: &target,
-            places: Vec::new(),
-        };
+        let context = SearchContext::new(&root, &env, &target);
         let request = |component| Request {
             needs: vec![Need::new(component, Part::Shared, "for this test")],
             ..Request::default()

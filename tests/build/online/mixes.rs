@@ -56,13 +56,7 @@ fn library() -> Request {
 fn by_home(place: &Path) -> Result<cuda_build::Toolkit, Error> {
     let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
     let env = Env::from_pairs([("CUDA_HOME", place)]);
-    SearchContext {
-        root: &Root::system(),
-        env: &env,
-        target: &target,
-        places: Vec::new(),
-    }
-    .find(&library())
+    SearchContext::new(&Root::system(), &env, &target).find(&library())
 }
 
 /// The error, with its hints, holds every text; `{place}` stands for the directory.

@@ -58,13 +58,7 @@ impl Machine {
             needs,
             ..Request::default()
         };
-        SearchContext {
-            root: &root,
-            env: &env,
-            target: &target(),
-            places: Vec::new(),
-        }
-        .find(&request)
+        SearchContext::new(&root, &env, &target()).find(&request)
     }
 }
 

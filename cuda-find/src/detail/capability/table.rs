@@ -58,33 +58,25 @@ impl CapabilityFacts {
         }
     }
 
-    const fn until(self, removed_in: ToolkitVersion) -> Self {
-        Self {
-            removed_in: Some(removed_in),
-            ..self
-        }
+    const fn until(mut self, removed_in: ToolkitVersion) -> Self {
+        self.removed_in = Some(removed_in);
+        self
     }
 
-    const fn jetson(self) -> Self {
-        Self {
-            jetson: Some(true),
-            ..self
-        }
+    const fn jetson(mut self) -> Self {
+        self.jetson = Some(true);
+        self
     }
 
-    const fn arch_specific(self, since: ToolkitVersion) -> Self {
-        Self {
-            arch_specific_since: Some(since),
-            ..self
-        }
+    const fn arch_specific(mut self, since: ToolkitVersion) -> Self {
+        self.arch_specific_since = Some(since);
+        self
     }
 
-    const fn family(self, since: ToolkitVersion, family: &'static [u32]) -> Self {
-        Self {
-            family_since: Some(since),
-            family,
-            ..self
-        }
+    const fn family(mut self, since: ToolkitVersion, family: &'static [u32]) -> Self {
+        self.family_since = Some(since);
+        self.family = family;
+        self
     }
 
     /// The first toolkit that builds for the variant with this suffix; `None` if there is no such variant.
