@@ -3,24 +3,6 @@
 use clap::ValueEnum;
 use toml_edit::{DocumentMut, Item, Table, TableLike, TomlError};
 
-/// A crate that is copied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Template {
-    /// Host and device code with `<<<…>>>` launches, compiled by nvcc and called from Rust
-    #[default]
-    Library,
-    /// A kernel, launched with the crate cust
-    ModuleCust,
-    /// A kernel, launched with the crate cudarc; starts without a driver
-    ModuleCudarc,
-    /// A Python module with pyo3, one wheel per CUDA major
-    Python,
-    /// A CMake project that uses CUDA
-    Cmake,
-    /// A crate that links cuBLAS and passes the toolkit to its dependents
-    Sys,
-}
-
 /// A file: its path in the package, and its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
@@ -36,74 +18,56 @@ struct Embedded {
     files: &'static [(&'static str, &'static str)],
 }
 
-/// The files of `templates/$directory`, read through links in `cargo-cuda/templates`: cargo packages no file from outside
-/// of the package, and no directory with a file `Cargo.toml`.
-macro_rules! embedded {
-    ($directory:literal, $name:literal, [$($path:literal $(from $link:literal)?),* $(,)?]) => {
-        Embedded {
-            name: $name,
-            manifest: include_str!(concat!("../templates/", $directory, "/manifest.toml")),
-            files: &[$(embedded!(@file $directory, $path $(, $link)?)),*],
+/// One row for each template: its name on the command line is that of the enum's variant and of the directory in
+/// `templates/`; then the name of the crate, and its files. They are read through links in `cargo-cuda/templates`: cargo
+/// packages no file from outside of the package, and no directory with a file `Cargo.toml`.
+macro_rules! templates {
+    ($($(#[$attribute:meta])* $variant:ident $directory:literal $name:literal [$($file:tt),*],)*) => {
+        /// A crate that is copied.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+        pub enum Template {
+            $($(#[$attribute])* $variant,)*
+        }
+
+        impl Template {
+            fn embedded(self) -> Embedded {
+                match self {
+                    $(Self::$variant => Embedded {
+                        name: $name,
+                        manifest: include_str!(concat!("../templates/", $directory, "/manifest.toml")),
+                        files: &[$(templates!(@file $directory $file)),*],
+                    },)*
+                }
+            }
         }
     };
-    (@file $directory:literal, $path:literal) => { embedded!(@file $directory, $path, $path) };
-    (@file $directory:literal, $path:literal, $link:literal) => {
+    (@file $directory:literal ($path:literal from $link:literal)) => {
         ($path, include_str!(concat!("../templates/", $directory, "/", $link)))
     };
+    (@file $directory:literal $path:literal) => { templates!(@file $directory ($path from $path)) };
+}
+
+templates! {
+    /// Host and device code with `<<<…>>>` launches, compiled by nvcc and called from Rust
+    #[default]
+    Library "library" "native-app" ["build.rs", "kernels/saxpy.cu", "src/main.rs"],
+    /// A kernel, launched with the crate cust
+    ModuleCust "module-cust" "module-cust" ["build.rs", "kernels/saxpy.cu", "src/main.rs"],
+    /// A kernel, launched with the crate cudarc; starts without a driver
+    ModuleCudarc "module-cudarc" "module-cudarc" ["build.rs", "kernels/saxpy.cu", "src/main.rs"],
+    /// A Python module with pyo3, one wheel per CUDA major
+    Python "python" "saxpy" [
+        // Git does not follow a link with the name of its own file.
+        ".github/workflows/wheels.yml", (".gitignore" from "gitignore"), "build.rs", "cuda_backend.py", "kernels/axpy.cu",
+        "pyproject.toml", "python/saxpy/__init__.py", "src/lib.rs", "tests/test_saxpy.py"
+    ],
+    /// A CMake project that uses CUDA
+    Cmake "cmake" "cmake-app" ["build.rs", "native/CMakeLists.txt", "native/saxpy.cu", "src/main.rs"],
+    /// A crate that links cuBLAS and passes the toolkit to its dependents
+    Sys "sys" "linked-cublas" ["build.rs", "src/lib.rs", "tests/links.rs"],
 }
 
 impl Template {
-    fn embedded(self) -> Embedded {
-        match self {
-            Self::Library => embedded!(
-                "library",
-                "native-app",
-                ["build.rs", "kernels/saxpy.cu", "src/main.rs"]
-            ),
-            Self::ModuleCust => embedded!(
-                "module-cust",
-                "module-cust",
-                ["build.rs", "kernels/saxpy.cu", "src/main.rs"]
-            ),
-            Self::ModuleCudarc => embedded!(
-                "module-cudarc",
-                "module-cudarc",
-                ["build.rs", "kernels/saxpy.cu", "src/main.rs"]
-            ),
-            Self::Python => embedded!(
-                "python",
-                "saxpy",
-                [
-                    ".github/workflows/wheels.yml",
-                    // Git does not follow a link of this name.
-                    ".gitignore" from "gitignore",
-                    "build.rs",
-                    "cuda_backend.py",
-                    "kernels/axpy.cu",
-                    "pyproject.toml",
-                    "python/saxpy/__init__.py",
-                    "src/lib.rs",
-                    "tests/test_saxpy.py",
-                ]
-            ),
-            Self::Cmake => embedded!(
-                "cmake",
-                "cmake-app",
-                [
-                    "build.rs",
-                    "native/CMakeLists.txt",
-                    "native/saxpy.cu",
-                    "src/main.rs"
-                ]
-            ),
-            Self::Sys => embedded!(
-                "sys",
-                "linked-cublas",
-                ["build.rs", "src/lib.rs", "tests/links.rs"]
-            ),
-        }
-    }
-
     /// The name on the command line, which is also that of the directory in `templates/`.
     pub fn name(self) -> String {
         let value = self.to_possible_value();

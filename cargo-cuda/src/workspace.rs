@@ -126,15 +126,9 @@ impl Workspace {
         let found = self.packages.iter().find(|package| package.name == name);
         found.ok_or_else(|| {
             let names: Vec<&str> = self.packages.iter().map(|p| p.name.as_str()).collect();
-            Failure::new(
-                exit_code::USAGE,
-                format!(
-                    "no package `{name}` in the workspace {}; it has {}",
-                    self.root.display(),
-                    names.join(", ")
-                ),
-            )
-            .hint("give one of these names after `--package`")
+            let (root, names) = (self.root.display(), names.join(", "));
+            let text = format!("no package `{name}` in the workspace {root}; it has {names}");
+            Failure::new(exit_code::USAGE, text).hint("give one of these names after `--package`")
         })
     }
 
@@ -170,10 +164,10 @@ fn metadata_failure(error: cargo_metadata::Error) -> Failure {
             }
             false => "correct what cargo reports; `cargo metadata` reports it too",
         }),
-        other => Failure::new(
-            exit_code::MISSING_PROGRAM,
-            format!("could not query cargo: {other}"),
-        )
-        .hint("install Rust, and put the directory of `cargo` on `PATH`"),
+        other => {
+            let text = format!("could not query cargo: {other}");
+            Failure::new(exit_code::MISSING_PROGRAM, text)
+                .hint("install Rust, and put the directory of `cargo` on `PATH`")
+        }
     }
 }

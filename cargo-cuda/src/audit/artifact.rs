@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use cuda_build::Version;
+use cuda_build::{Component, Version};
 use cuda_find::detail::release::NEWEST_MAJOR;
 
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use crate::package::archive::{self, Wheel};
 use crate::package::device::DeviceCode;
 use crate::package::elf::ElfFacts;
 use crate::package::metadata::{Metadata, normalized_name};
-use crate::package::nvidia::majors_of_soname;
+use crate::package::nvidia::{component_of, majors_of_soname};
 use crate::package::requirement::{Requirement, major_of_word};
 
 /// Calls in Python that load libraries, or a package that does.
@@ -124,6 +124,16 @@ impl Artifact {
                 .collect(),
             preloads: python.any(|path| loads_libraries(path)),
         })
+    }
+
+    /// The libraries of NVIDIA's that a module needs and the artifact does not contain, with their components.
+    pub fn needed_components<'a>(
+        &'a self,
+        module: &'a NativeModule,
+    ) -> impl Iterator<Item = (&'a String, Component)> {
+        let needed = module.elf.needed.iter();
+        let outside = needed.filter(|soname| !self.has_file(soname));
+        outside.filter_map(|soname| Some((soname, component_of(soname)?)))
     }
 
     /// Whether a file with this name is in the artifact, in any directory.

@@ -9,7 +9,7 @@ use super::artifact::{Artifact, Majors, NativeModule};
 use super::check::Severity::{Error, Warning};
 use super::check::{Findings, W04, W06, W07};
 use super::requirements::other_package;
-use crate::package::nvidia::{component_of, library_directory};
+use crate::package::nvidia::library_directory;
 
 /// Where an entry of a search path leads.
 #[derive(Debug, PartialEq, Eq)]
@@ -91,15 +91,7 @@ fn check_reach(
     if artifact.preloads || other_package(artifact, module).is_some() {
         return;
     }
-    for soname in module
-        .elf
-        .needed
-        .iter()
-        .filter(|soname| !artifact.has_file(soname))
-    {
-        let Some(component) = component_of(soname) else {
-            continue;
-        };
+    for (soname, component) in artifact.needed_components(module) {
         let majors = release::majors().filter(|other| major.is_none_or(|major| *other == major));
         let wanted: BTreeSet<String> = majors
             .filter_map(|major| library_directory(component, major))

@@ -81,15 +81,7 @@ fn check_coverage(artifact: &Artifact, module: &NativeModule, major: u32, findin
         let major = requirement.cuda_major().unwrap_or(major);
         requirement.components(major).contains(&component)
     };
-    for soname in module
-        .elf
-        .needed
-        .iter()
-        .filter(|soname| !artifact.has_file(soname))
-    {
-        let Some(component) = component_of(soname) else {
-            continue;
-        };
+    for (soname, component) in artifact.needed_components(module) {
         let is_package_of_component = component.facts().package(major) == artifact.name.as_deref();
         if is_package_of_component || artifact.required().any(|r| brings(r, component)) {
             continue;

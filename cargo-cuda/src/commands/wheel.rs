@@ -90,11 +90,9 @@ pub fn run(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<String,
 /// Rewrites the wheel of another builder.
 fn rewrite(arguments: &WheelArgs, path: &Path) -> Result<BuiltWheel, Failure> {
     let [release] = arguments.cuda.as_slice() else {
-        return Err(Failure::new(
-            exit_code::USAGE,
-            "`--from-wheel` takes one CUDA major, because the wheel is built for one",
-        )
-        .hint("name the major that the wheel was built for: `--cuda 13`"));
+        let text = "`--from-wheel` takes one CUDA major, because the wheel is built for one";
+        return Err(Failure::new(exit_code::USAGE, text)
+            .hint("name the major that the wheel was built for: `--cuda 13`"));
     };
     check_major(release.major)?;
     let rewrite = Rewrite::of_other_builder(release.major, arguments.allow.clone());
@@ -198,13 +196,10 @@ fn releases(
         }
     }
     if chosen.is_empty() {
-        return Err(Failure::new(
-            exit_code::CONFIGURATION,
-            "no CUDA majors to build wheels for are declared",
-        )
-        .hint(
-            "write `majors = [12, 13]` below `[package.metadata.cuda]`, or give `--cuda 12,13`",
-        ));
+        let hint =
+            "write `majors = [12, 13]` below `[package.metadata.cuda]`, or give `--cuda 12,13`";
+        let text = "no CUDA majors to build wheels for are declared";
+        return Err(Failure::new(exit_code::CONFIGURATION, text).hint(hint));
     }
     Ok(chosen)
 }

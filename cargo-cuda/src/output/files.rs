@@ -75,11 +75,9 @@ pub fn link(target: &Path, link: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     if fs::symlink_metadata(link).is_ok_and(|metadata| !metadata.is_symlink()) {
-        return Err(Failure::new(
-            exit_code::DISK,
-            format!("{} is not a symbolic link", link.display()),
-        )
-        .hint(format!("remove {}", link.display())));
+        let text = format!("{} is not a symbolic link", link.display());
+        let hint = format!("remove {}", link.display());
+        return Err(Failure::new(exit_code::DISK, text).hint(hint));
     }
     let directory = link.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)

@@ -111,15 +111,13 @@ pub fn stderr_has_colour() -> bool {
 /// Writes the result of a command to standard output.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
-            exit_code::DISK,
-            format!("could not write to standard output: {error}"),
-        )
-        .hint("check the file or the disk that the output is redirected to")),
+    let written = stdout.write_all(text.as_bytes());
+    match written.and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let text = format!("could not write to standard output: {error}");
+            Err(Failure::new(exit_code::DISK, text)
+                .hint("check the file or the disk that the output is redirected to"))
+        }
         _ => Ok(()),
     }
 }

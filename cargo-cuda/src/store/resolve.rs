@@ -200,13 +200,10 @@ fn with_releases(failure: Failure) -> Failure {
 }
 
 fn inconsistent(package: &str, version: &str) -> Failure {
-    Failure::new(
-        exit_code::NOT_RELEASED,
-        format!(
-            "the package index offers no consistent CUDA {version}: {package} does not belong to it"
-        ),
-    )
-    .hint("name an older release, such as `13.4`, and remove constraints from the configuration of uv and pip")
+    let offers = format!("the package index offers no consistent CUDA {version}");
+    let text = format!("{offers}: {package} does not belong to it");
+    Failure::new(exit_code::NOT_RELEASED, text)
+        .hint("name an older release, such as `13.4`, and remove constraints from the configuration of uv and pip")
 }
 
 #[cfg(test)]

@@ -166,18 +166,18 @@ fn choose<'a>(
     let packages: Vec<&Package> = project.packages.iter().filter(makes_wheel).collect();
     match packages.as_slice() {
         [package] => Ok(package),
-        [] => Err(Failure::new(
-            exit_code::CONFIGURATION,
-            "no package in the workspace builds a Python package: none has a `cdylib` library or a `pyproject.toml` for maturin",
-        )
-        .hint("add `crate-type = [\"cdylib\"]` below `[lib]`, or name the crate with `--manifest-path`")),
+        [] => {
+            let text = "no package in the workspace builds a Python package: none has a `cdylib` library or a \
+                        `pyproject.toml` for maturin";
+            Err(Failure::new(exit_code::CONFIGURATION, text)
+                .hint("add `crate-type = [\"cdylib\"]` below `[lib]`, or name the crate with `--manifest-path`"))
+        }
         several => {
             let names: Vec<&str> = several.iter().map(|p| p.name.as_str()).collect();
-            Err(Failure::new(
-                exit_code::CONFIGURATION,
-                format!("several packages in the workspace build a Python package: {}", names.join(", ")),
-            )
-            .hint("name one with `--package`, or run the command in its directory"))
+            let text = "several packages in the workspace build a Python package";
+            let text = format!("{text}: {}", names.join(", "));
+            Err(Failure::new(exit_code::CONFIGURATION, text)
+                .hint("name one with `--package`, or run the command in its directory"))
         }
     }
 }
