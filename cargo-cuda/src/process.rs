@@ -145,11 +145,9 @@ pub fn command(call: &Invocation, env: &Env) -> Command {
 
 pub fn cannot_start(call: &Invocation, error: &io::Error) -> Failure {
     let program = call.program.display();
-    Failure::new(
-        exit_code::MISSING_PROGRAM,
-        format!("could not run `{program}`: {error}"),
-    )
-    .hint("install it, or put its directory on `PATH`; the file must be executable")
+    let text = format!("could not run `{program}`: {error}");
+    Failure::new(exit_code::MISSING_PROGRAM, text)
+        .hint("install it, or put its directory on `PATH`; the file must be executable")
 }
 
 #[cfg(test)]

@@ -98,6 +98,11 @@ impl Error {
     }
 
     /// An error about the value of an environment variable.
+    pub(crate) fn usage(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        let (reason, hint) = (reason.into(), hint.into());
+        Self::Usage { reason, hint }
+    }
+
     pub(crate) fn variable(name: &str, reason: String) -> Self {
         Self::Find(cuda_find::Error::variable(name, reason))
     }

@@ -78,19 +78,14 @@ fn active_environment(user_env: &Env, root: &Root) -> Result<PathBuf, Failure> {
             "activate an environment that exists, or unset `{name}`"
         )));
     }
-    Err(Failure::new(
-        exit_code::CONFIGURATION,
-        "no Python environment is active: neither `VIRTUAL_ENV` nor `CONDA_PREFIX` is set",
-    )
-    .hint("run `python3 -m venv .venv && . .venv/bin/activate`, or activate an environment that you have"))
+    let text = "no Python environment is active: neither `VIRTUAL_ENV` nor `CONDA_PREFIX` is set";
+    Err(Failure::new(exit_code::CONFIGURATION, text)
+        .hint("run `python3 -m venv .venv && . .venv/bin/activate`, or activate an environment that you have"))
 }
 
 fn no_backend() -> Failure {
-    Failure::new(
-        exit_code::CONFIGURATION,
-        "pyproject.toml names no build backend in the source tree, so an installer would not call `cargo cuda`",
-    )
-    .hint(
+    let text = "pyproject.toml names no build backend in the source tree, so an installer would not call `cargo cuda`";
+    Failure::new(exit_code::CONFIGURATION, text).hint(
         "copy `cuda_backend.py` from a package that `cargo cuda new --template python` makes, and write below `[build-system]`:\n\
          build-backend = \"cuda_backend\"\nbackend-path = [\".\"]",
     )

@@ -55,11 +55,8 @@ enum Words {
 /// Runs a hook, and returns the name of the file or directory that it made.
 pub fn run(arguments: &Pep517Args, user_env: &Env, root: &Root) -> Result<String, Failure> {
     let settings = settings(&arguments.config_settings).map_err(|reason| {
-        Failure::new(
-            exit_code::USAGE,
-            format!("the config settings are not valid: {reason}"),
-        )
-        .hint(
+        let text = format!("the config settings are not valid: {reason}");
+        Failure::new(exit_code::USAGE, text).hint(
             "the settings are `cuda` (`-C cuda=13`), `build-args` (arguments for maturin, as in `-C build-args=--locked`) \
              and `site-packages` (a directory)",
         )

@@ -48,10 +48,8 @@ pub fn run(arguments: &ViewArgs, user_env: &Env, root: &Root) -> Result<String, 
         None => toolkits::view_place(&project.env, project.workspace.as_ref(), &project.target)?,
     };
     if arguments.json && place.directory.to_str().is_none() {
-        let message = format!(
-            "{} is not UTF-8, so --json cannot print it",
-            place.directory.display()
-        );
+        let directory = place.directory.display();
+        let message = format!("{directory} is not UTF-8, so --json cannot print it");
         return Err(Failure::new(exit_code::USAGE, message)
             .hint("choose a directory whose path is UTF-8, or leave out --json"));
     }

@@ -167,16 +167,9 @@ impl Wheel {
             if !file.is_dir() {
                 let executable = file.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
                 // `file` ends with an error if it unpacks to more than it declares.
-                let entry = WheelFile::read(file, &name)?;
-                let content = Content::Old(index);
-                entries.insert(
-                    name,
-                    WheelFile {
-                        executable,
-                        content,
-                        ..entry
-                    },
-                );
+                let mut entry = WheelFile::read(file, &name)?;
+                (entry.executable, entry.content) = (executable, Content::Old(index));
+                entries.insert(name, entry);
             }
         }
         let dist_info = dist_info(&entries)?;

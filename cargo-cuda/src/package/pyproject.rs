@@ -132,11 +132,9 @@ impl Pyproject {
         if self.project.as_ref().is_none_or(is_dynamic) {
             return Ok(());
         }
-        Err(Failure::new(
-            exit_code::CONFIGURATION,
-            "`dependencies` in pyproject.toml is not dynamic, but the package requires NVIDIA's packages for its CUDA major",
-        )
-        .hint(
+        let text = "`dependencies` in pyproject.toml is not dynamic, but the package requires NVIDIA's packages for its \
+                    CUDA major";
+        Err(Failure::new(exit_code::CONFIGURATION, text).hint(
             "write `dynamic = [\"dependencies\"]` below `[project]`, and move requirements of your own to `dependencies` in \
              `[package.metadata.cuda]` of Cargo.toml",
         ))

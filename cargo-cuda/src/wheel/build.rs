@@ -357,10 +357,8 @@ fn undeclared() -> Failure {
 
 /// The error if maturin fails. The command is shown without its variables, which `cargo cuda env` prints.
 pub fn failed(code: u8, command: &Invocation) -> Failure {
-    Failure::wheel(format!(
-        "maturin ended with code {code}\n  command: {command}"
-    ))
-    .hint("correct what maturin's messages above name")
+    let text = format!("maturin ended with code {code}\n  command: {command}");
+    Failure::wheel(text).hint("correct what maturin's messages above name")
 }
 
 /// The error if maturin succeeds without the expected result.

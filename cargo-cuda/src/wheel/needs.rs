@@ -76,10 +76,9 @@ pub fn component_of(soname: &str, major: u32) -> Result<Option<Component>, Failu
         true => "a CUDA that cargo-cuda does not support".to_owned(),
         false => majors.join(" or "),
     };
-    Err(Failure::wheel(format!(
-        "the native module needs `{soname}` of {belongs_to}, but the wheel is for CUDA {major}"
-    ))
-    .hint(format!(
+    let needs = format!("the native module needs `{soname}` of {belongs_to}");
+    let text = format!("{needs}, but the wheel is for CUDA {major}");
+    Err(Failure::wheel(text).hint(format!(
         "build with a toolkit of CUDA {major}; if a crate's build script found the other CUDA in an earlier build, use \
          a separate target directory for each major"
     )))
@@ -87,10 +86,8 @@ pub fn component_of(soname: &str, major: u32) -> Result<Option<Component>, Failu
 
 /// The error if no Python package is known for a component.
 pub fn no_package(component: Component, major: u32) -> Failure {
-    Failure::wheel(format!(
-        "no known Python package contains `{component}` for CUDA {major}"
-    ))
-    .hint(format!(
+    let text = format!("no known Python package contains `{component}` for CUDA {major}");
+    Failure::wheel(text).hint(format!(
         "remove \"{component}\" from `components` in `[package.metadata.cuda]`, and link its static library"
     ))
 }

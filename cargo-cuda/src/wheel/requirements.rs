@@ -88,10 +88,8 @@ fn of_another_major(line: &str, major: u32, majors: &RangeInclusive<u32>) -> Fai
     } else {
         majors.end()
     };
-    Failure::wheel(format!(
-        "the project requires `{line}`, but the wheel is for CUDA {major}"
-    ))
-    .hint(format!(
+    let text = format!("the project requires `{line}`, but the wheel is for CUDA {major}");
+    Failure::wheel(text).hint(format!(
         "move it from `[project].dependencies` to `dependencies` in `[package.metadata.cuda.major.{other}]` of Cargo.toml"
     ))
 }

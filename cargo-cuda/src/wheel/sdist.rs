@@ -21,22 +21,21 @@ const DYNAMIC: [&str; 2] = ["Requires-Dist", "Provides-Extra"];
 /// backend, is not in it.
 pub fn with_dynamic_requirements(sdist: &[u8], backend: Option<&Path>) -> Result<Vec<u8>, Failure> {
     let (sdist, paths) = rewritten(sdist).map_err(|error| {
-        Failure::wheel(format!(
-            "could not read the source distribution that maturin made: {error}"
-        ))
-        .hint("build it with `maturin sdist`, and check the file that it writes")
+        let text = format!("could not read the source distribution that maturin made: {error}");
+        Failure::wheel(text)
+            .hint("build it with `maturin sdist`, and check the file that it writes")
     })?;
     let below_root = |path: &PathBuf| path.components().skip(1).collect::<PathBuf>();
     let paths: BTreeSet<PathBuf> = paths.iter().map(below_root).collect();
     match backend {
-        Some(backend) if !paths.contains(backend) => Err(Failure::wheel(format!(
-            "the source distribution does not contain the build backend `{}`",
-            backend.display()
-        ))
-        .hint(format!(
-            "write `include = [{{ path = \"{}\", format = \"sdist\" }}]` below `[tool.maturin]` in pyproject.toml",
-            backend.display()
-        ))),
+        Some(backend) if !paths.contains(backend) => {
+            let backend = backend.display();
+            let text =
+                format!("the source distribution does not contain the build backend `{backend}`");
+            Err(Failure::wheel(text).hint(format!(
+                "write `include = [{{ path = \"{backend}\", format = \"sdist\" }}]` below `[tool.maturin]` in pyproject.toml"
+            )))
+        }
         _ => Ok(sdist),
     }
 }

@@ -45,6 +45,7 @@ pub(crate) use progress::Progress;
 pub use progress::VARIABLE as PROGRESS_VARIABLE;
 pub(crate) use run::Runner;
 pub use run::{Compiled, MadeOutput};
+pub(crate) use sources::PATTERN_HINT;
 pub use sources::matching_files;
 pub(crate) use step::{ReadFiles, Settings, Step};
 pub(crate) use workers::Workers;

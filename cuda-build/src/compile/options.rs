@@ -51,6 +51,16 @@ pub(crate) struct Flag {
     pub(crate) only_if_supported: bool,
 }
 
+impl Flag {
+    pub(super) fn new(text: impl Into<String>, only_if_supported: bool) -> Self {
+        let text = text.into();
+        Self {
+            text,
+            only_if_supported,
+        }
+    }
+}
+
 impl Options {
     /// The capabilities that the part is compiled for, in a build for `whole`.
     pub(super) fn plan<'a>(&'a self, whole: &'a Plan) -> &'a Plan {
@@ -60,10 +70,7 @@ impl Options {
     /// Adds the flags in the variables that the build script names.
     pub(crate) fn read_variables(&mut self, env: &Env) {
         let words = words_in(&self.flag_variables, env);
-        self.flags.extend(words.map(|text| Flag {
-            text,
-            only_if_supported: false,
-        }));
+        self.flags.extend(words.map(|text| Flag::new(text, false)));
     }
 
     /// # Errors
@@ -72,11 +79,10 @@ impl Options {
         let mut flags = self.flags.iter().map(|flag| flag.text.as_str());
         match flags.find(|flag| chooses_capabilities(flag)) {
             None => Ok(()),
-            Some(flag) => Err(Error::Usage {
-                reason: format!("`{part}`: the option `{flag}` chooses capabilities"),
-                hint: "remove it, and write `.capabilities([\"9.0a\"])` for a part that is written for some capabilities"
-                    .to_owned(),
-            }),
+            Some(flag) => Err(Error::usage(
+                format!("`{part}`: the option `{flag}` chooses capabilities"),
+                "remove it, and write `.capabilities([\"9.0a\"])` for a part that is written for some capabilities",
+            )),
         }
     }
 
@@ -193,10 +199,7 @@ macro_rules! common_options {
         /// It is one argument: write `flag("-maxrregcount=32")`, or call the method twice.
         #[must_use]
         pub fn flag(mut self, flag: impl Into<String>) -> Self {
-            self.options.flags.push(Flag {
-                text: flag.into(),
-                only_if_supported: false,
-            });
+            self.options.flags.push(Flag::new(flag, false));
             self
         }
 
@@ -221,10 +224,7 @@ macro_rules! common_options {
         /// The compiler is tried once on an empty file. The answer is kept in the cache directory.
         #[must_use]
         pub fn flag_if_supported(mut self, flag: impl Into<String>) -> Self {
-            self.options.flags.push(Flag {
-                text: flag.into(),
-                only_if_supported: true,
-            });
+            self.options.flags.push(Flag::new(flag, true));
             self
         }
 

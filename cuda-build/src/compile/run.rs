@@ -286,10 +286,9 @@ impl Runner {
     fn stale_reason(&mut self, step: &Step) -> Result<Option<StaleReason>, Error> {
         let mut inputs = step.inputs.iter();
         if let Some(missing) = inputs.find(|input| !self.files().is_file(input)) {
-            return Err(Error::Usage {
-                reason: format!("source file {} does not exist", missing.display()),
-                hint: "create it, or correct its name in build.rs".to_owned(),
-            });
+            let reason = format!("source file {} does not exist", missing.display());
+            let hint = "create it, or correct its name in build.rs";
+            return Err(Error::usage(reason, hint));
         }
         let reason = (self.freshness).stale_reason(&step.output, step.output_key());
         if reason.is_none() {

@@ -150,24 +150,20 @@ fn check_paths(step: &Step, invocation: &Invocation, output: &Path) -> Result<()
     let mut paths = package.into_iter().chain([step.source.as_path(), output]);
     let has_shell_syntax = |path: &&Path| path.to_string_lossy().contains(['$', '\\', '`', '"']);
     if let Some(path) = paths.find(has_shell_syntax) {
-        return Err(Error::Usage {
-            reason: format!(
-                "the path {} has a character that a shell interprets in the commands of nvcc",
-                path.display()
+        let path = path.display();
+        return Err(Error::usage(
+            format!(
+                "the path {path} has a character that a shell interprets in the commands of nvcc"
             ),
-            hint: "remove `$`, backslashes, backquotes and double quotes from the names of the directories and the file"
-                .to_owned(),
-        });
+            "remove `$`, backslashes, backquotes and double quotes from the names of the directories and the file",
+        ));
     }
     if output.to_string_lossy().contains(',') {
-        return Err(Error::Usage {
-            reason: format!(
-                "nvcc cannot write to a path with a comma: {}",
-                output.display()
-            ),
-            hint: "rename the directory, or set `CARGO_TARGET_DIR` to a directory without a comma"
-                .to_owned(),
-        });
+        let output = output.display();
+        return Err(Error::usage(
+            format!("nvcc cannot write to a path with a comma: {output}"),
+            "rename the directory, or set `CARGO_TARGET_DIR` to a directory without a comma",
+        ));
     }
     Ok(())
 }

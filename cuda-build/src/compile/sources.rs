@@ -51,11 +51,8 @@ impl Sources {
                 Source::File(path) => sources.push(path)?,
                 Source::Glob(pattern) => {
                     let found = matching_files(pattern, excluded, root, package);
-                    let (found, searched) = found.map_err(|reason| Error::Usage {
-                        reason: format!("library `{library}`: {reason}"),
-                        hint: "correct the pattern in build.rs: `*` stands for a part of one name, `**` for any \
-                               number of directories, as in `kernels/**/*.cu`"
-                            .to_owned(),
+                    let (found, searched) = found.map_err(|reason| {
+                        Error::usage(format!("library `{library}`: {reason}"), PATTERN_HINT)
                     })?;
                     sources.searched.extend(searched);
                     found.iter().try_for_each(|path| sources.push(path))?;
@@ -63,10 +60,9 @@ impl Sources {
             }
         }
         if sources.files.is_empty() {
-            return Err(Error::Usage {
-                reason: format!("library `{library}` has no sources"),
-                hint: "name them with `Library::file`, `files` or `glob`".to_owned(),
-            });
+            let reason = format!("library `{library}` has no sources");
+            let hint = "name them with `Library::file`, `files` or `glob`";
+            return Err(Error::usage(reason, hint));
         }
         Ok(sources)
     }
@@ -101,28 +97,26 @@ fn language(path: &Path) -> Result<Language, Error> {
         b"c" => Language::C,
         b"o" => Language::Object,
         _ => {
-            return Err(Error::Usage {
-                reason: format!(
-                    "{} is not a source: its name ends in none of .cu, .cpp, .cc, .cxx, .c and .o",
-                    path.display()
-                ),
-                hint: "rename it, or leave it out of the library in build.rs".to_owned(),
-            });
+            let endings = ".cu, .cpp, .cc, .cxx, .c and .o";
+            let path = path.display();
+            let reason = format!("{path} is not a source: its name ends in none of {endings}");
+            let hint = "rename it, or leave it out of the library in build.rs";
+            return Err(Error::usage(reason, hint));
         }
     };
     if cfg!(not(feature = "host-sources")) && matches!(language, Language::Cpp | Language::C) {
-        return Err(Error::Usage {
-            reason: format!(
-                "compiling {} needs the feature `host-sources` of cuda-build",
-                path.display()
-            ),
-            hint:
-                "add `features = [\"host-sources\"]` to the dependency `cuda-build` in Cargo.toml"
-                    .to_owned(),
-        });
+        let path = path.display();
+        return Err(Error::usage(
+            format!("compiling {path} needs the feature `host-sources` of cuda-build"),
+            "add `features = [\"host-sources\"]` to the dependency `cuda-build` in Cargo.toml",
+        ));
     }
     Ok(language)
 }
+
+/// How a pattern is corrected.
+pub(crate) const PATTERN_HINT: &str = "correct the pattern in build.rs: `*` stands for a part of one name, `**` for any \
+                                       number of directories, as in `kernels/**/*.cu`";
 
 /// The files that match a pattern and none of `excluded`, relative to the package, and the directories that were
 /// searched.

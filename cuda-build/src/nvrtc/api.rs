@@ -1,6 +1,6 @@
 //! The functions of `nvrtc.h` that this crate calls, looked up by name.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use libloading::Library;
 
@@ -57,40 +57,28 @@ impl Api {
         // SAFETY: each function pointer has the type that `nvrtc.h` declares for the function of this name.
         // The declarations are the same in every release from CUDA 11.0 to 13.4.
         unsafe {
+            let getter = |size: &CStr, bytes: &CStr| -> Result<Getter, libloading::Error> {
+                Ok(Getter {
+                    size: *library.get(size)?,
+                    bytes: *library.get(bytes)?,
+                })
+            };
+            let archs = || -> Result<Archs, libloading::Error> {
+                Ok(Archs {
+                    count: *library.get(c"nvrtcGetNumSupportedArchs")?,
+                    list: *library.get(c"nvrtcGetSupportedArchs")?,
+                })
+            };
             Ok(Self {
                 version: *library.get(c"nvrtcVersion")?,
                 error_string: *library.get(c"nvrtcGetErrorString")?,
                 create: *library.get(c"nvrtcCreateProgram")?,
                 destroy: *library.get(c"nvrtcDestroyProgram")?,
                 compile: *library.get(c"nvrtcCompileProgram")?,
-                log: Getter {
-                    size: *library.get(c"nvrtcGetProgramLogSize")?,
-                    bytes: *library.get(c"nvrtcGetProgramLog")?,
-                },
-                ptx: Getter {
-                    size: *library.get(c"nvrtcGetPTXSize")?,
-                    bytes: *library.get(c"nvrtcGetPTX")?,
-                },
-                cubin: match (
-                    library.get(c"nvrtcGetCUBINSize"),
-                    library.get(c"nvrtcGetCUBIN"),
-                ) {
-                    (Ok(size), Ok(bytes)) => Some(Getter {
-                        size: *size,
-                        bytes: *bytes,
-                    }),
-                    _ => None,
-                },
-                archs: match (
-                    library.get(c"nvrtcGetNumSupportedArchs"),
-                    library.get(c"nvrtcGetSupportedArchs"),
-                ) {
-                    (Ok(count), Ok(list)) => Some(Archs {
-                        count: *count,
-                        list: *list,
-                    }),
-                    _ => None,
-                },
+                log: getter(c"nvrtcGetProgramLogSize", c"nvrtcGetProgramLog")?,
+                ptx: getter(c"nvrtcGetPTXSize", c"nvrtcGetPTX")?,
+                cubin: getter(c"nvrtcGetCUBINSize", c"nvrtcGetCUBIN").ok(),
+                archs: archs().ok(),
             })
         }
     }

@@ -149,12 +149,10 @@ impl Build {
     #[doc(hidden)]
     pub fn from_env(env: Env, root: Root) -> Result<Self, Error> {
         let variable = |name: &'static str| {
-            env.peek(name)
-                .map(PathBuf::from)
-                .ok_or_else(|| Error::Usage {
-                    reason: format!("`{name}` is not set: this is not running as a build script"),
-                    hint: "call this from build.rs".to_owned(),
-                })
+            env.peek(name).map(PathBuf::from).ok_or_else(|| {
+                let reason = format!("`{name}` is not set: this is not running as a build script");
+                Error::usage(reason, "call this from build.rs")
+            })
         };
         let package = variable("CARGO_MANIFEST_DIR")?;
         let out = variable("OUT_DIR")?;
@@ -315,14 +313,13 @@ impl Build {
         let Some(variable) = self.skipped_by else {
             return Ok(());
         };
-        Err(Error::Usage {
-            reason: format!(
-                "no CUDA toolkit is searched for, because `{variable}` is set, but the build script needs one"
-            ),
-            hint: format!(
+        let reason = format!("no CUDA toolkit is searched for, because `{variable}` is set");
+        Err(Error::usage(
+            format!("{reason}, but the build script needs one"),
+            format!(
                 "unset `{variable}`; or, in build.rs, call only `Build::run` if `Build::is_skipped` returns true"
             ),
-        })
+        ))
     }
 
     /// Finds a toolkit, compiles what is not up to date, and prints Cargo's directives. The directives are printed only
@@ -336,14 +333,11 @@ impl Build {
     /// Any [`Error`].
     pub fn run(mut self) -> Result<Built, Error> {
         if self.is_of_cargo && HAS_RUN.swap(true, Ordering::Relaxed) {
-            return Err(Error::Usage {
-                reason: "`Build::run` was called twice in one build script; the second call would overwrite what the \
-                         first one wrote"
-                    .to_owned(),
-                hint: "add all modules and libraries to one `Build`, and call `run` once; a part with capabilities of \
-                       its own names them with `.capabilities([\"9.0a\"])`"
-                    .to_owned(),
-            });
+            return Err(Error::usage(
+                "`Build::run` was called twice in one build script; the second call would overwrite what the first one wrote",
+                "add all modules and libraries to one `Build`, and call `run` once; a part with capabilities of its own \
+                 names them with `.capabilities([\"9.0a\"])`",
+            ));
         }
         let mut directives = Directives::default();
         let built = match self.skipped_by {

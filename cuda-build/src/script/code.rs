@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::needs;
 use crate::capability::{Capability, PartCapabilities, Plan};
-use crate::compile::{Compiled, Engine, Format, Library, Module, Options};
+use crate::compile::{Compiled, Engine, Format, Library, Module, Options, PATTERN_HINT};
 use crate::config::Cudart;
 use crate::directive::{Directive, Directives};
 use crate::error::Error;
@@ -57,9 +57,6 @@ pub(super) struct Code {
     /// Why the modules that a pattern names are unknown.
     pub(super) wrong_pattern: Option<String>,
 }
-
-const PATTERN_HINT: &str = "correct the pattern of `Build::modules` in build.rs: `*` stands for a part of one name, \
-                            `**` for any number of directories, as in `kernels/**/*.cu`";
 
 impl Code {
     pub(super) fn is_empty(&self) -> bool {
@@ -128,12 +125,8 @@ impl Code {
     /// Refuses NVRTC in a build for `cross_target`, and two modules or two libraries with the same name, because they would share a
     /// file.
     pub(super) fn check(&self, cross_target: Option<&Target>) -> Result<(), Error> {
-        let usage = |reason: String, hint: &str| Error::Usage {
-            reason,
-            hint: hint.to_owned(),
-        };
         if let Some(reason) = &self.wrong_pattern {
-            return Err(usage(reason.clone(), PATTERN_HINT));
+            return Err(Error::usage(reason, PATTERN_HINT));
         }
         let modules = self
             .modules
@@ -149,7 +142,7 @@ impl Code {
         for (index, library) in self.libraries.iter().enumerate() {
             let has_its_name = |other: &Library| other.name() == library.name();
             if self.libraries[..index].iter().any(has_its_name) {
-                return Err(usage(
+                return Err(Error::usage(
                     format!("two libraries are named `{}`", library.name()),
                     "give one of them another name in `Library::new`, or put the sources of both into one",
                 ));
@@ -160,13 +153,13 @@ impl Code {
             let has_its_name = |other: &&Module| other.constant() == name;
             if let Some(earlier) = self.modules[..index].iter().find(has_its_name) {
                 let (earlier, later) = (earlier.source().display(), module.source().display());
-                return Err(usage(
+                return Err(Error::usage(
                     format!("the modules {earlier} and {later} are both named `{name}`"),
                     "give one of them another name with `Module::named`",
                 ));
             }
             if let Some(target) = cross_target.filter(|_| module.engine == Engine::Nvrtc) {
-                return Err(usage(
+                return Err(Error::usage(
                     format!(
                         "module `{}` is to be compiled by NVRTC, but the build is for {target}, whose NVRTC cannot be \
                          loaded on this machine",

@@ -180,10 +180,7 @@ impl fmt::Display for DeclaredEntry {
 /// The entries, separated by `, `. [`Declared::parse`] reads them back as the same list.
 impl fmt::Display for Declared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, entry) in self.entries.iter().enumerate() {
-            write!(f, "{}{entry}", if index == 0 { "" } else { ", " })?;
-        }
-        Ok(())
+        f.write_str(&join(&self.entries))
     }
 }
 
@@ -415,11 +412,9 @@ impl ToolkitTargets {
     }
 }
 
-fn join(list: &[Capability]) -> String {
-    list.iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(", ")
+fn join(list: &[impl ToString]) -> String {
+    let texts: Vec<String> = list.iter().map(ToString::to_string).collect();
+    texts.join(", ")
 }
 
 /// One error with all reasons and all hints, each on its own line, so that one build reports every refused entry.
@@ -584,14 +579,13 @@ impl Plan {
         let mut others = self.all();
         others.retain(|other| *other != capability);
         let warning = (for_gpu.is_none() && list.len() > 1).then(|| {
-            let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+            let others = join(&others);
             let gpu = gpu.map_or(String::new(), |gpu| {
                 format!(", and none runs on the {gpu} GPU of this machine")
             });
             format!(
-                "CUDA_COMPUTE_CAP takes one capability: it gets the lowest declared, {capability}, and not {}{gpu}; \
-                 set `single-capability` in [package.metadata.cuda] to choose",
-                others.join(", ")
+                "CUDA_COMPUTE_CAP takes one capability: it gets the lowest declared, {capability}, and not {others}{gpu}; \
+                 set `single-capability` in [package.metadata.cuda] to choose"
             )
         });
         Some(Single {

@@ -104,16 +104,18 @@ struct Steps<'s> {
 }
 
 impl Steps<'_> {
+    fn propose(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
+        self.found.candidates.extend(candidates);
+    }
+
     fn scattered(&mut self, step: SearchStep, label: &str, roots: Vec<PathBuf>) {
         let candidate = Candidate::scattered(self.root, step, label, roots);
-        self.found.candidates.extend(candidate);
+        self.propose(candidate);
     }
 
     fn site_packages(&mut self, step: SearchStep, label: &str, packages: Vec<PathBuf>) {
         let candidate = |path| Candidate::site_packages(step, label, path);
-        self.found
-            .candidates
-            .extend(packages.into_iter().map(candidate));
+        self.propose(packages.into_iter().map(candidate));
     }
 
     fn explicit(&mut self, arguments: &[PathBuf]) {
@@ -123,11 +125,11 @@ impl Steps<'_> {
             &"argument".into(),
             arguments,
         );
-        self.found.candidates.extend(candidates);
+        self.propose(candidates);
         if let Some(list) = self.env.get("CUDA_BUILD_ROOTS") {
             let label = Label::Variable("CUDA_BUILD_ROOTS");
             let candidates = named(self.root, SearchStep::Roots, &label, &split_list(list));
-            self.found.candidates.extend(candidates);
+            self.propose(candidates);
         }
     }
 
@@ -138,9 +140,7 @@ impl Steps<'_> {
             if let Some(value) = env.get(variable) {
                 let nvcc = compiler(root, env, Path::new(value));
                 let path = root_of(&nvcc);
-                self.found
-                    .candidates
-                    .extend(of_compiler(root, variable, &path, &nvcc));
+                self.propose(of_compiler(root, variable, &path, &nvcc));
                 compilers.push((variable, vec![nvcc]));
                 roots.push((variable, vec![path]));
             }
@@ -149,18 +149,14 @@ impl Steps<'_> {
             if let Some(value) = env.get(variable) {
                 let paths = split_list(value);
                 let label = Label::Variable(variable);
-                self.found
-                    .candidates
-                    .extend(named(root, SearchStep::Variable, &label, &paths));
+                self.propose(named(root, SearchStep::Variable, &label, &paths));
                 roots.push((variable, paths));
             }
         }
         for variable in Component::all().flat_map(|component| component.facts().variables) {
             if let Some(path) = env.path(variable) {
                 let label = Label::Variable(variable);
-                self.found
-                    .candidates
-                    .extend(named(root, SearchStep::Product, &label, &[path]));
+                self.propose(named(root, SearchStep::Product, &label, &[path]));
             }
         }
         self.found.disagreements = disagreements(root, &roots, "places");
@@ -313,7 +309,7 @@ impl Steps<'_> {
         let place =
             Candidate::scattered(self.root, SearchStep::SearchPath, "nvcc on `PATH`", roots);
         let place = place.map(|place| place.with_nvcc(&program));
-        self.found.candidates.extend(place);
+        self.propose(place);
     }
 
     /// `/usr/local/cuda`, then versioned directories beside it, newest first.
@@ -324,11 +320,11 @@ impl Steps<'_> {
         // A broken link, which removing a toolkit may leave behind, is proposed too, so that it is reported.
         if root.is_dir(&link) || root.is_link(&link) {
             let candidate = Candidate::root(SearchStep::DefaultPlace, label, &link);
-            self.found.candidates.push(candidate);
+            self.propose([candidate]);
         }
         for path in versions(root, &root.locate("/usr/local"), "cuda-") {
             let candidate = Candidate::root(SearchStep::VersionedPlace, label, path);
-            self.found.candidates.push(candidate);
+            self.propose([candidate]);
         }
     }
 
@@ -388,7 +384,7 @@ impl Steps<'_> {
         if packages.is_empty() && is_script() {
             let candidate =
                 Candidate::new(SearchStep::Python, label, &python, Layout::PythonScript);
-            self.found.candidates.push(candidate);
+            self.propose([candidate]);
         }
         if let Some(home) = self.env.path("HOME") {
             packages.extend(site_packages_of(root, &home.join(".local")));

@@ -197,11 +197,8 @@ impl Store {
             unusable: Vec::new(),
         };
         let is_used = |platform: &str| platform == store.platform || target.runs_here(platform);
-        let directory = toolkits_dir(env);
-        for toolkit in directory
-            .iter()
-            .flat_map(|directory| stored_toolkits(root, directory))
-        {
+        let directory = toolkits_dir(env).into_iter();
+        for toolkit in directory.flat_map(|directory| stored_toolkits(root, &directory)) {
             match toolkit {
                 Ok(toolkit) if is_used(&toolkit.platform) => store.toolkits.push(toolkit),
                 Ok(_) => {}
@@ -290,12 +287,10 @@ pub fn lock_file(root: &Root, env: &Env) -> Option<PathBuf> {
         return Some(built.join(LOCK_FILE));
     }
     let package = Path::new(env.peek("CARGO_MANIFEST_DIR")?);
-    let is_own = !is_dependency(root, env, package);
-    Some(
-        is_own
-            .then(|| workspace_root(root, package))??
-            .join(LOCK_FILE),
-    )
+    if is_dependency(root, env, package) {
+        return None;
+    }
+    Some(workspace_root(root, package)?.join(LOCK_FILE))
 }
 
 /// Whether Cargo downloaded the package. If so, the package is below `CARGO_HOME`, or contains the file that
@@ -351,10 +346,7 @@ pub fn workspace_root(root: &Root, directory: &Path) -> Option<PathBuf> {
 /// no workspace.
 pub fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option<PathBuf>, Error> {
     let is_published = |name| root.is_file(&directory.join(name));
-    if [".cargo-checksum.json", ".cargo-ok"]
-        .into_iter()
-        .any(is_published)
-    {
+    if is_published(".cargo-checksum.json") || is_published(".cargo-ok") {
         return Ok(None);
     }
     let package = read_manifest(root, &directory.join("Cargo.toml"))?;
@@ -373,15 +365,11 @@ pub fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option<PathBu
             continue;
         };
         let excluded = match workspace {
-            Value::Table(workspace) => workspace.get("exclude"),
-            _ => None,
+            Value::Table(workspace) => toml::strings(workspace, "exclude").unwrap_or_default(),
+            _ => Vec::new(),
         };
-        let excluded: &[Value] = match excluded {
-            Some(Value::Array(paths)) => paths,
-            _ => &[],
-        };
-        let mut excluded = excluded.iter().filter_map(Value::as_str);
-        let is_excluded = excluded.any(|e| directory.starts_with(ancestor.join(e)));
+        let mut excluded = excluded.into_iter();
+        let is_excluded = excluded.any(|path| directory.starts_with(ancestor.join(path)));
         return Ok((!is_excluded).then_some(path));
     }
     Ok(None)
