@@ -38,7 +38,7 @@ def with_new_major(line: str) -> str:
 
 
 lines = components.read_text().splitlines()
-per_major = re.compile(r"\s*(sonames|packages|package_dirs): \[")
+per_major = re.compile(r"\s*(sonames|packages|package_dirs): \[(?!.*; MAJORS\])")
 first = lines.index("components! {")
 lines[first:] = [with_new_major(line) if per_major.match(line) else line for line in lines[first:]]
 
