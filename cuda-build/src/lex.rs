@@ -11,6 +11,8 @@ pub(crate) enum Mention {
     ComputedInclude,
     /// A `__has_include` whose file name is unknown: it is a macro, or not valid UTF-8.
     ComputedQuery,
+    /// An instruction to the assembler to read a file, which no depfile lists.
+    Assembly,
 }
 
 /// All mentions, in the order of the text.
@@ -50,6 +52,11 @@ pub(crate) fn mentions(text: &str) -> Vec<Mention> {
             }
         }
     }
+    // In a literal, or in a raw string.
+    let reads = [".incbin", ".include \"", ".include \\\""];
+    if reads.iter().any(|read| text.contains(read)) {
+        found.push(Mention::Assembly);
+    }
     found
 }
 
@@ -68,7 +75,7 @@ fn parse_header_name(rest: &str) -> Option<Mention> {
     let is_name = |name: &String| !name.is_empty() && !name.contains('\u{fffd}');
     mention.filter(|mention| match mention {
         Mention::Quoted(name) | Mention::Angled(name) => is_name(name),
-        Mention::ComputedInclude | Mention::ComputedQuery => true,
+        Mention::ComputedInclude | Mention::ComputedQuery | Mention::Assembly => true,
     })
 }
 
@@ -169,6 +176,7 @@ mod tests {
             Mention::Angled(name) => format!("<{name}>"),
             Mention::ComputedInclude => "include".to_owned(),
             Mention::ComputedQuery => "query".to_owned(),
+            Mention::Assembly => "assembly".to_owned(),
         };
         mentions(text).into_iter().map(show).collect()
     }

@@ -345,6 +345,11 @@ impl Call {
         if let Product::Object(Some(is_linkable)) = self.product {
             options.push(format!("-rdc={is_linkable}"));
         }
+        // Such an option may make the compiler write other files beside the output, as `-Xcompiler=--coverage` does.
+        let read = options::read(options.iter().map(String::as_str));
+        if !read.not_understood.is_empty() {
+            return None;
+        }
         Some(Compile {
             source,
             form,
@@ -528,6 +533,9 @@ mod tests {
             "-dryrun -c k.cu",
             "-arch=native -c k.cu",
             "-arch=all -c k.cu",
+            "-Xcompiler=--coverage -c k.cu",
+            "-Xcompiler=-fPIC,-fstack-usage -c k.cu",
+            "-Xcompiler -gsplit-dwarf -c k.cu",
             "-lib a.o",
         ] {
             assert!(compile(call).is_none(), "{call}");

@@ -56,7 +56,7 @@ pub(crate) struct Scan {
     /// Why included files may be missing from this scan: a file with `#include MACRO`, a header of an option
     /// that was not found, or a directory in which a path is too long to follow.
     pub(crate) unknown_include: Option<String>,
-    /// Why files that were only looked up may be missing from this scan: a file with `__has_include(MACRO)`.
+    /// Why files that no depfile lists may be missing from this scan: a file with `__has_include(MACRO)` or `.incbin`.
     pub(crate) unknown_query: Option<String>,
 }
 
@@ -169,6 +169,10 @@ impl Walk<'_> {
             }
             Mention::ComputedQuery => {
                 let reason = || named_by_macro(file);
+                self.scan.unknown_query.get_or_insert_with(reason);
+            }
+            Mention::Assembly => {
+                let reason = || format!("{} makes the assembler read a file", file.display());
                 self.scan.unknown_query.get_or_insert_with(reason);
             }
         }

@@ -66,9 +66,10 @@ const JOINED: [&str; 5] = ["I", "isystem", "D", "U", "O"];
 /// Prefixes of other options of gcc and clang that read no file.
 const HOST_PREFIXES: &str = "-f -W -O -m -D -U -g -std= -pthread -w -pedantic";
 
-/// Exceptions to [`HOST_PREFIXES`]: prefixes of options that read files.
+/// Exceptions to [`HOST_PREFIXES`]: prefixes of options that read files, or write files beside the output.
 const HOST_FILES: &str = "-fplugin -fprofile -fauto-profile -fmodule -Wa, -Wp, -Wl, -fpass-plugin \
-                          -fsanitize-ignorelist -fsanitize-blacklist";
+                          -fsanitize-ignorelist -fsanitize-blacklist \
+                          -ftest-coverage -fstack-usage -fcallgraph-info -fdump -gsplit-dwarf";
 
 /// What `option` means, and its value, which may be the next word of `rest`. `None` if the table lacks the option.
 pub(crate) fn find<'o, T: Copy>(

@@ -210,6 +210,18 @@ fn headers_of_options_and_macros() {
 }
 
 #[test]
+fn files_that_the_assembler_reads_are_unknown() {
+    for text in [
+        r#"asm(".incbin \"x\"");"#,
+        r#"asm(".include \"x\"");"#,
+        r#"asm(R"(.include "x")");"#,
+    ] {
+        let reason = scan(&[("src/k.cu", text)], &[]).1.unknown_query;
+        assert!(reason.is_some_and(|reason| reason.ends_with("makes the assembler read a file")));
+    }
+}
+
+#[test]
 fn names_that_would_hide_a_toolkit_header() {
     let files = [
         ("src/k.cu", ""),
