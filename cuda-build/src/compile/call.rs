@@ -151,10 +151,13 @@ impl Call {
             Role::Product(product) => Some(product),
             _ => None,
         });
-        let product = products.next().unwrap_or(Product::Linked);
-        if products.any(|other| other != product) {
-            return None;
-        }
+        let first = products.next().unwrap_or(Product::Linked);
+        // The `cc` crate writes `-c --device-c`.
+        let product = products.try_fold(first, |product, other| match (product, other) {
+            (Product::Object(None), Product::Object(_)) => Some(other),
+            (Product::Object(_), Product::Object(None)) => Some(product),
+            _ => (product == other).then_some(product),
+        })?;
         Some(Self {
             inspects: arguments.iter().any(|it| it.role == Role::Inspects),
             requested: requested(&arguments),
@@ -443,6 +446,7 @@ mod tests {
             for call in [
                 "-c k.cu -o k.o",
                 "-dc k.cu",
+                "-c --device-c k.cu -o k.o",
                 "-dlink a.o b.o -o c.o",
                 "k.cu -o program -lcudart",
             ] {
@@ -504,6 +508,12 @@ mod tests {
                 "-dc k.cu -O3 -o /o/k.obj",
                 "/o/k.obj",
                 "-O3 -rdc=true",
+                "sm_75 compute_75",
+            ),
+            (
+                "-c --device-c k.cu",
+                "/w/k.o",
+                "-rdc=true",
                 "sm_75 compute_75",
             ),
             (
