@@ -1,5 +1,6 @@
 """CPU time of child processes, medians, tables."""
 
+import functools
 import os
 import pathlib
 import resource
@@ -46,6 +47,14 @@ def our_program() -> pathlib.Path:
     env = cargo_environment(target)
     measured(["cargo", "build", "--release", "--manifest-path", HERE / "Cargo.toml"], env=env)
     return target / "release/peers"
+
+
+@functools.cache
+def cargo_cuda() -> pathlib.Path:
+    """The program `cargo-cuda`, optimized."""
+    target = CHECKOUT / "target"
+    measured(["cargo", "build", "--release", "-p", "cargo-cuda"], cwd=CHECKOUT, env=cargo_environment(target))
+    return target / "release/cargo-cuda"
 
 
 def median(values, key=lambda value: value) -> float:

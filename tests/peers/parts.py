@@ -4,7 +4,7 @@ import os
 import pathlib
 import shutil
 
-from measure import Used, cpu_and_wall, machine, measured, print_table
+from measure import Used, cargo_cuda, cargo_environment, cpu_and_wall, machine, measured, print_table
 from rebuild import FILES, FOUR, Project
 from toolkit import Counted
 from ways import WAYS
@@ -67,6 +67,26 @@ def module(place: pathlib.Path, ours: pathlib.Path, rounds: int = 11, *files: st
         table.append(row(f"nvcc -fatbin, {source.name}", nvcc, nvcc))
     print(f"Modules for sm_80, nvcc {toolkit.version}, {rounds} interleaved rounds, medians; {machine()}\n")
     print_table(table)
+
+
+def call(place: pathlib.Path, ours: pathlib.Path, rounds: int = 200) -> None:
+    """`nvcc --version` through the wrapper, and nvcc alone."""
+    toolkit = Counted(place / "cuda", ours)
+    package = place / "package"
+    (package / "src").mkdir(parents=True)
+    (package / "src/lib.rs").write_text("")
+    manifest = '[package]\nname = "x"\n\n[workspace]\n\n[package.metadata.cuda]\ncapabilities = ["8.0", "9.0"]\n'
+    (package / "Cargo.toml").write_text(manifest)
+    env = cargo_environment(package / "target") | toolkit.root_only()
+    measured([cargo_cuda(), "cuda", "build", "-q", "--target-dir", package / "target"], cwd=package, env=env)
+    programs = [package / "target/.cuda/view/bin/nvcc", package / "target/.cuda/view/nvcc-bin/nvcc"]
+    wrapped: list[Used] = []
+    alone: list[Used] = []
+    for _ in range(rounds):
+        for program, series in zip(programs, [wrapped, alone]):
+            series.append(measured([program, "--version"], env=env)[0])
+    print(f"`nvcc --version`, {rounds} interleaved rounds, medians; {machine()}\n")
+    print_table([head("a call", "nvcc"), row("through the wrapper", wrapped, alone), row("nvcc alone", alone, alone)])
 
 
 def images(place: pathlib.Path, ours: pathlib.Path, rounds: int = 3) -> None:

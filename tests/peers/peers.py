@@ -4,6 +4,7 @@
   cold-build [ROUNDS]               CPU time and crates of a cold build, for each build dependency
   rebuild [ROUNDS] [NAME PART ...]  what is compiled again after a change, and how long it takes
   module [ROUNDS] [FILE ...]        modules: NVRTC and nvcc
+  call [ROUNDS]                     a call that the nvcc wrapper passes on
   images [ROUNDS]                   a library from kept images of four capabilities
   search VENV [ROUNDS]              finding CUDA: cuda-build, CMake, cuda-pathfinder
   view SITE-PACKAGES LNDIR [ROUNDS] one root: cargo cuda view, cp -rs, lndir
@@ -23,6 +24,7 @@ from measure import our_program
 BENCHMARKS = {
     "rebuild": rebuild.run,
     "module": parts.module,
+    "call": parts.call,
     "images": parts.images,
     "search": search.run,
     "view": view.run,

@@ -9,9 +9,9 @@ import subprocess
 import time
 from dataclasses import dataclass, replace
 
-from measure import CHECKOUT, cargo_environment, machine, measured, median, print_table
+from measure import CHECKOUT, cargo_cuda, cargo_environment, machine, measured, median, print_table
 from toolkit import Counted
-from ways import CMAKE_LISTS, WAYS, Way
+from ways import CMAKE_LISTS, WAYS, WRAPPER, Way
 
 FILES = 12
 ONE, FOUR, FIVE = ["80"], ["80", "86", "89", "90"], ["80", "86", "89", "90", "120"]
@@ -141,9 +141,11 @@ class Peer:
         # The build script and its dependencies are compiled for both profiles: neither is measured here.
         for profile in ["dev", "release"]:
             self.build(ONE, profile, "--lib", PEERS_PREPARE="1")
+        for capabilities in [FOUR, FIVE] if way.wrapped else []:
+            self.copy(self.target(ONE), self.target(capabilities))
         for profile in ["debug", "release"]:
             for name in ["build", ".fingerprint"]:
-                self.copy(self.directory / "target" / profile / name, self.directory / "prepared" / profile / name)
+                self.copy(self.target(ONE) / profile / name, self.directory / "prepared" / profile / name)
         lock = (self.directory / "Cargo.lock").read_text()
         version = re.search(f'name = "{way.package}"\nversion = "(.*)"', lock)
         self.version = version[1] if version else ""
@@ -156,33 +158,44 @@ class Peer:
 
     def reset(self, profile: str) -> None:
         """As if the build script had never run for this profile."""
-        for name in ["build", ".fingerprint"]:
-            to = self.directory / "target" / profile / name
-            shutil.rmtree(to)
-            self.copy(self.directory / "prepared" / profile / name, to)
+        for target in {self.target(capabilities) for capabilities in [ONE, FOUR, FIVE]}:
+            for name in ["build", ".fingerprint"]:
+                shutil.rmtree(target / profile / name)
+                self.copy(self.directory / "prepared" / profile / name, target / profile / name)
+
+    def target(self, capabilities: list[str]) -> pathlib.Path:
+        """Cargo's target directory. `cargo cuda` has one for each list."""
+        target = self.directory / "target"
+        return target / "-".join(capabilities) if self.way.wrapped else target
 
     def build(self, capabilities: list[str], profile: str, *arguments: str, **variables: str):
-        env = cargo_environment(self.directory / "target") | self.toolkit.environment() | self.way.env | variables
+        wrapped, target = self.way.wrapped, self.target(capabilities)
+        toolkit = self.toolkit.root_only() if wrapped else self.toolkit.environment()
+        env = cargo_environment(target) | toolkit | self.way.env | variables
         env |= {
-            "CAPABILITIES": " ".join(capabilities),
+            "CAPABILITIES": " ".join(ONE if wrapped else capabilities),
             "CUDA_BUILD_CAPABILITIES": ",".join(f"sm_{name}" for name in capabilities),
             "CUDA_BUILD_CACHE_DIR": str(self.directory.parent / "cache"),
+            "CUDA_BUILD_IMAGES": str(self.directory / "images"),
             "CCACHE_DIR": str(self.directory / "launcher-cache"),
             "SCCACHE_SERVER_PORT": str(PORT),
         }
         command = ["cargo", "build", "--profile", profile, *arguments]
+        if wrapped:
+            command = [cargo_cuda(), "cuda", "build", "-q", "--target-dir", target, *command[2:]]
         return measured(command, cwd=self.directory, env=env)[0]
 
     def round(self) -> None:
         self.reset("debug")
         self.reset("release")
-        cache = self.directory / "launcher-cache"
-        shutil.rmtree(cache, ignore_errors=True)
-        cache.mkdir()
+        images, cache = self.directory / "images", self.directory / "launcher-cache"
+        for directory in [images, cache]:
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
         if "sccache" in self.way.env.values():
             self.server = Sccache(cache)
         for index, (step, capabilities) in enumerate(STEPS):
-            if step == "clean, cache full" and not self.way.env:
+            if step == "clean, cache full" and not self.way.has_cache:
                 continue
             repeats = [self.step(step, capabilities) for _ in range(5 if step == "nothing to do" else 1)]
             cpu, wall = median(repeats, lambda one: one.cpu), median(repeats, lambda one: one.wall)
@@ -203,10 +216,11 @@ class Peer:
         used = self.build(capabilities, "release" if release else "dev")
         cpu = used.cpu + (self.server.cpu() - before if self.server else 0)
         calls = self.toolkit.calls()
-        program = self.directory / "target" / ("release" if release else "debug") / "twelve"
+        profile = self.target(capabilities) / ("release" if release else "debug")
+        program, archives = profile / "twelve", profile.glob("build/twelve-*/out/**/libkernels.a")
         right = not self.way.package or (
             subprocess.check_output([program], text=True) == self.project.expected()
-            and self.toolkit.has_exactly(program, capabilities, FIVE, FILES)
+            and all(self.toolkit.has_exactly(archive, capabilities, FIVE, FILES) for archive in archives)
         )
         return Outcome(calls, cpu, used.wall, right)
 
@@ -224,7 +238,7 @@ def compare(peers: list[Peer]) -> None:
     """Ratios to the best neighbour without a launcher whose program is right."""
     print("\ncuda-build beside the best neighbour without a launcher:\n")
     ours = peers[0]
-    others = [peer for peer in peers if peer.way.package not in ("", "cuda-build") and not peer.way.env]
+    others = [peer for peer in peers if peer.way.package not in ("", "cuda-build") and not peer.way.has_cache]
     rows = [["step", "CPU", "wall"]]
     for index, (step, _) in enumerate(STEPS):
         right = [peer for peer in others if all(one.right for one in peer.outcomes[index])]
@@ -239,9 +253,30 @@ def compare(peers: list[Peer]) -> None:
     print_table(rows)
 
 
+def compare_wrapped(peers: list[Peer]) -> None:
+    """The CPU time of each helper under the wrapper, beside the helper alone with the list as options."""
+    rows = [["under the wrapper, beside the same helper alone", *(step for step, _ in STEPS)]]
+    alone = {peer.way.name: peer for peer in peers}
+    for peer in peers:
+        if not peer.way.wrapped or not (helper := alone.get(peer.way.name.removesuffix(WRAPPER))):
+            continue
+        cells = []
+        for ours, theirs in zip(peer.outcomes, helper.outcomes):
+            # After `cargo clean`, a helper alone compiles everything.
+            theirs = theirs or helper.outcomes[0]
+            right = all(one.right for one in ours + theirs)
+            ratio = median(ours, lambda one: one.cpu) / median(theirs, lambda one: one.cpu)
+            cells.append(f"{ratio:.2f}" if right else "–")
+        rows.append([helper.way.name, *cells])
+    if rows[1:]:
+        print()
+        print_table(rows)
+
+
 def run(place: pathlib.Path, ours: pathlib.Path, rounds: int = 5, *names: str) -> None:
     toolkit = Counted(place / "cuda", ours)
     ways = [way for way in WAYS if not names or any(name in way.name for name in names)]
+    ways = [way for way in ways if all(map(shutil.which, way.env.values()))]
     peers = [Peer(way, place, toolkit) for way in ways]
     print(f"Twelve `.cu` files, nvcc {toolkit.version}, {rounds} interleaved rounds, medians; {machine()}", flush=True)
     for _ in range(rounds):
@@ -254,3 +289,4 @@ def run(place: pathlib.Path, ours: pathlib.Path, rounds: int = 5, *names: str) -
         + [[peer.way.name, peer.version, *map(cell, peer.outcomes)] for peer in peers]
     )
     compare(peers)
+    compare_wrapped(peers)

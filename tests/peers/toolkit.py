@@ -6,8 +6,9 @@ import subprocess
 
 from measure import measured
 
-# What nvcc starts once for each file that is compiled as a whole, and once for each capability of each file.
-PROGRAMS = ["bin/cudafe++", "nvvm/bin/cicc"]
+# What nvcc starts once for each file that is compiled as a whole, and once for each capability of each file: its
+# compiler to PTX, and from there to SASS.
+PROGRAMS = ["bin/cudafe++", "nvvm/bin/cicc", "bin/ptxas"]
 
 
 def link_entries(source: pathlib.Path, to: pathlib.Path, *excepted: str) -> None:
@@ -25,7 +26,7 @@ class Counted:
         real = pathlib.Path(nvcc).parent.parent
         self.root, self.log = root, root / "calls"
         link_entries(real, root, "bin", "nvvm")
-        link_entries(real / "bin", root / "bin", "cudafe++")
+        link_entries(real / "bin", root / "bin", "cudafe++", "ptxas")
         link_entries(real / "nvvm", root / "nvvm", "bin")
         link_entries(real / "nvvm/bin", root / "nvvm/bin", "cicc")
         # The neighbours look for the libraries under the names of NVIDIA's installers.
@@ -45,17 +46,21 @@ class Counted:
         lines = self.log.read_text().splitlines()
         return lines.count(PROGRAMS[0]), lines.count(PROGRAMS[1])
 
-    def has_exactly(self, program: pathlib.Path, capabilities: list[str], all_of_them: list[str], files: int) -> bool:
-        """Whether a program has as many images for each of these capabilities, and none for others.
+    def has_exactly(self, archive: pathlib.Path, capabilities: list[str], all_of_them: list[str], files: int) -> bool:
+        """Whether an archive has as many images for each of these capabilities, and none for others.
 
-        The `cc` crate links device code, which leaves one image for all files.
+        The `cc` crate also links device code, into one more image. A program has only that one.
         """
-        listed = measured([self.root / "bin/cuobjdump", "--list-elf", program])[1]
+        listed = measured([self.root / "bin/cuobjdump", "--list-elf", archive])[1]
         count = {name: listed.count(f".sm_{name}.cubin") for name in all_of_them}
         expected = count[capabilities[0]]
-        return expected in (1, files) and all(
+        return expected in (files, files + 1) and all(
             count[name] == (expected if name in capabilities else 0) for name in all_of_them
         )
+
+    def root_only(self) -> dict[str, str]:
+        """For `cargo cuda`, which sets every variable for build scripts that the user has not set."""
+        return {"CUDA_HOME": str(self.root)}
 
     def environment(self) -> dict[str, str]:
         """Everything that one of the neighbours requires."""

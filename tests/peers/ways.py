@@ -1,12 +1,13 @@
 """The ways to build twelve `.cu` files, each as its own documentation has it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 # Linking is not what is measured, and none of the neighbours finds the runtime in this layout: each gets its place.
 # Likewise each looks at the whole directory again.
 LINK = """
     println!("cargo:rerun-if-changed=kernels");
     println!("cargo:rerun-if-env-changed=CAPABILITIES");
+    println!("cargo:rerun-if-env-changed=CUDA_BUILD_CAPABILITIES");
     println!("cargo:rustc-link-search=native={}/lib64", std::env::var("CUDA_HOME").unwrap());
     for library in ["static=cudart_static", "dylib=stdc++", "dylib=rt", "dylib=dl", "dylib=pthread"] {
         println!("cargo:rustc-link-lib={library}");
@@ -106,6 +107,12 @@ class Way:
     script: str
     # Variables of the build, which name a launcher.
     env: dict[str, str] = field(default_factory=dict)
+    # Under `cargo cuda build`: the script requests sm_80 alone, and the nvcc wrapper gives it the list.
+    wrapped: bool = False
+
+    @property
+    def has_cache(self) -> bool:
+        return bool(self.env) or self.wrapped or self.package == "cuda-build"
 
 
 NINJA = CMAKE.replace("MORE", '.generator("Ninja")')
@@ -132,3 +139,7 @@ WAYS = [
     Way("CMake and Ninja, sccache", "cmake", CMAKE_DEPENDENCY, NINJA, {LAUNCHER: "sccache"}),
     Way("(Cargo alone)", "", "", CARGO_ALONE),
 ]
+# The best settings of each helper, which notice every change.
+UNDER_WRAPPER = [2, 4, 6, 8]
+WRAPPER = ", wrapper"
+WAYS[-1:-1] = [replace(WAYS[index], name=WAYS[index].name + WRAPPER, wrapped=True) for index in UNDER_WRAPPER]
