@@ -5,6 +5,7 @@
 //! nvcc as it is.
 
 use std::ffi::OsString;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ use cuda_find::detail::{
     select::{Need, Part, Request},
     target::Target,
 };
+use ruzstd::decoding::StreamingDecoder;
 
 use crate::exit_code;
 use crate::isolated_build::TargetDirectory;
@@ -128,6 +130,7 @@ fn with_kept_outputs(
         target: &target,
         env,
         root: &root,
+        decompress,
     };
     if env.peek("CXX").is_none() && wrapped.refuses_host_compiler(call) {
         let name = call.host_compiler().unwrap_or_default();
@@ -159,6 +162,13 @@ fn with_kept_outputs(
         }
         Err(error) => Err(error),
     }
+}
+
+fn decompress(frame: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut decoder = StreamingDecoder::new(frame).ok()?;
+    decoder.read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// A note after a call that has failed with the declared list instead of the capability that the script requested.

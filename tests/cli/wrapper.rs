@@ -32,6 +32,7 @@ fn main() {
     nvcc("-arch=sm_CAP -c src/kernel.cu -o OUT/kernel.o -MD -MF OUT/kernel.d -MT target");
     nvcc("--gpu-architecture=sm_CAP --ptx src/kernel.cu --output-directory OUT");
     nvcc("-arch=sm_75 -fatbin src/kernel.cu -o OUT/other.fatbin");
+    nvcc("-arch=sm_CAP -dc src/kernel.cu -o OUT/relocatable.o");
 }
 "#;
 
@@ -90,8 +91,8 @@ mod online {
         ];
         let outputs = || files.map(|name| fs::read(project.out("wrapped").join(name)).unwrap());
         let first = build(&[]);
-        assert_eq!(first.len(), 3, "{first:?}");
-        assert_eq!(first[2], "for 8.0, 9.0, 12.0+PTX (wrapped)");
+        assert_eq!(first.len(), 4, "{first:?}");
+        assert_eq!(first[3], "for 8.0, 9.0, 12.0+PTX (wrapped)");
         let out = project.out("wrapped");
         let all = "sm_120.cubin sm_120.ptx sm_80.cubin sm_90.cubin";
         assert_eq!(cuobjdump(&out.join("kernel.o")).join(" "), all);
@@ -117,7 +118,7 @@ mod online {
         assert!(outputs() == before);
 
         project.write_later("src/value.cuh", "#define VALUE 2\n");
-        assert_eq!(build(&[]).len(), 3);
+        assert_eq!(build(&[]).len(), 4);
         assert!(outputs()[0] != before[0]);
         project.write_later("src/value.cuh", "#define VALUE 1\n");
         build(&[]);
@@ -125,15 +126,17 @@ mod online {
 
         // An added capability is compiled alone, and joined as nvcc would.
         let added = ["--capabilities", "8.0,9.0,10.0,12.0+PTX"];
-        assert_eq!(
-            build(&added),
-            ["for 10.0 (wrapped; a capability was added)"]
-        );
-        let joined = fs::read(project.out("wrapped").join("kernel.o")).unwrap();
+        let line = "for 10.0 (wrapped; a capability was added)";
+        assert_eq!(build(&added), [line, line]);
+        let objects = ["kernel.o", "relocatable.o"];
+        let objects = || objects.map(|name| fs::read(project.out("wrapped").join(name)).unwrap());
+        let joined = objects();
         fs::remove_dir_all(project.path.with_extension("images")).unwrap();
         fs::remove_dir_all(&project.target).unwrap();
-        assert_eq!(build(&added).len(), 3);
-        assert_eq!(elf::difference(&outputs()[0], &joined), None);
+        assert_eq!(build(&added).len(), 4);
+        for (whole, joined) in objects().iter().zip(&joined) {
+            assert_eq!(elf::difference(whole, joined), None);
+        }
 
         let run = Finished::of(
             project

@@ -49,7 +49,9 @@ class Project:
             "Cargo.toml",
             '[package]\nname = "twelve"\nversion = "0.1.0"\nedition = "2021"\n\n[workspace]\n\n[build-dependencies]\n'
             + way.dependency.replace("OURS", str(CHECKOUT / "cuda-build"))
-            + '\n\n[package.metadata.cuda]\ncapabilities = ["8.0"]\n',
+            + '\n\n[package.metadata.cuda]\ncapabilities = ["8.0"]\n\n'
+            # In a debug build, `cc` passes `-G`, which puts paths into device code and turns its optimization off.
+            + "[profile.dev]\ndebug = false\n",
         )
         indices = range(FILES) if way.package else []
         declared = "".join(f"    fn value_{index:02}() -> i32;\n" for index in indices)

@@ -20,7 +20,7 @@ use super::run_directory::RunDirectory;
 use super::step::{Compiler, Form, Image, OBJECT, Step, depfile_of, with_ending};
 use crate::command::Invocation;
 use crate::error::Error;
-use crate::fatbin::{CompiledImage, Entry, Fatbin, Kind, elf};
+use crate::fatbin::{CompiledImage, Decompress, Entry, Fatbin, Kind, elf};
 use crate::list::{Set, sorted_set};
 use crate::nvrtc::{Nvrtc, Program};
 use crate::output;
@@ -43,6 +43,7 @@ pub(crate) struct Tools {
     pub(crate) joining: Joining,
     pub(crate) launcher: Option<Launcher>,
     pub(crate) progress: Progress,
+    pub(crate) decompress: Option<Decompress>,
 }
 
 /// A step that has to run, with everything that a thread needs to run it.
@@ -244,8 +245,10 @@ impl Job<'_> {
             // The names are read from SASS. PTX of the same capability has the same names, because both come from one
             // run of the compiler's front end.
             let real = Image::Real(capability);
-            let cubin = parts.iter().find_map(|part| part.find(real)?.image());
-            let names = cubin.and_then(elf::device_names).ok_or_else(|| {
+            let entry = parts.iter().find_map(|part| part.find(real));
+            let cubin = entry.and_then(|entry| entry.decompressed(self.tools.decompress));
+            let names = cubin.and_then(|cubin| elf::device_names(&cubin));
+            let names = names.ok_or_else(|| {
                 format!("the names in the device code for {capability} cannot be read")
             })?;
             let (other, expected) = first.get_or_insert_with(|| (*image, names.clone()));

@@ -19,12 +19,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::joining;
 use super::portable::PortableNames;
 use super::step::{Image, Step};
 use crate::cache::{cache_dir, distrust};
 use crate::config::parse_size;
 use crate::env::Env;
 use crate::error::Error;
+use crate::fatbin::{Decompress, Fatbin, Kind};
 use crate::freshness::{Freshness, InputStates};
 use crate::hash::of_content as digest;
 use crate::list::Set;
@@ -70,10 +72,27 @@ pub(crate) struct KeptOutputs {
 }
 
 /// The output store that several builds share.
-pub(crate) struct SharedStore {
-    pub(crate) names: PortableNames,
+struct SharedStore {
+    names: PortableNames,
+    /// Reads compressed device code, in which paths cannot be found.
+    decompress: Option<Decompress>,
     /// The size in bytes to which the directory is reduced; `None` in a directory that the user named.
-    pub(crate) limit: Option<u64>,
+    limit: Option<u64>,
+}
+
+impl SharedStore {
+    /// Whether compressed machine code in an output has a path of the toolkit, or cannot be read.
+    fn may_hide_paths(&self, output: &[u8]) -> bool {
+        let code = match joining::is_object(output) {
+            true => joining::device_code(output).map(|(_, code)| code).ok(),
+            false => Fatbin::parse(output).ok(),
+        };
+        let mut entries = code.iter().flat_map(Fatbin::entries);
+        entries.any(|entry| {
+            let cubin = entry.decompressed(self.decompress);
+            entry.header().kind == Kind::Elf && cubin.is_none_or(|it| self.names.occur_in(&it))
+        })
+    }
 }
 
 /// A file's time of use is renewed if it is older than this.
@@ -101,6 +120,7 @@ impl KeptOutputs {
     /// path, or if the limit is not a size.
     pub(crate) fn of_user(
         (env, root): (&Env, &Root),
+        decompress: Option<Decompress>,
         names: impl FnOnce() -> PortableNames,
     ) -> Result<Option<Self>, Error> {
         const LIMIT_VARIABLE: &str = "CUDA_BUILD_IMAGES_LIMIT";
@@ -121,6 +141,7 @@ impl KeptOutputs {
         let limit = limit.map_err(|reason| Error::variable(LIMIT_VARIABLE, reason))?;
         let store = SharedStore {
             names: names(),
+            decompress,
             limit: (!is_named).then(|| limit.unwrap_or(LIMIT)),
         };
         match Self::shared(directory, store) {
@@ -134,7 +155,7 @@ impl KeptOutputs {
     ///
     /// # Errors
     /// [`cuda_find::Error::Io`] if the directory cannot be written.
-    pub(crate) fn shared(directory: PathBuf, store: SharedStore) -> Result<Self, Error> {
+    fn shared(directory: PathBuf, store: SharedStore) -> Result<Self, Error> {
         output::create_directory(&directory)?;
         if let Some(limit) = store.limit {
             let marker = directory.join(TRIM_MARKER);
@@ -214,11 +235,11 @@ impl KeptOutputs {
         mut inputs: InputStates,
     ) -> Result<(), Error> {
         let mut key = step.image_key();
-        if let Some(SharedStore { names, .. }) = &self.shared {
-            let has_paths = step.may_hide_paths()
-                || [&run.output, run.printed.as_bytes()]
-                    .iter()
-                    .any(|bytes| names.occur_in(bytes));
+        if let Some(store) = &self.shared {
+            let names = &store.names;
+            let has_paths = names.occur_in(&run.output)
+                || names.occur_in(run.printed.as_bytes())
+                || (step.compresses_code() && store.may_hide_paths(&run.output));
             key = names.key(step, has_paths);
             inputs.map_paths(|path| names.shortened(path));
         }

@@ -158,8 +158,8 @@ impl Step {
         words.any(chooses_capabilities)
     }
 
-    /// Whether an option makes nvcc compress device code, in which a path cannot be found then.
-    pub(super) fn may_hide_paths(&self) -> bool {
+    /// Whether an option makes nvcc compress machine code.
+    pub(super) fn compresses_code(&self) -> bool {
         let options = ["compress", "-rdc=true", "device-code=true"];
         let mut lines = self.key.iter();
         lines.any(|line| options.iter().any(|option| line.contains(option)))

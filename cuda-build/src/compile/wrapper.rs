@@ -19,6 +19,7 @@ use crate::command::Invocation;
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
+use crate::fatbin::Decompress;
 use crate::hash::of_content;
 use crate::host_compiler;
 use crate::output;
@@ -46,6 +47,8 @@ pub struct WrappedNvcc<'a> {
     pub env: &'a Env,
     /// The file system.
     pub root: &'a Root,
+    /// Reads relocatable device code, which nvcc compresses.
+    pub decompress: Decompress,
 }
 
 impl WrappedNvcc<'_> {
@@ -93,7 +96,7 @@ impl WrappedNvcc<'_> {
             let host = Some((&host, host_identity.as_str()));
             PortableNames::read((env, root), runner.files(), of_toolkit, host, &others)
         };
-        let Some(kept) = KeptOutputs::of_user((env, root), names)? else {
+        let Some(kept) = KeptOutputs::of_user((env, root), Some(self.decompress), names)? else {
             return Ok(None);
         };
         runner.kept = kept;
@@ -145,6 +148,7 @@ impl WrappedNvcc<'_> {
             ),
             launcher: None,
             progress: Progress::of_call(env, package),
+            decompress: Some(self.decompress),
         };
         output::create_directory(&out)?;
         let compiled = runner.run(&[step], &Workers::one(), &tools);

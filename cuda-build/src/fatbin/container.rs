@@ -1,5 +1,7 @@
 //! Reads and writes containers.
 
+use std::borrow::Cow;
+
 use super::{CONTAINER_HEADER, CompiledImage, ENTRY_HEADER, MAGIC, MAGIC_BYTES, flag};
 use super::{invalid, offset_at, u16_at, u32_at, u64_at};
 use crate::capability::{Capability, Suffix};
@@ -22,6 +24,9 @@ pub enum Kind {
     /// Another kind, such as Tile-IR, with its number in the header.
     Other(u16),
 }
+
+/// Decompresses a frame of Zstandard, which padding may follow. This crate has no decoder, because few builds need one.
+pub type Decompress = fn(&[u8]) -> Option<Vec<u8>>;
 
 /// The compression of an entry's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -184,6 +189,14 @@ impl Entry {
     /// The header.
     pub fn header(&self) -> EntryHeader {
         self.header
+    }
+
+    /// The image, which `decompress` decompresses if necessary. `None` if that cannot be done.
+    pub fn decompressed(&self, decompress: Option<Decompress>) -> Option<Cow<'_, [u8]>> {
+        match self.header.compression {
+            Compression::Zstd => decompress?(&self.payload).map(Cow::Owned),
+            _ => self.image().map(Cow::Borrowed),
+        }
     }
 
     /// The image: a cubin, or PTX without the NULs at its end. `None` if it is compressed.

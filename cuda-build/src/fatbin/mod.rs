@@ -29,7 +29,7 @@ pub mod elf;
 mod image;
 mod kernels;
 
-pub use container::{Compression, Entry, EntryHeader, Fatbin, Kind, read_headers};
+pub use container::{Compression, Decompress, Entry, EntryHeader, Fatbin, Kind, read_headers};
 pub use image::CompiledImage;
 pub(crate) use kernels::kernels;
 

@@ -240,7 +240,7 @@ impl Build {
             let of_toolkit = (toolkit, toolkit_identity.as_str());
             PortableNames::read(reads, runner.files(), of_toolkit, with_host, &view_root)
         };
-        if let Some(kept) = KeptOutputs::of_user(reads, names)? {
+        if let Some(kept) = KeptOutputs::of_user(reads, None, names)? {
             runner.kept = kept;
         }
         let launcher = Launcher::from_env(&self.env, &self.root).unwrap_or_else(|reason| {
@@ -282,6 +282,7 @@ impl Build {
             joining: Joining::new(&self.env, &self.root, identities, plan, version),
             launcher,
             progress: Progress::from_env(&self.env, self.package_name()),
+            decompress: None,
         };
         let workers = Workers::within_memory(&self.env, &self.root)?;
         let mut compiled = runner.run(&steps, &workers, &tools)?;
