@@ -124,7 +124,8 @@ class Port:
     def common_header(self) -> pathlib.Path:
         """The header that most sources name."""
         texts = [path.read_text() for path in self.package.rglob("*.cu")]
-        headers = [path for path in self.package.rglob("*.*h") if path.is_file()]
+        # Views below `target` have links into the store.
+        headers = [path for path in self.package.rglob("*.*h") if path.is_file() and "target" not in path.parts]
         return max(sorted(headers), key=lambda header: sum(f'{header.name}"' in text for text in texts))
 
     def device_code(self):
