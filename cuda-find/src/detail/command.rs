@@ -6,7 +6,7 @@
 //! silently. A compiler run has no time limit.
 #![allow(
     clippy::disallowed_methods,
-    reason = "this is the one file that starts programs"
+    reason = "the libraries start programs only in this file"
 )]
 
 use std::ffi::{OsStr, OsString};
@@ -160,6 +160,9 @@ fn read(stream: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
 
 impl fmt::Display for Invocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(directory) = &self.directory {
+            write!(f, "cd {} && ", quoted(directory.as_os_str()))?;
+        }
         for (name, value) in &self.variables {
             write!(f, "{name}={} ", quoted(value))?;
         }

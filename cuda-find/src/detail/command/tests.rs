@@ -14,13 +14,16 @@ fn limited(script: &str) -> Result<Finished, Error> {
 
 #[test]
 fn display_can_be_pasted() {
-    let invocation = Invocation::new("/opt/my cuda/nvcc")
+    let mut invocation = Invocation::new("/opt/my cuda/nvcc")
         .args(["-DX='1'", "a.cu", ""])
         .variable("A", "b c");
     assert_eq!(
         invocation.to_string(),
         r"A='b c' '/opt/my cuda/nvcc' '-DX='\''1'\''' a.cu ''"
     );
+    invocation.directory = Some("/my crate".into());
+    let text = invocation.to_string();
+    assert!(text.starts_with("cd '/my crate' && A='b c' "), "{text}");
 }
 
 #[test]
