@@ -203,8 +203,7 @@ impl fmt::Display for Error {
             Self::Capability { reason, .. } | Self::Usage { reason, .. } => f.write_str(reason),
             Self::UnsupportedTarget { triple } => write!(
                 f,
-                "target `{triple}` is not supported: cuda-build supports only Linux with the GNU C library, on x86-64 and \
-                 64-bit ARM"
+                "target `{triple}` is not supported: only Linux with the GNU C library is, on x86-64 and 64-bit ARM"
             ),
             Self::Directive {
                 directive,

@@ -17,7 +17,7 @@ pub struct Target {
     triple: String,
     directory: &'static str,
     /// The architecture of the machine that builds, as Rust names it.
-    machine: String,
+    build_architecture: String,
 }
 
 /// The platform directories of ARM servers and of Jetson boards.
@@ -46,7 +46,7 @@ impl Target {
             Some(directory) => Ok(Self {
                 triple,
                 directory,
-                machine: std::env::consts::ARCH.to_owned(),
+                build_architecture: std::env::consts::ARCH.to_owned(),
             }),
         }
     }
@@ -55,7 +55,7 @@ impl Target {
     /// compiled.
     #[must_use]
     pub fn built_on(mut self, triple: &str) -> Self {
-        architecture_of(triple).clone_into(&mut self.machine);
+        architecture_of(triple).clone_into(&mut self.build_architecture);
         self
     }
 
@@ -98,8 +98,8 @@ impl Target {
     }
 
     /// The architecture of the machine that builds, as Rust names it.
-    pub fn machine(&self) -> &str {
-        &self.machine
+    pub fn build_architecture(&self) -> &str {
+        &self.build_architecture
     }
 
     /// Whether the target is a Jetson board. NVIDIA's Python packages are for servers.
@@ -109,20 +109,21 @@ impl Target {
 
     /// `e_machine` in ELF files for this target: `EM_X86_64` or `EM_AARCH64`.
     pub fn elf_machine(&self) -> u16 {
-        machine(self.architecture()).unwrap_or(AARCH64)
+        elf_machine_of(self.architecture()).unwrap_or(AARCH64)
     }
 
     /// Whether the machine that builds can run programs for this target.
     pub fn is_native(&self) -> bool {
-        self.architecture() == self.machine
+        self.architecture() == self.build_architecture
     }
 
-    /// Whether this is a cross build, and programs from this platform directory run on the build machine.
-    pub fn runs_here(&self, platform: &str) -> bool {
+    /// Whether this is a cross build, and programs from this platform directory run on the build machine. A native
+    /// build needs no second platform directory.
+    pub fn runs_in_cross_build(&self, platform: &str) -> bool {
         !self.is_native()
-            && match self.machine() {
+            && match self.build_architecture() {
                 "aarch64" => [SBSA, JETSON].contains(&platform),
-                machine => platform == format!("{machine}-linux"),
+                architecture => platform == format!("{architecture}-linux"),
             }
     }
 
@@ -145,7 +146,7 @@ const X86_64: u16 = 62;
 const AARCH64: u16 = 183;
 
 /// `e_machine` for Rust's name of an architecture; `None` if CUDA does not support the architecture.
-pub fn machine(architecture: &str) -> Option<u16> {
+pub fn elf_machine_of(architecture: &str) -> Option<u16> {
     match architecture {
         "x86_64" => Some(X86_64),
         "aarch64" => Some(AARCH64),

@@ -131,7 +131,7 @@ struct Tree {
     /// The parts of the dotted key whose value has not been read yet.
     keys: Vec<String>,
     /// The arrays and inline tables that are not closed yet, the innermost last, each with the parts of its key.
-    open: Vec<(Vec<String>, Value)>,
+    unclosed: Vec<(Vec<String>, Value)>,
 }
 
 impl Tree {
@@ -155,14 +155,14 @@ impl Tree {
                     ScalarKind::Float => Value::Other("float"),
                     ScalarKind::DateTime => Value::Other("datetime"),
                 };
-                self.close(value)?;
+                self.add_value(value)?;
             }
             EventKind::ArrayOpen => self.open(Value::Array(Vec::new())),
             EventKind::InlineTableOpen => self.open(Value::Table(Table::default())),
             EventKind::ArrayClose | EventKind::InlineTableClose => {
-                let (keys, value) = self.open.pop()?;
+                let (keys, value) = self.unclosed.pop()?;
                 self.keys = keys;
-                self.close(value)?;
+                self.add_value(value)?;
             }
             EventKind::StdTableClose => {
                 self.header = std::mem::take(&mut self.keys);
@@ -187,13 +187,13 @@ impl Tree {
     }
 
     fn open(&mut self, value: Value) {
-        self.open.push((std::mem::take(&mut self.keys), value));
+        self.unclosed.push((std::mem::take(&mut self.keys), value));
     }
 
     /// Adds a complete value to the innermost open array or inline table, or else to the table of the last header.
-    fn close(&mut self, value: Value) -> Option<()> {
+    fn add_value(&mut self, value: Value) -> Option<()> {
         let keys = std::mem::take(&mut self.keys);
-        match self.open.last_mut() {
+        match self.unclosed.last_mut() {
             Some((_, Value::Array(items))) => items.push(value),
             Some((_, Value::Table(table))) => table.add(&keys, value)?,
             _ => self.root.descend(&self.header)?.add(&keys, value)?,
@@ -226,7 +226,7 @@ pub fn parse(text: &str, newest: i64) -> Result<Table, String> {
         return Ok(table);
     }
     Err(format!(
-        "format_version {format} is not supported: this cuda-build reads up to {newest}"
+        "format_version {format} is not supported: this version reads up to {newest}"
     ))
 }
 

@@ -73,9 +73,8 @@ impl fmt::Display for Note {
 /// the path of such a file, so all build scripts of one run use the same toolkit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Toolkit {
-    /// That of the first of nvcc, NVRTC and cudart that is chosen and shows a release. If there is no such component,
-    /// the newest release that any chosen component shows. If no chosen component shows a release, the release of the
-    /// place that `step` proposed.
+    /// The release that nvcc shows, otherwise NVRTC, otherwise cudart, otherwise the newest that any other chosen
+    /// component shows, otherwise that of the place that `step` proposed.
     version: ToolkitVersion,
     /// The step of the search that proposed the first place. Components are taken from this place first, and from
     /// other places if it does not have them.
@@ -242,7 +241,7 @@ impl Toolkit {
     /// the search reads the components from the file. The output is deterministic.
     ///
     /// # Errors
-    /// [`Error::Format`] if a path is not Unicode.
+    /// [`Error::Format`] if a path is not UTF-8.
     pub fn to_toml(&self) -> Result<String, Error> {
         let mut lines = vec![
             format!("format_version = {FORMAT_VERSION}"),
@@ -274,7 +273,11 @@ fn path_list(paths: &[PathBuf]) -> Result<String, Error> {
     let mut items = Vec::new();
     for path in paths {
         let text = path.to_str().map(quoted);
-        items.push(text.ok_or_else(|| format_error(format!("{} is not Unicode", path.display())))?);
+        items.push(text.ok_or_else(|| Error::Format {
+            what: "toolkit file",
+            reason: format!("{} is not UTF-8", path.display()),
+            hint: "move the toolkit to a path that is UTF-8, or name another toolkit in `CUDA_BUILD_ROOTS`",
+        })?);
     }
     Ok(format!("[{}]", items.join(", ")))
 }
@@ -283,7 +286,7 @@ fn format_error(reason: impl Into<String>) -> Error {
     Error::Format {
         what: "toolkit file",
         reason: reason.into(),
-        hint: "run the build through `cargo cuda` again, which writes the file, from a toolkit whose path is UTF-8",
+        hint: "run the build through `cargo cuda` again, which writes the file",
     }
 }
 

@@ -10,7 +10,7 @@ use crate::detail::found::{Attempt, Found};
 use crate::detail::list::entry;
 use crate::detail::nvcc::NvccAnswer;
 use crate::detail::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
-use crate::detail::target::machine;
+use crate::detail::target::elf_machine_of;
 use crate::detail::version::{ToolkitVersion, Version};
 
 /// The existing directories of one or more roots, in the order in which they are searched.
@@ -385,7 +385,8 @@ impl SearchedDirectories<'_> {
     /// executable.
     fn runs(&self, component: Component, path: &Path) -> bool {
         let Prober { root, target, .. } = self.prober;
-        let is_foreign = |elf_machine: u16| Some(elf_machine) != machine(target.machine());
+        let is_foreign =
+            |elf_machine: u16| Some(elf_machine) != elf_machine_of(target.build_architecture());
         let reason = if root.elf_machine(path).is_some_and(is_foreign) {
             "do not run on this machine"
         } else if !root.is_executable(path) {

@@ -40,11 +40,13 @@ pub(super) fn without_foreign_archives(
     let is_for_target = |path: &PathBuf| {
         archive_platform(path).is_none_or(|platform| platform == target.directory())
     };
-    let runs_here =
-        |path: &PathBuf| archive_platform(path).is_some_and(|name| target.runs_here(&name));
+    let has_programs = |path: &PathBuf| {
+        archive_platform(path).is_some_and(|name| target.runs_in_cross_build(&name))
+    };
     let (mut roots, others): (Vec<PathBuf>, Vec<PathBuf>) =
         paths.into_iter().partition(is_for_target);
-    let (programs, foreign): (Vec<PathBuf>, Vec<PathBuf>) = others.into_iter().partition(runs_here);
+    let (programs, foreign): (Vec<PathBuf>, Vec<PathBuf>) =
+        others.into_iter().partition(has_programs);
     roots.extend(programs);
     let remark = foreign.first().map(|first| {
         let and_more = match foreign.len() {

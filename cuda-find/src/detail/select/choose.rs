@@ -49,8 +49,8 @@ impl<'a> Places<'a> {
         named.find(|attempt| attempt.sets.is_empty() && !self.is_below_named_root(attempt))
     }
 
-    /// Whether this is a `site-packages` below a named prefix that is itself a toolkit's root. It may have no CUDA
-    /// component.
+    /// Whether this is a `site-packages` below a named prefix that is itself a toolkit's root. Such a `site-packages`
+    /// may be empty.
     fn is_below_named_root(&self, attempt: &Attempt) -> bool {
         let candidate = &attempt.candidate;
         candidate.layout == Layout::SitePackages
@@ -81,18 +81,19 @@ pub fn select(request: &Request, target: &Target, attempts: &[&Attempt]) -> Resu
         });
     }
     // `/usr` is on the compiler's default path even if roots are named, so products are accepted from it.
-    let is_named = !places.named.is_empty();
+    let named = places.named.as_slice();
+    let is_named = !named.is_empty();
     let is_system = |attempt: &&Attempt| attempt.candidate.layout == Layout::SystemProducts;
     let others = places.others.iter().copied();
     let (system, unused) = others.partition::<Vec<_>, _>(|other| is_named && is_system(other));
-    let beside = [places.products.as_slice(), &system].concat();
+    let product_places = [places.products.as_slice(), &system].concat();
     let toolkit = if is_named {
-        select_from_named(request, &[places.named.as_slice(), &beside].concat())
+        select_from_named(request, &[named, &product_places].concat())
     } else {
         select_by_step(request, &places)
     };
     let Some(toolkit) = toolkit else {
-        return Err(not_found(request, target, &places.named, &beside, &unused));
+        return Err(not_found(request, target, named, &product_places, &unused));
     };
     let mut conflicts = products_of_another_major(request, &toolkit, &places.products);
     if conflicts.is_empty() {
@@ -109,24 +110,26 @@ pub fn select(request: &Request, target: &Target, attempts: &[&Attempt]) -> Resu
     }
 }
 
-/// A conflict for each needed product that is for another CUDA major than the chosen toolkit, although a product's
-/// variable names its place. The user named the place, so the product is neither ignored nor taken from another place.
+/// A conflict for each needed product that its variable offers only for another CUDA major. The user named the place,
+/// so the product is neither ignored nor taken from another place.
 fn products_of_another_major(
     request: &Request,
     toolkit: &Toolkit,
     products: &[&Attempt],
 ) -> Vec<Conflict> {
     let mut chosen = toolkit.components().iter();
-    let Some(beside) = chosen.find(|found| found.component.facts().is_part_of_toolkit()) else {
+    let Some(toolkit_part) = chosen.find(|found| found.component.facts().is_part_of_toolkit())
+    else {
         return Vec::new();
     };
     let sets = || products.iter().flat_map(|attempt| &attempt.sets);
     let mut conflicts = Vec::new();
-    for need in request.needs_of(beside.major) {
+    let major = toolkit_part.major;
+    for need in request.needs_of(major) {
         let has_product =
-            |set: &ComponentSet| set.major == beside.major && set.get(need.component).is_some();
+            |set: &ComponentSet| set.major == major && set.get(need.component).is_some();
         if need.is_product() && need.strength != Strength::Extra && !sets().any(has_product) {
-            conflicts.extend(found_for_another_major(need, beside, products));
+            conflicts.extend(found_for_another_major(need, toolkit_part, products));
         }
     }
     conflicts
@@ -162,8 +165,8 @@ fn accepted_sets<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<&'a Com
     sets.filter(|set| request.admits(set)).collect()
 }
 
-/// Selects from named places, which may be combined. The CUDA major is that of the first toolkit for whose major the
-/// places have everything that is required.
+/// Selects from named places, which may be combined. Tries the toolkits' majors in order; the first with everything
+/// required wins.
 fn select_from_named(request: &Request, attempts: &[&Attempt]) -> Option<Toolkit> {
     let all = accepted_sets(request, attempts);
     let toolkits = || all.iter().copied().filter(|set| set.is_toolkit());
@@ -328,15 +331,15 @@ impl Choice<'_> {
                 continue;
             }
             self.chosen.push(found.clone());
-            let is_from_other_place = self.rule == Rule::WhateverFits && index > 0;
-            if (is_from_other_place || need.strength == Strength::Extra)
+            let must_fit = self.rule == Rule::WhateverFits && index > 0;
+            if (must_fit || need.strength == Strength::Extra)
                 && let Some(conflict) = consistency::conflicts(&self.chosen).into_iter().next()
             {
                 self.chosen.pop();
                 let found = Box::new(found.clone());
                 let note = Note::Incompatible { found, conflict };
                 // An extra that does not fit is no error, so a note reports it.
-                if !is_from_other_place && !self.incompatible.contains(&note) {
+                if !must_fit && !self.incompatible.contains(&note) {
                     self.incompatible.push(note);
                 }
                 continue;

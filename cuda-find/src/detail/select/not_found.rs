@@ -28,10 +28,11 @@ pub(super) fn not_found(
     request: &Request,
     target: &Target,
     named: &[&Attempt],
-    beside: &[&Attempt],
+    product_places: &[&Attempt],
     others: &[&Attempt],
 ) -> Error {
-    let searched = [if named.is_empty() { others } else { named }, beside].concat();
+    let first = if named.is_empty() { others } else { named };
+    let searched = [first, product_places].concat();
     let (base, missing) = closest_toolkit(request, &searched);
     let chosen = base.and_then(|base| {
         let required = base.found.iter().find(|found| request.requires(found));
@@ -292,18 +293,18 @@ fn is_of_compiler(component: Component) -> bool {
     [Component::Nvcc, Component::Nvvm, Component::Crt].contains(&component)
 }
 
-/// The conflict with a component that was found for another CUDA major than `beside`.
+/// The conflict with a component that was found for another CUDA major than `toolkit_part`.
 pub(super) fn found_for_another_major(
     need: &Need,
-    beside: &Found,
+    toolkit_part: &Found,
     searched: &[&Attempt],
 ) -> Option<Conflict> {
     let sets = searched.iter().flat_map(|attempt| &attempt.sets);
     let mut others = sets
-        .filter(|set| set.major != beside.major)
+        .filter(|set| set.major != toolkit_part.major)
         .flat_map(|set| &set.found);
     let other = others.find(|found| need.is_met_by(found))?;
-    Some(major_conflict(beside, other))
+    Some(major_conflict(toolkit_part, other))
 }
 
 /// The toolkit with the fewest unmet needs, and these needs. If the request has alternatives, only the alternative

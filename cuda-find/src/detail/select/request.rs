@@ -26,8 +26,8 @@ pub enum Part {
 impl Part {
     pub(super) const ALL: [Self; 4] = [Self::Headers, Self::Shared, Self::Archive, Self::Tools];
 
-    /// The part of a component that a declaration without further detail means: its shared library, otherwise its
-    /// programs, its static archives or its headers.
+    /// What `components = ["x"]` requests: the shared library, otherwise programs, static archives or headers; headers
+    /// for the driver.
     pub fn main(component: Component) -> Self {
         let facts = component.facts();
         if facts.is_driver() {
@@ -53,7 +53,7 @@ impl Part {
     }
 }
 
-/// How much a component is needed.
+/// How much a component is needed. The stronger of two needs is the smaller value.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub enum Strength {
     /// The search fails without it.
@@ -268,7 +268,7 @@ impl Request {
         self.toolkit.comparators.extend(comparators);
     }
 
-    /// Whether a product is needed with this strength or a greater one, with any CUDA major.
+    /// Whether a product is needed with this strength or a stronger one, with any CUDA major.
     pub(crate) fn needs_product(&self, least: Strength) -> bool {
         let by_major = self.by_major.iter().flat_map(|(_, needs)| needs);
         let mut needs = self.needs.iter().chain(by_major);
@@ -299,7 +299,7 @@ impl Request {
         (0..100).any(|minor| self.admits_release(ToolkitVersion::new(major, minor)))
     }
 
-    /// The needs with the major that is fetched if nothing is found.
+    /// The needs for the major that `--fetch` would fetch.
     pub fn needs_to_fetch(&self) -> &[Need] {
         let major = self.wanted_major().or_else(|| self.newest_major());
         self.needs_of(major.unwrap_or_default())

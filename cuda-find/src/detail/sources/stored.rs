@@ -196,7 +196,8 @@ impl Store {
             platform: target.directory(),
             unusable: Vec::new(),
         };
-        let is_used = |platform: &str| platform == store.platform || target.runs_here(platform);
+        let is_used =
+            |platform: &str| platform == store.platform || target.runs_in_cross_build(platform);
         let directory = toolkits_dir(env).into_iter();
         for toolkit in directory.flat_map(|directory| stored_toolkits(root, &directory)) {
             match toolkit {
