@@ -10,12 +10,15 @@ const SOURCE: &str = include_str!("runtime_source.rs.in");
 /// Rust source that the build script writes to `OUT_DIR`, and that the crate includes with `include!` in a separate
 /// module. The source needs edition 2018 or later, and no crate but `core`.
 ///
+/// SASS is machine code: `Plan::real` here, `CAPABILITIES` in the source. A device on which it runs has
+/// `Support::Native`.
+///
 /// `cudart`, the way in which the CUDA runtime is linked, is `static`, `shared` or `none`. The source defines
 ///
 /// - `CUDA_VERSION: (u32, u32)`, `CUDART: &str`;
-/// - `CAPABILITIES` (SASS) and `PTX`, each `&[Capability]`, and `CAPABILITY_LIST`, which has both lists as text:
+/// - `CAPABILITIES` and `PTX`, each `&[Capability]`, and `CAPABILITY_LIST`, which has both lists as text:
 ///   `8.0, 9.0a, 12.0+PTX`;
-/// - `check_device(major, minor) -> Result<Support, DeviceError>`, with `Support::Native` (SASS) and `Support::Jit`
+/// - `check_device(major, minor) -> Result<Support, DeviceError>`, with `Support::Native` or `Support::Jit`
 ///   (PTX that the driver compiles). The text of the error is a message for the user.
 ///
 /// `modules` has the name of each module, and the capabilities in its file.
@@ -95,16 +98,16 @@ fn codes(list: &[Capability]) -> String {
     format!("&[{}]", items.join(", "))
 }
 
-/// The pairs of code and device for which the rule of the generated source is wrong. The rule accepts code for a device
-/// of the same major if the device's minor is not smaller; [`sass_runs_on`] has the facts.
+/// Pairs of code and device that `check_device` would wrongly accept, because it accepts code for a device of the same
+/// major if the device's minor is not smaller. [`sass_runs_on`] has the facts.
 fn exceptions(targets: &[Capability], toolkit: ToolkitVersion) -> String {
     let mut items = Vec::new();
     for &target in targets {
         for device in all().map(|facts| facts.capability) {
-            let is_accepted_by_rule = target.suffix != Some(Suffix::ArchSpecific)
+            let is_accepted = target.suffix != Some(Suffix::ArchSpecific)
                 && target.major == device.major
                 && target.minor <= device.minor;
-            if is_accepted_by_rule && !sass_runs_on(target, device, toolkit) {
+            if is_accepted && !sass_runs_on(target, device, toolkit) {
                 let (code, major, minor) = (code(target), device.major, device.minor);
                 items.push(format!("({code}, ({major}, {minor}))"));
             }

@@ -84,8 +84,7 @@ pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
     digest.hex()
 }
 
-/// A digest of the names and contents of files, because paths and times differ between toolkits that were fetched twice,
-/// and between machines that share outputs.
+/// A digest of the names and contents of files. By content, not path or time, so that machines can share outputs.
 pub(crate) fn of_contents(files: &mut Files, paths: &[PathBuf]) -> String {
     let mut digest = Fnv::default();
     for path in paths {

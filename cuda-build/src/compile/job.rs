@@ -72,7 +72,7 @@ pub(super) struct Made {
     pub(super) compiled: Vec<CompilerRun>,
     /// Which of the kept outputs were used.
     pub(super) used: Vec<usize>,
-    /// What a program printed that is no compiler of device code.
+    /// Output of a program that does not compile device code.
     pub(super) printed: String,
     /// Why the file is compiled as a whole although outputs of it were kept.
     pub(super) whole_because: Option<String>,
@@ -83,8 +83,8 @@ struct Part<'a> {
     entries: Vec<Entry>,
     /// The object, if it has host code.
     object: Option<&'a [u8]>,
-    /// Its number among the kept outputs.
-    kept: Option<usize>,
+    /// The index of its output in `Job::kept`.
+    kept_index: Option<usize>,
 }
 
 impl Part<'_> {
@@ -137,7 +137,7 @@ impl Job<'_> {
     }
 
     /// Makes the output from kept images, and from new images for the architectures that are missing. `None` if nothing
-    /// of use is kept; otherwise the error is a reason to compile the file as a whole.
+    /// of use is kept. `Err`: why the file must be compiled whole.
     fn join_kept(&self, nvcc: &Invocation) -> Result<Option<Made>, Reason> {
         let (step, run) = (self.step, &self.run);
         let is_object = step.form == Form::Object;
@@ -151,7 +151,7 @@ impl Job<'_> {
                 ..Made::default()
             }));
         }
-        if self.kept.is_empty() || step.form == Form::Single || step.chooses_images() {
+        if self.kept.is_empty() || step.form == Form::Single || step.flags_choose_images() {
             return Ok(None);
         }
         let mut parts = Vec::new();
@@ -190,16 +190,16 @@ impl Job<'_> {
             let found = found.next();
             let (part, entry) = found.ok_or_else(|| format!("nvcc made no image for {image}"))?;
             entries.push(entry.clone());
-            made.used.extend(part.kept);
+            made.used.extend(part.kept_index);
         }
         let device_code = Fatbin::from_entries(entries);
         let bytes = if is_object {
             let host = parts
                 .iter()
-                .find_map(|part| Some((part.object?, part.kept?)));
-            let (object, kept) = host.ok_or("no kept object can be used")?;
-            made.used.push(kept);
-            self.check_names(&parts, &self.kept[kept].images)?;
+                .find_map(|part| Some((part.object?, part.kept_index?)));
+            let (object, index) = host.ok_or("no kept object can be used")?;
+            made.used.push(index);
+            self.check_names(&parts, &self.kept[index].images)?;
             self.tools.joining.join(step, run, object, &device_code)?
         } else {
             device_code.write()
@@ -323,7 +323,7 @@ impl Job<'_> {
     }
 
     /// Runs nvcc behind a launcher, and without it if that fails. If nvcc alone succeeds, the launcher is left out of
-    /// the rest of the build: each release of sccache knows the steps of nvcc up to some release.
+    /// the rest of the build: an old sccache fails with a new nvcc.
     fn execute_behind(
         &self,
         launcher: &Launcher,
@@ -449,7 +449,7 @@ impl Job<'_> {
 }
 
 /// The images in an output of nvcc.
-fn part(output: &[u8], kept: Option<usize>) -> Result<Part<'_>, Reason> {
+fn part(output: &[u8], kept_index: Option<usize>) -> Result<Part<'_>, Reason> {
     let is_object = joining::is_object(output);
     let fatbin = match is_object {
         true => joining::device_code(output)?.1,
@@ -458,6 +458,6 @@ fn part(output: &[u8], kept: Option<usize>) -> Result<Part<'_>, Reason> {
     Ok(Part {
         entries: fatbin.entries().cloned().collect(),
         object: is_object.then_some(output),
-        kept,
+        kept_index,
     })
 }

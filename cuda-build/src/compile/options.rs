@@ -17,7 +17,7 @@ pub(crate) struct Options {
     pub(crate) includes: Vec<PathBuf>,
     pub(crate) defines: Vec<(String, Option<String>)>,
     pub(crate) flags: Vec<Flag>,
-    /// The variables with more flags.
+    /// Environment variables with more flags (`flags_from`).
     pub(crate) flag_variables: Vec<String>,
     pub(crate) std: Option<String>,
     pub(crate) debug: Option<bool>,
@@ -91,24 +91,24 @@ impl Options {
         self.std.as_deref().unwrap_or(DEFAULT_STD)
     }
 
-    /// Whether a flag, or an option in `variables`, starts with one of `names`. nvcc warns if an option
+    /// Whether a flag, or an option in `options_from_variables`, starts with one of `names`. nvcc warns if an option
     /// is set twice.
-    pub(super) fn has_flag(&self, names: &[&str], variables: &[String]) -> bool {
+    pub(super) fn has_flag(&self, names: &[&str], options_from_variables: &[String]) -> bool {
         let flags = self.flags.iter().map(|flag| &flag.text);
-        let mut given = flags.chain(variables);
+        let mut given = flags.chain(options_from_variables);
         given.any(|option| names.iter().any(|name| option.starts_with(name)))
     }
 
     /// The options for nvcc or NVRTC, in a form that both accept: directories, macros, those of device code, then
-    /// `more`, then the flags that the compiler supports. `variables` are the options that the compiler takes from
-    /// variables.
+    /// `more`, then the flags that the compiler supports. The compiler takes `options_from_variables` from the
+    /// environment.
     ///
     /// A relative directory stays relative, so that no output contains the package's path. If the compiler does not
     /// run in the package, `prefix` is the path to the package.
     pub(super) fn arguments(
         &self,
         prefix: &Path,
-        variables: &[String],
+        options_from_variables: &[String],
         more: Vec<String>,
         mut is_supported: impl FnMut(&str) -> Result<bool, Error>,
     ) -> Result<Vec<String>, Error> {
@@ -119,7 +119,7 @@ impl Options {
             let value = value.as_ref().map(|value| format!("={value}"));
             options.push(format!("-D{name}{}", value.unwrap_or_default()));
         }
-        if self.std.is_some() || !self.has_flag(&["-std", "--std"], variables) {
+        if self.std.is_some() || !self.has_flag(&["-std", "--std"], options_from_variables) {
             options.push(format!("-std={}", self.std()));
         }
         // nvcc warns if both are given, because `-G` includes the other.

@@ -146,8 +146,8 @@ impl Step {
         }
     }
 
-    /// Whether an option or a variable makes nvcc compile for architectures of its own.
-    pub(super) fn chooses_images(&self) -> bool {
+    /// Whether an option or a variable sets the architectures for which nvcc compiles.
+    pub(super) fn flags_choose_images(&self) -> bool {
         let mut words = self.key.iter().flat_map(|line| {
             let variable = line.split_once('=');
             let value = variable.filter(|(name, _)| name.starts_with("NVCC_"));

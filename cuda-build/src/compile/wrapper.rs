@@ -134,7 +134,7 @@ impl WrappedNvcc<'_> {
             made.clone(),
             &settings,
         );
-        if step.chooses_images() {
+        if step.flags_choose_images() {
             return Ok(None);
         }
         let package = env.text("CARGO_PKG_NAME").unwrap_or_default();

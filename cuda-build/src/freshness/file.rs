@@ -15,7 +15,7 @@ use crate::hash;
 
 /// In nanoseconds, twice the longest tick of the clock from which the kernel takes `ctime` (1 to 10 ms). A recorded
 /// `ctime` can be this much earlier than the change.
-const CLOCK_TICK: u64 = 20_000_000;
+const CLOCK_MARGIN: u64 = 20_000_000;
 
 /// Nanoseconds since 1970.
 pub(super) fn now() -> u64 {
@@ -23,8 +23,8 @@ pub(super) fn now() -> u64 {
     u64::try_from(elapsed.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Metadata that differs after every change of a file. Links are followed. Times are in nanoseconds
-/// since 1970. All numbers are zero if a later change could leave them the same.
+/// Metadata that differs after every change of a file. Links are followed. Times are in nanoseconds since 1970. In a
+/// record, all numbers are zero if a later change could leave them the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(super) inode: u64,
@@ -64,7 +64,7 @@ impl Stat {
 
     /// Whether every change of the file after `time` leads to a different `Stat`.
     fn is_settled_at(self, time: u64) -> bool {
-        self.changed < time.saturating_sub(CLOCK_TICK)
+        self.changed < time.saturating_sub(CLOCK_MARGIN)
     }
 }
 
@@ -243,9 +243,8 @@ impl Files {
         is_unchanged.then_some(recorded)
     }
 
-    /// Whether a path may have changed since `start`. If its last change was so shortly before `start` that the time does
-    /// not decide, `digest_at_start` does. `ctime` is ignored for files of the toolkit, because a new hard link to such a
-    /// file changes it.
+    /// Whether a path may have changed since `start`. If the times are too close to tell, contents are compared.
+    /// `ctime` is ignored for files of the toolkit, because a new hard link to such a file changes it.
     pub(super) fn changed_since(
         &mut self,
         start: u64,

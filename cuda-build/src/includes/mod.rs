@@ -12,7 +12,8 @@
 //! - for `#include <…>`, only the directories that the options name;
 //! - for an absolute name, none.
 //!
-//! NVRTC does not search the working directory if the source's name has a directory.
+//! NVRTC does not search the working directory if the source's name has a directory. The scan looks there only
+//! for headers that options name.
 
 pub(crate) mod options;
 
@@ -248,8 +249,8 @@ fn named_by_macro(file: &Path) -> String {
 }
 
 /// Adds to `scan` the paths below `directory` at which a file hides, or would hide, the toolkit header of the
-/// same name. Existing files are added to `files`, other paths to `absent`. If a subdirectory of the toolkit does not
-/// exist in `directory`, only the path of the subdirectory is added.
+/// same name. Existing files are added to `scan.files`, other paths to `scan.absent`. If a subdirectory of the toolkit
+/// does not exist in `directory`, only the path of the subdirectory is added.
 pub(crate) fn add_hiding_paths(
     files: &mut Files,
     directory: &Path,

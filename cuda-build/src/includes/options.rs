@@ -1,4 +1,4 @@
-//! The options of nvcc, NVRTC and the host compiler, and the files besides the source that they make a compiler read.
+//! Which directories and headers the options of nvcc, NVRTC and the host compiler name.
 
 use std::path::PathBuf;
 
