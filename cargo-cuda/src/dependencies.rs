@@ -22,8 +22,8 @@ pub struct Guess {
     pub component: Component,
     /// "feature `cublaslt` of cudarc"
     pub reason: String,
-    /// Whether the component is probably linked. Otherwise programs load it when they run.
-    pub is_linked: bool,
+    /// Whether programs probably load the component when they run, so that a build does not need it.
+    pub is_loaded: bool,
 }
 
 impl fmt::Display for Guess {
@@ -87,7 +87,7 @@ fn guesses(features: &[(&str, &str, Linkage)]) -> Vec<Guess> {
         Some(Guess {
             component,
             reason: format!("feature `{feature}` of {package}"),
-            is_linked: is_any(Linkage::Linked) || !is_any(Linkage::Loaded),
+            is_loaded: is_any(Linkage::Loaded) && !is_any(Linkage::Linked),
         })
     };
     Component::all().filter_map(guess).collect()
@@ -165,22 +165,22 @@ mod tests {
 
     #[test]
     fn features_tell_linking_from_loading() {
-        let is_linked = |features: &[(&str, &[&str])]| {
+        let is_loaded = |features: &[(&str, &[&str])]| {
             let all = features
                 .iter()
                 .flat_map(|(feature, all)| [(*feature, "p", Linkage::of(all.iter().copied()))]);
-            guesses(&all.collect::<Vec<_>>())[0].is_linked
+            guesses(&all.collect::<Vec<_>>())[0].is_loaded
         };
         let loading: &[&str] = &["cublas", "fallback-dynamic-loading"];
         let both: &[&str] = &["cublas", "fallback-dynamic-loading", "dynamic-linking"];
         for (features, expected) in [
-            (&[("cublas", &["cublas"][..])][..], true),
-            (&[("cublas", loading)], false),
-            (&[("cublas", both)], true),
-            (&[("cublas", &["cublas"]), ("cublas", loading)], false),
-            (&[("nvjitlink", &["nvjitlink", "dynamic-loading"])], false),
+            (&[("cublas", &["cublas"][..])][..], false),
+            (&[("cublas", loading)], true),
+            (&[("cublas", both)], false),
+            (&[("cublas", &["cublas"]), ("cublas", loading)], true),
+            (&[("nvjitlink", &["nvjitlink", "dynamic-loading"])], true),
         ] {
-            assert_eq!(is_linked(features), expected, "{features:?}");
+            assert_eq!(is_loaded(features), expected, "{features:?}");
         }
     }
 }

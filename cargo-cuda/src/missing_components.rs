@@ -13,7 +13,7 @@ use crate::isolated_build::Build;
 
 #[derive(Debug, Default)]
 pub struct MissingComponents {
-    /// Those that can be fetched without a version from the manifest.
+    /// Those whose version the manifest need not give.
     pub components: Vec<Guess>,
     /// The commands or settings that add what is missing.
     pub hints: Vec<String>,
@@ -45,7 +45,7 @@ impl MissingComponents {
             }
             missing.hints.push(header_hint(component, header));
         }
-        // The error of a script with cuda-build has the same hint.
+        // cuda-build has printed this hint already.
         missing.hints.retain(|hint| !messages.contains(hint));
         missing
     }
@@ -54,7 +54,7 @@ impl MissingComponents {
         self.components.push(Guess {
             component,
             reason,
-            is_linked: true,
+            is_loaded: false,
         });
     }
 
@@ -74,7 +74,7 @@ impl MissingComponents {
                 continue;
             }
             let found = build.toolkit.get(facts.component);
-            // The driver has the library of a header that a toolkit has.
+            // The toolkit has only the driver's headers; its library comes with the driver.
             let has_libraries =
                 found.is_some_and(|found| facts.is_driver() || !found.libraries.is_empty());
             let mut shared = facts.libraries.iter().copied();
@@ -126,13 +126,13 @@ fn cmake_targets(messages: &str) -> BTreeSet<String> {
         .windows(4)
         .filter(|next| next[1..] == ["but", "the", "target"]);
     let names = missing.filter_map(|next| next[0].trim_matches('"').strip_prefix("CUDA::"));
-    let library = |name: &str| {
+    let library_of_target = |name: &str| {
         let mut others = Component::all().flat_map(|component| component.facts().cmake);
         let file = others.find(|(other, _)| *other == name)?.1.first()?;
         Path::new(file).file_stem()?.to_str()?.strip_prefix("lib")
     };
     names
-        .map(|name| library(name).unwrap_or(name).to_owned())
+        .map(|name| library_of_target(name).unwrap_or(name).to_owned())
         .collect()
 }
 
@@ -164,12 +164,17 @@ fn linked_libraries(root: &Root, target: &Path) -> BTreeSet<String> {
         (changed(output.clone())? >= started).then(|| root.text(&output).ok())?
     });
     outputs
-        .flat_map(|output| output.lines().filter_map(library).collect::<Vec<_>>())
+        .flat_map(|output| {
+            output
+                .lines()
+                .filter_map(linked_library)
+                .collect::<Vec<_>>()
+        })
         .collect()
 }
 
 /// The name in `cargo::rustc-link-lib=[KIND[:MODIFIERS]=]NAME[:RENAME]`, with one colon or two.
-fn library(line: &str) -> Option<String> {
+fn linked_library(line: &str) -> Option<String> {
     let line = line.strip_prefix("cargo:")?.trim_start_matches(':');
     let value = line.strip_prefix("rustc-link-lib=")?;
     let name = value.rsplit(['=', ':']).next()?;
@@ -260,7 +265,7 @@ mod tests {
             ("cargo:rustc-link-search=native=/lib", None),
             ("rustc-link-lib=cublas", None),
         ] {
-            assert_eq!(library(line).as_deref(), expected, "{line}");
+            assert_eq!(linked_library(line).as_deref(), expected, "{line}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Runs other programs with the standard streams of this process.
 #![allow(
     clippy::disallowed_methods,
-    reason = "programs are started only in this module"
+    reason = "this crate makes commands only here; `Invocation::run` and `query` have their own"
 )]
 
 use std::io::{self, Read as _, Write as _};

@@ -136,6 +136,11 @@ impl Artifact {
         outside.filter_map(|soname| Some((soname, component_of(soname)?)))
     }
 
+    /// Whether the artifact is a wheel, not a library file.
+    pub fn is_wheel(&self) -> bool {
+        self.name.is_some()
+    }
+
     /// Whether a file with this name is in the artifact, in any directory.
     pub fn has_file(&self, name: &str) -> bool {
         self.files.iter().any(|file| file_name(file) == name)

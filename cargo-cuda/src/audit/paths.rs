@@ -8,7 +8,7 @@ use cuda_find::detail::release;
 use super::artifact::{Artifact, Majors, NativeModule};
 use super::check::Severity::{Error, Warning};
 use super::check::{Findings, W04, W06, W07};
-use super::requirements::other_package;
+use super::requirements::foreign_package_of_module;
 use crate::package::nvidia::library_directory;
 
 /// Where an entry of a search path leads.
@@ -30,7 +30,7 @@ pub fn check(artifact: &Artifact, majors: &Majors, findings: &mut Findings) {
             if place == Place::NotRelative {
                 let text = format!("`{entry}` in the search path is not relative to the module");
                 findings.add_file(&W04, Error, path, text);
-            } else if place == Place::Outside && artifact.name.is_some() {
+            } else if place == Place::Outside && artifact.is_wheel() {
                 let text = format!("`{entry}` in the search path leaves site-packages");
                 findings.add_file(&W04, Warning, path, text);
             }
@@ -45,7 +45,7 @@ pub fn check(artifact: &Artifact, majors: &Majors, findings: &mut Findings) {
         let major = majors.of_module(module);
         check_majors(module, major, &directories, findings);
         // The path of a library that is audited alone leads to unknown directories.
-        if artifact.name.is_some() {
+        if artifact.is_wheel() {
             check_reach(artifact, module, major, &directories, findings);
         }
     }
@@ -88,7 +88,7 @@ fn check_reach(
     directories: &[String],
     findings: &mut Findings,
 ) {
-    if artifact.preloads || other_package(artifact, module).is_some() {
+    if artifact.preloads || foreign_package_of_module(artifact, module).is_some() {
         return;
     }
     for (soname, component) in artifact.needed_components(module) {

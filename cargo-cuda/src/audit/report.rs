@@ -110,8 +110,8 @@ impl Device {
     }
 
     fn has_code_of(&self, other: &Self) -> bool {
-        let codes = other.images.iter().map(Image::code);
-        self.driver == other.driver && self.images.iter().map(Image::code).eq(codes)
+        let keys = other.images.iter().map(Image::key);
+        self.driver == other.driver && self.images.iter().map(Image::key).eq(keys)
     }
 
     fn add(&mut self, other: &Self) {

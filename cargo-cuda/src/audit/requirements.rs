@@ -73,7 +73,7 @@ fn list(majors: &BTreeSet<u32>) -> String {
 
 /// W05: components that no requirement brings.
 fn check_coverage(artifact: &Artifact, module: &NativeModule, major: u32, findings: &mut Findings) {
-    if other_package(artifact, module).is_some() {
+    if foreign_package_of_module(artifact, module).is_some() {
         return;
     }
     let brings = |requirement: &Requirement, component: Component| {
@@ -92,7 +92,7 @@ fn check_coverage(artifact: &Artifact, module: &NativeModule, major: u32, findin
                 Warning,
                 format!("{needs}, which only an extra of the wheel brings"),
             )
-        } else if let Some(other) = may_bring_cuda(artifact, module, major) {
+        } else if let Some(other) = package_that_may_require_cuda(artifact, module, major) {
             (
                 Note,
                 format!("{needs}, which no requirement brings, unless `{other}` does"),
@@ -109,7 +109,7 @@ fn check_coverage(artifact: &Artifact, module: &NativeModule, major: u32, findin
 
 /// A package of another project that probably requires CUDA's packages, which only the index knows: torch if it is
 /// required or linked, and packages for the same CUDA major, such as `cupy-cuda12x`.
-fn may_bring_cuda<'a>(
+fn package_that_may_require_cuda<'a>(
     artifact: &'a Artifact,
     module: &NativeModule,
     major: u32,
@@ -127,17 +127,20 @@ fn may_bring_cuda<'a>(
 
 /// The required package of another project that has a library that a module needs: `torch` for `libtorch.so`. The
 /// package is imported first, and brings and loads the libraries of its own requirements too, such as CUDA's.
-pub fn other_package<'a>(artifact: &'a Artifact, module: &NativeModule) -> Option<&'a str> {
+pub fn foreign_package_of_module<'a>(
+    artifact: &'a Artifact,
+    module: &NativeModule,
+) -> Option<&'a str> {
     let needed = module.elf.needed.iter();
     let foreign = needed.filter(|soname| !is_nvidia_library(soname) && !artifact.has_file(soname));
     foreign
         .into_iter()
-        .find_map(|soname| provider(artifact, soname))
+        .find_map(|soname| package_of_library(artifact, soname))
 }
 
 /// The requirement whose package probably has a library: `libtorch_cuda.so` belongs to `torch`, `librmm.so` to
 /// `librmm-cu13`.
-fn provider<'a>(artifact: &'a Artifact, soname: &str) -> Option<&'a str> {
+fn package_of_library<'a>(artifact: &'a Artifact, soname: &str) -> Option<&'a str> {
     let stem = soname.split(".so").next().unwrap_or(soname);
     let stem = stem.replace('_', "-").to_ascii_lowercase();
     let bare = stem.strip_prefix("lib").unwrap_or(&stem);

@@ -19,7 +19,7 @@ pub fn findings(artifact: &Artifact, majors: &Majors) -> Vec<Finding> {
     paths::check(artifact, majors, &mut findings);
     requirements::check(artifact, majors, &mut findings);
     check_device_code(artifact, majors, &mut findings);
-    if artifact.name.is_some() {
+    if artifact.is_wheel() {
         check_size(artifact.size, &mut findings);
     }
     findings
@@ -47,7 +47,7 @@ fn check_libraries(artifact: &Artifact, findings: &mut Findings) {
             findings.add_file(check, severity, &module.path, text);
         }
     }
-    // NVIDIA's packages own their libraries, and a single library is not a copy.
+    // Not for NVIDIA's packages, which own their libraries, and not for lone library files.
     let is_owner = |name: &str| {
         let mut packages = Component::all().flat_map(|component| {
             release::majors().map(move |major| component.facts().package(major))
@@ -109,12 +109,12 @@ fn check_device_code(artifact: &Artifact, majors: &Majors, findings: &mut Findin
         if code.images.is_empty() {
             continue;
         }
-        let mut gaps = list(code.gaps(major));
-        if !code.runs_on_future() {
-            gaps.push("newer than the known ones".to_owned());
-        }
-        if !gaps.is_empty() {
-            let text = format!("has no code for GPUs {}", gaps.join(", "));
+        let gaps = list(code.gaps(major)).join(", ");
+        let gaps = (!gaps.is_empty()).then(|| format!("GPUs {gaps}"));
+        let future = (!code.runs_on_future()).then(|| "future GPUs".to_owned());
+        let without_code: Vec<String> = gaps.into_iter().chain(future).collect();
+        if !without_code.is_empty() {
+            let text = format!("has no code for {}", without_code.join(" and "));
             findings.add_file(&W13, Warning, path, text);
         }
         let missing = list(code.without_fallback(major)).join(", ");
@@ -123,7 +123,7 @@ fn check_device_code(artifact: &Artifact, majors: &Majors, findings: &mut Findin
             findings.add_file(&W14, Warning, path, text);
         }
         if let Some(driver) = &artifact.driver
-            && let Some(needed) = code.exceeds(driver, major)
+            && let Some(needed) = code.needs_newer_driver_than(driver, major)
         {
             let text = format!("{needed}, and the manifest accepts driver {driver}");
             findings.add_file(&W21, Warning, path, text);
@@ -380,7 +380,7 @@ mod tests {
             ),
             (
                 "warning W13",
-                "GPUs newer than the known",
+                "has no code for future GPUs",
                 with_code(&all, &[]),
             ),
             (

@@ -50,13 +50,15 @@ pub fn run(arguments: &DevelopArgs, user_env: &Env, root: &Root) -> Result<u8, F
     if let Some(release) = arguments.search.cuda {
         call = call.args([setting, &format!("cuda={release}")]);
     }
-    // The build backend calls the program of this name on `PATH`.
+    // The build backend calls `cargo-cuda` on `PATH`.
     let program = process::own_program()?;
     let own_directory = program.parent().map(PathBuf::from);
     let path = std::env::join_paths(own_directory.into_iter().chain(user_env.search_path()));
-    let call = call
-        .args(arguments.passthrough.iter().cloned())
-        .variable("PATH", path.unwrap_or_default());
+    let mut call = call.args(arguments.passthrough.iter().cloned());
+    // If this program's directory contains `:`, no `PATH` can name it.
+    if let Ok(path) = path {
+        call = call.variable("PATH", path);
+    }
     process::replace(&call, user_env)
 }
 

@@ -224,12 +224,12 @@ impl Diagnosis {
                 continue;
             }
             let text = format!("not found; the {} needs it", guess.reason);
-            let row = match guess.is_linked {
-                true => {
+            let row = match guess.is_loaded {
+                false => {
                     let reason = format!("missing {component}");
                     self.fail(exit_code::NOT_FOUND, &reason, &component, &text)
                 }
-                false => {
+                true => {
                     let text = format!("{text} when a program runs");
                     self.add(State::Warning, &component, text)
                 }

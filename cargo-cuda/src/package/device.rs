@@ -16,7 +16,7 @@ use serde::{Serialize, Serializer};
 /// The size of a block. Fat binaries of real libraries have some kilobytes to some megabytes.
 const BLOCK: u64 = 1 << 20;
 
-/// How much of an image is read for the release that compiled it.
+/// Bytes of an image in which its compiler's release is looked for.
 const PAYLOAD_START: u64 = 1 << 16;
 
 /// The start of the line in PTX that names the capability. The line with `.version` is before it.
@@ -24,7 +24,7 @@ const TARGET: &[u8] = b"\n.target sm_";
 const VERSION: &[u8] = b".version ";
 
 /// The most bytes from the start of `.version` to that of `.target`.
-const DIRECTIVES: usize = 256;
+const MAX_DIRECTIVES_LEN: usize = 256;
 
 /// The images of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Image {
     /// The version of the PTX language; `(0, 0)` for other kinds.
     #[serde(skip)]
     pub isa: (u16, u16),
-    /// The bytes of all such images in the file, which usually has them compressed.
+    /// The total size of all such images as stored.
     pub bytes: u64,
 }
 
@@ -107,7 +107,7 @@ impl Image {
     }
 
     /// The kind, the capability and the version of PTX.
-    pub fn code(&self) -> (ImageKind, Capability, (u16, u16)) {
+    pub fn key(&self) -> (ImageKind, Capability, (u16, u16)) {
         (self.kind, self.capability, self.isa)
     }
 
@@ -130,7 +130,7 @@ impl DeviceCode {
     /// Reads the device code of a file. `relocatable` are the ranges of sections with code that was linked already.
     pub fn scan(file: &mut (impl Read + Seek), relocatable: &[Range<u64>]) -> io::Result<Self> {
         let mut code = Self::default();
-        // The end of the last container. An image may contain any text, so nothing before it counts.
+        // The end of the last container. Matches inside a container are ignored, because an image may contain any text.
         let mut covered = 0;
         for (at, ptx) in candidates(file)? {
             let is_relocatable = relocatable.iter().any(|range| range.contains(&at));
@@ -177,7 +177,7 @@ impl DeviceCode {
 
     fn add(&mut self, image: Image) {
         let mut images = self.images.iter_mut();
-        match images.find(|other| other.code() == image.code()) {
+        match images.find(|other| other.key() == image.key()) {
             Some(other) => other.bytes += image.bytes,
             None => self.images.push(image),
         }
@@ -213,7 +213,7 @@ impl DeviceCode {
         }
     }
 
-    /// What each GPU can run that the CUDA major supports, and every newer GPU.
+    /// What can run on each GPU that this major or a newer one supports.
     pub fn coverage(&self, major: u32) -> Vec<Coverage> {
         let mut list: Vec<Coverage> = Vec::new();
         for facts in devices(major) {
@@ -233,8 +233,8 @@ impl DeviceCode {
         list
     }
 
-    /// The GPUs that are not older than the oldest image and have no code. Boards with a GPU of their own (Jetson) are
-    /// left out, because few wheels are for them.
+    /// The GPUs that are not older than the oldest image and have no code. Jetson boards are left out, because few
+    /// wheels are for them.
     pub fn gaps(&self, major: u32) -> Vec<Capability> {
         let oldest = self
             .images
@@ -257,7 +257,7 @@ impl DeviceCode {
     }
 
     /// What the code needs that a driver does not have. `major` is the CUDA major that compiled the code.
-    pub fn exceeds(&self, driver: &Version, major: u32) -> Option<String> {
+    pub fn needs_newer_driver_than(&self, driver: &Version, major: u32) -> Option<String> {
         let supports = release::newest_for_driver(driver)?;
         if supports.major < major && self.capabilities(ImageKind::Sass).next().is_some() {
             let needed = release::driver_floor(major)?;
@@ -301,7 +301,7 @@ fn candidates(file: &mut (impl Read + Seek)) -> io::Result<Vec<(u64, Option<Imag
         // What begins near the end of a block is examined with the next block.
         let limit = match count {
             0 => block.len(),
-            _ => block.len().saturating_sub(DIRECTIVES),
+            _ => block.len().saturating_sub(MAX_DIRECTIVES_LEN),
         };
         let is_new = |index: &usize| *index < limit && start + *index as u64 >= searched;
         let containers = magic.find_iter(&block).filter(is_new);
@@ -316,7 +316,7 @@ fn candidates(file: &mut (impl Read + Seek)) -> io::Result<Vec<(u64, Option<Imag
         }
         searched = start + limit as u64;
         // The directives before a `.target` stay in the block.
-        let passed = block.len().saturating_sub(2 * DIRECTIVES);
+        let passed = block.len().saturating_sub(2 * MAX_DIRECTIVES_LEN);
         block.drain(..passed);
         start += passed as u64;
     }
@@ -331,7 +331,7 @@ fn ptx(block: &[u8], at: usize) -> Option<Image> {
         let is_word = |c: &char| c.is_ascii_alphanumeric() || *c == '.';
         characters.take_while(is_word).collect()
     };
-    let before = &block[at.saturating_sub(DIRECTIVES)..at];
+    let before = &block[at.saturating_sub(MAX_DIRECTIVES_LEN)..at];
     let version = word(&before[memmem::rfind(before, VERSION)? + VERSION.len()..]);
     let (major, minor) = version.split_once('.')?;
     Some(Image {

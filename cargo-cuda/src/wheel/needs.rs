@@ -137,7 +137,7 @@ impl Needs {
         built_with: &BuiltWith,
     ) -> Option<String> {
         let declared = config.for_major(built_with.major()).components;
-        let mut added: Vec<&Guess> = guesses.iter().filter(|guess| !guess.is_linked).collect();
+        let mut added: Vec<&Guess> = guesses.iter().filter(|guess| guess.is_loaded).collect();
         added.retain(|guess| {
             let alone = Self {
                 required: [guess.component].into(),

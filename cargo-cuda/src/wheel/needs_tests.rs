@@ -61,14 +61,14 @@ fn config(keys: &str) -> Config {
 
 #[test]
 fn libraries_loaded_by_name_are_required() {
-    let guess = |component: Component, is_linked: bool| Guess {
+    let guess = |component: Component, is_loaded: bool| Guess {
         component,
         reason: format!("feature `{component}` of cudarc"),
-        is_linked,
+        is_loaded,
     };
     // No package has the driver.
-    let driver = guess(Component::Driver, false);
-    let guesses = [guess(Cublas, false), guess(Cufft, true), driver];
+    let driver = guess(Component::Driver, true);
+    let guesses = [guess(Cublas, true), guess(Cufft, false), driver];
     for (keys, required, has_note) in [
         ("", &[Cublas][..], true),
         ("components = ['cublas']", &[Cublas], false),

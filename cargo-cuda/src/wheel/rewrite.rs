@@ -40,7 +40,7 @@ pub struct Rewrite {
     pub dependencies: Vec<String>,
     /// The oldest driver that the manifest accepts.
     pub driver: Option<Version>,
-    /// Libraries that the user expects on every machine, as in [`is_excluded`].
+    /// The patterns of `--exclude`.
     pub excluded: Vec<String>,
     /// The codes of the checks whose errors do not count.
     pub allow: Vec<String>,
@@ -96,8 +96,8 @@ impl Rewrite {
         }
     }
 
-    /// Rewrites the wheel that was opened at `input` into `out_dir`. Writes nothing on failure, and if the audit finds an
-    /// error.
+    /// Rewrites the wheel that was opened at `input` into `out_dir`. Writes nothing on failure, nor if the audit
+    /// finds an error.
     pub fn apply(
         &self,
         mut wheel: Wheel,
@@ -260,7 +260,7 @@ fn rename_directories(wheel: &mut Wheel, new_stem: &str) {
     wheel.dist_info = format!("{new_stem}.dist-info");
 }
 
-/// The `WHEEL` file with tags that promise nothing about the libraries of a machine.
+/// The `WHEEL` file with `linux_*` instead of manylinux tags.
 fn without_portable_tags(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
