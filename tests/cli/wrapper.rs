@@ -256,4 +256,33 @@ mod online {
             0o755
         );
     }
+
+    #[test]
+    fn a_refused_host_compiler_is_replaced() {
+        let project = project("wrapped-host", "capabilities = [\"8.0\", \"9.0\"]");
+        project.run(&["build"]).succeeded();
+        let bin = project.path.join("bin");
+        for name in ["cc", "c++", "gcc", "g++"] {
+            let too_new =
+                format!("#!/bin/sh\nexec /usr/bin/{name} -U__GNUC__ -D__GNUC__=99 \"$@\"\n");
+            project.write(&format!("bin/{name}"), &too_new);
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(bin.join(name), mode).unwrap();
+        }
+        let accepted = bin.join("g++-7");
+        std::os::unix::fs::symlink("/usr/bin/g++", &accepted).unwrap();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        for variable in ["NVCC_CCBIN", "CUDAHOSTCXX"] {
+            let mut print = project.command(&["exec", "-q", "--", "printenv", variable]);
+            let printed = Finished::of(print.env("PATH", &path).output().unwrap());
+            assert_eq!(Path::new(printed.stdout.trim()), accepted, "{printed:?}");
+        }
+        let [wrapper, _] = compilers(&project);
+        let mut call = Command::new(wrapper);
+        call.args("-ccbin c++ -arch=sm_80 -c src/kernel.cu".split(' '));
+        call.current_dir(&project.path);
+        call.env("PATH", &path).env("NVCC_CCBIN", &accepted);
+        let done = Finished::of(call.output().unwrap());
+        done.ended_with(0, &["note: -ccbin c++ is left out"]);
+    }
 }
