@@ -243,7 +243,7 @@ def compare(peers: list[Peer]) -> None:
     others = [peer for peer in peers if peer.way.package not in ("", "cuda-build") and not peer.way.has_cache]
     rows = [["step", "CPU", "wall"]]
     for index, (step, _) in enumerate(STEPS):
-        right = [peer for peer in others if all(one.right for one in peer.outcomes[index])]
+        right = [peer for peer in others if peer.outcomes[index] and all(one.right for one in peer.outcomes[index])]
         if step == "nothing to do" or not ours.outcomes[index] or not right:
             continue
         ratios = []
