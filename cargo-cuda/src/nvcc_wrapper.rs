@@ -28,7 +28,7 @@ use crate::exit_code;
 use crate::isolated_build::TargetDirectory;
 use crate::{cargo_config, output, process};
 
-/// Runs one call. `arguments` are those in the [`script`], then those of the call.
+/// Runs one call. `arguments` are those in the script, then those of the call.
 pub fn main(arguments: &[OsString]) -> ExitCode {
     let [directory, single, list, words @ ..] = arguments else {
         output::message(
@@ -58,8 +58,16 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     };
     match ended {
         Ok(Some(code)) => code,
-        // If something else than nvcc has failed, nvcc alone can still do what was requested.
-        Ok(None) | Err(_) => exec(&nvcc, &call.words(), &env),
+        // If something else than nvcc has failed, nvcc alone can still do what was requested. nvcc itself reports a host
+        // compiler that it refuses.
+        Ok(None) | Err(Error::HostCompiler { .. }) => exec(&nvcc, &call.words(), &env),
+        Err(error) => {
+            let text = format!(
+                "note: what nvcc makes is not kept, and compilers are not limited: {error}"
+            );
+            output::message(&text);
+            exec(&nvcc, &call.words(), &env)
+        }
     }
 }
 
@@ -109,12 +117,7 @@ fn with_kept_outputs(
         .with("CUDA_BUILD_TOOLKIT", directory.toolkit_file());
     let triple = env.text("TARGET").unwrap_or_else(cargo_config::host);
     let target = Target::from_triple(&triple)?;
-    let search = SearchContext {
-        root: &root,
-        env: &env_with_toolkit,
-        target: &target,
-        places: Vec::new(),
-    };
+    let search = SearchContext::new(&root, &env_with_toolkit, &target);
     let needs = vec![vec![Need::new(Component::Nvcc, Part::Tools, "")]];
     let toolkit = search.find(&Request {
         alternatives: needs,
