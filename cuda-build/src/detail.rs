@@ -38,7 +38,7 @@ pub mod launcher {
     pub use crate::compile::is_sccache;
 }
 /// Calls of nvcc by build scripts that do not use this crate.
-#[cfg(feature = "compile")]
+#[cfg(feature = "nvcc-wrapper")]
 pub mod wrapper {
     pub use crate::compile::{Call, WrappedNvcc, most_compilers};
 }

@@ -1,6 +1,6 @@
 //! Reads depfiles: make rules in which a compiler lists the files that it read.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::freshness::path_from_bytes;
 
@@ -16,28 +16,6 @@ pub(super) fn inputs(bytes: &[u8]) -> Vec<PathBuf> {
         }
     }
     inputs
-}
-
-/// The rule for `target`, which is written as it is. The source comes first.
-pub(super) fn rule<'p>(
-    target: &str,
-    source: &'p Path,
-    files: impl Iterator<Item = &'p PathBuf>,
-) -> Vec<u8> {
-    let mut rule = format!("{target} :").into_bytes();
-    for path in [source].into_iter().chain(files.map(PathBuf::as_path)) {
-        rule.extend_from_slice(b" \\\n    ");
-        for byte in path.as_os_str().as_encoded_bytes() {
-            match byte {
-                b' ' | b'#' => rule.push(b'\\'),
-                b'$' => rule.push(b'$'),
-                _ => {}
-            }
-            rule.push(*byte);
-        }
-    }
-    rule.push(b'\n');
-    rule
 }
 
 /// The lines, with continued lines joined.
@@ -109,14 +87,6 @@ mod tests {
         .map(PathBuf::from)
         .to_vec();
         assert_eq!(inputs(text.as_bytes()), expected);
-    }
-
-    #[test]
-    fn a_written_rule_is_read_again() {
-        let paths = ["/a b/c$d.h", "/e#f.h"].map(PathBuf::from);
-        let rule = rule("x.o", Path::new("k.cu"), paths.iter());
-        let expected = ["k.cu", "/a b/c$d.h", "/e#f.h"].map(PathBuf::from);
-        assert_eq!(inputs(&rule), expected);
     }
 
     #[test]

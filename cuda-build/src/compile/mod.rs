@@ -3,6 +3,7 @@
 //! A *module* is device code alone, loaded through the driver API; a *library* is host and
 //! device code, linked into the crate. A [`Step`] only describes what to do; [`Runner`] does it.
 
+#[cfg(feature = "nvcc-wrapper")]
 mod call;
 mod depfile;
 mod diagnostics;
@@ -26,8 +27,10 @@ mod sources;
 mod step;
 mod supported;
 mod workers;
+#[cfg(feature = "nvcc-wrapper")]
 mod wrapper;
 
+#[cfg(feature = "nvcc-wrapper")]
 pub use call::Call;
 pub(crate) use diagnostics::{Diagnostics, hint};
 pub use diagnostics::{header_hint, missing_headers};
@@ -49,4 +52,5 @@ pub(crate) use sources::PATTERN_HINT;
 pub use sources::matching_files;
 pub(crate) use step::{ReadFiles, Settings, Step};
 pub(crate) use workers::Workers;
+#[cfg(feature = "nvcc-wrapper")]
 pub use wrapper::{WrappedNvcc, most_compilers};

@@ -53,6 +53,7 @@ impl NvccCall {
     }
 
     /// nvcc as a build script calls it, with headers of the toolkit in `toolkit_includes`.
+    #[cfg(feature = "nvcc-wrapper")]
     pub(super) fn of_script(
         version: &str,
         nvcc: Invocation,

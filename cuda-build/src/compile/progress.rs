@@ -38,6 +38,7 @@ impl Progress {
     }
 
     /// The same for one call of a compiler in a build script.
+    #[cfg(feature = "nvcc-wrapper")]
     pub(super) fn of_call(env: &Env, package: String) -> Self {
         Self {
             is_one_call: true,

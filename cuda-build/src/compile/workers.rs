@@ -67,11 +67,13 @@ impl Workers {
     }
 
     /// One process, without tokens of the jobserver.
-    pub(crate) fn one() -> Self {
+    #[cfg(feature = "nvcc-wrapper")]
+    pub(super) fn one() -> Self {
         Self::of_cargo(&Env::default())
     }
 
     /// How many processes may run at once.
+    #[cfg(feature = "nvcc-wrapper")]
     pub(super) fn limit(&self) -> usize {
         self.limit.max(1)
     }

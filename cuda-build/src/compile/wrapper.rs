@@ -1,9 +1,8 @@
 //! Calls of nvcc by build scripts that do not use this crate: their outputs are kept like those of parts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::call::Call;
-use super::depfile;
 use super::identity::{self, Variables};
 use super::job::Tools;
 use super::joining::Joining;
@@ -156,7 +155,7 @@ impl WrappedNvcc<'_> {
             output::write(output, &output::read(&made)?)?;
             if let Some((path, target)) = &compile.depfile {
                 let files = compiled.inputs.iter().filter(|path| root.is_file(path));
-                output::write(path, &depfile::rule(target, &compile.source, files))?;
+                output::write(path, &rule(target, &compile.source, files))?;
             }
             Ok(compiled.warnings.join("\n"))
         });
@@ -200,4 +199,36 @@ impl WrappedNvcc<'_> {
 /// [`cuda_find::Error::Variable`] if the variable is not a size.
 pub fn most_compilers(env: &Env, root: &Root) -> Result<usize, Error> {
     Ok(Workers::within_memory(env, root)?.limit())
+}
+
+/// The rule of a depfile for `target`, which is written as it is. The source comes first.
+fn rule<'p>(target: &str, source: &'p Path, files: impl Iterator<Item = &'p PathBuf>) -> Vec<u8> {
+    let mut rule = format!("{target} :").into_bytes();
+    for path in [source].into_iter().chain(files.map(PathBuf::as_path)) {
+        rule.extend_from_slice(b" \\\n    ");
+        for byte in path.as_os_str().as_encoded_bytes() {
+            match byte {
+                b' ' | b'#' => rule.push(b'\\'),
+                b'$' => rule.push(b'$'),
+                _ => {}
+            }
+            rule.push(*byte);
+        }
+    }
+    rule.push(b'\n');
+    rule
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::depfile::inputs;
+    use super::*;
+
+    #[test]
+    fn a_written_rule_is_read_again() {
+        let paths = ["/a b/c$d.h", "/e#f.h"].map(PathBuf::from);
+        let rule = rule("x.o", Path::new("k.cu"), paths.iter());
+        let expected = ["k.cu", "/a b/c$d.h", "/e#f.h"].map(PathBuf::from);
+        assert_eq!(inputs(&rule), expected);
+    }
 }

@@ -136,6 +136,7 @@ pub(crate) fn read<'o>(options: impl IntoIterator<Item = &'o str>) -> FileOption
 }
 
 /// Whether [`read`] understands an option, which may have its value in the next word of `rest`.
+#[cfg(feature = "nvcc-wrapper")]
 pub(crate) fn is_understood<'o>(option: &'o str, rest: &mut impl Iterator<Item = &'o str>) -> bool {
     find(option, DEVICE_OPTIONS, rest).is_some()
 }
