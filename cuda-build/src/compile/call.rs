@@ -25,7 +25,7 @@ enum Product {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Product(Product),
-    /// nvcc prints or preprocesses, and makes nothing of the kinds above.
+    /// nvcc prints or preprocesses, and makes nothing of the kinds above; or it makes more files.
     Inspects,
     Output,
     OutputDirectory,
@@ -56,7 +56,7 @@ const ROLES: &Table<Role> = &[
     ),
     (
         Role::Inspects,
-        "E preprocess M generate-dependencies MM generate-nonsystem-dependencies dryrun",
+        "E preprocess M generate-dependencies MM generate-nonsystem-dependencies dryrun keep save-temps keep-dir=",
     ),
     (Role::Output, "o= output-file="),
     (Role::OutputDirectory, "odir= output-directory="),
@@ -449,6 +449,7 @@ mod tests {
                 "-c --device-c k.cu -o k.o",
                 "-dlink a.o b.o -o c.o",
                 "k.cu -o program -lcudart",
+                "-x cu -c k.cu --keep-dir /tmp/sccache --dryrun --keep",
             ] {
                 let changed = for_list(&format!("{spelling} {call}"), 80, "8.0, 9.0+PTX");
                 assert_eq!(
@@ -541,6 +542,7 @@ mod tests {
             "k.cu",
             "-E -c k.cu",
             "-dryrun -c k.cu",
+            "-keep -c k.cu",
             "-arch=native -c k.cu",
             "-arch=all -c k.cu",
             "-Xcompiler=--coverage -c k.cu",
