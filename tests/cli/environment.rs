@@ -84,6 +84,7 @@ mod online {
     use super::*;
 
     #[test]
+    #[ignore = "minutes: cudarc and cust as published, with two majors"]
     fn published_crates_build_with_each_major_and_no_stub_is_ever_loaded() {
         let project = unchanged("unchanged");
         let program = |major: &str| {
