@@ -535,5 +535,12 @@ pub fn choose_target(
         ),
         _ => error.into(),
     })?;
+    if target.is_windows() {
+        let reason =
+            format!("`cargo cuda` cannot build for {target}: no view can be made for Windows");
+        return Err(Failure::new(exit_code::USAGE, reason).hint(
+            "run plain `cargo build` on Windows, where cuda-build compiles modules with NVRTC; or build in WSL 2",
+        ));
+    }
     Ok(if jetson { target.on_jetson() } else { target })
 }

@@ -138,6 +138,25 @@ fn links_and_runs(place: &Path, build: Build) -> Vec<String> {
 }
 
 /// The toolkit of a cross build has the target's NVRTC.
+/// `sizeof(long)` of the compilers of this machine is not that of Windows.
+#[test]
+fn modules_for_windows_are_refused_elsewhere() {
+    for (engine, reason) in [
+        (Engine::Auto, "`long` has 4 bytes on Windows"),
+        (Engine::Nvrtc, "`long` has 4 bytes on Windows"),
+        (Engine::Nvcc, "nvcc needs Microsoft's compiler"),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let windows = Path::new("x86_64-pc-windows-msvc");
+        let build = cross(place.path(), place.path(), &[("TARGET", windows)]);
+        let error = build
+            .module(Module::new("k.cu").engine(engine))
+            .run()
+            .unwrap_err();
+        assert!(error.to_string().contains(reason), "{error:?}");
+    }
+}
+
 #[test]
 fn nvrtc_does_not_compile_in_a_cross_build() {
     let place = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@
 //! ```text
 //! env CUDA_HOME=@ROOT@/opt/cuda         a variable of the search
 //! target aarch64-unknown-linux-gnu jetson
-//! host aarch64-unknown-linux-gnu        the machine that builds; without this line, x86_64
+//! host aarch64-unknown-linux-gnu        the machine that builds; without this line, x86_64 with Linux
 //! library                               the crate has host and device code, which needs nvcc
 //! components cudart cublas              what the crate declares
 //! orders CUDA_BUILD_ROOTS               every order of this list must give the same
@@ -94,7 +94,7 @@ impl Layout {
         let first = words.next().unwrap_or_default();
         let place = self.root.join(&base).join(first);
         match kind {
-            "in" => *base = PathBuf::from(first),
+            "in" => *base = PathBuf::from(rest),
             "env" => {
                 let (name, value) = rest.split_once('=').unwrap();
                 self.env.push((

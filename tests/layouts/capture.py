@@ -48,7 +48,7 @@ def lines(top, answer):
                 yield f"link {at} -> {os.readlink(path)}"
             elif re.search(r"\.so(\.|$)", name):
                 yield f"elf {at} {soname(path)}"
-            elif name.endswith(".a"):
+            elif name.endswith((".a", ".lib", ".dll", ".exe")):
                 yield f"file {at}"
             elif name == "nvcc.profile":
                 # What the search reads of it.

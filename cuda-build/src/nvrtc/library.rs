@@ -104,10 +104,16 @@ impl fmt::Debug for Nvrtc {
     }
 }
 
-/// Loads the builtins, such as `libnvrtc-builtins.so.12.9`, from NVRTC's directory, if the file exists. At the
+/// Loads the builtins, `libnvrtc-builtins.so.12.9` or `nvrtc-builtins64_129.dll`, from NVRTC's directory, if the file exists. At the
 /// first compilation, NVRTC opens this name without a path, and the loader returns the loaded library.
 fn load_builtins(nvrtc: &Path, (major, minor): (u32, u32)) -> Result<(), Error> {
-    let name = format!("libnvrtc-builtins.so.{major}.{minor}");
+    let name = match nvrtc
+        .extension()
+        .is_some_and(|extension| extension == "dll")
+    {
+        true => format!("nvrtc-builtins64_{major}{minor}.dll"),
+        false => format!("libnvrtc-builtins.so.{major}.{minor}"),
+    };
     let path = nvrtc.with_file_name(name);
     if !path.is_file() {
         return Ok(());

@@ -242,10 +242,12 @@ impl Build {
         self.check_not_skipped()?;
         let target = self.target()?;
         #[cfg(feature = "compile")]
-        self.code
-            .check(Some(&target).filter(|target| !target.is_native()))?;
+        match target.is_windows() {
+            true => (self.code.check(None)).and_then(|()| self.code.check_for_windows(&target))?,
+            false => (self.code).check(Some(&target).filter(|target| !target.is_native()))?,
+        }
         let search = SearchContext::new(&self.root, &self.env, &target);
-        let request = needs::request(&self.config);
+        let request = needs::request(&self.config).linked_for(&target);
         #[cfg(feature = "compile")]
         let request =
             (self.code).added_to(request, self.config.cudart, &self.root, &self.package)?;

@@ -122,6 +122,33 @@ impl Code {
         Ok(request)
     }
 
+    /// Refuses what cannot be compiled for Windows.
+    pub(super) fn check_for_windows(&self, target: &Target) -> Result<(), Error> {
+        let mut with_nvcc = self.modules.iter().filter(|it| it.engine == Engine::Nvcc);
+        let library = self.libraries.first().map(Library::name);
+        let module = self.modules.first().filter(|_| !target.is_native());
+        let (part, reason, hint) = match (library, with_nvcc.next(), module) {
+            (Some(name), ..) => (
+                format!("library `{name}`"),
+                "nvcc needs Microsoft's compiler on Windows, which is not supported",
+                "build in WSL 2, which is Linux, or use modules, which NVRTC compiles on Windows",
+            ),
+            (_, Some(module), _) => (
+                format!("module `{}`", module.name()),
+                "nvcc needs Microsoft's compiler on Windows, which is not supported",
+                "remove `.engine(Engine::Nvcc)`: NVRTC then compiles it",
+            ),
+            (.., Some(module)) => (
+                format!("module `{}`", module.name()),
+                "`long` has 4 bytes on Windows, and 8 in what the compilers of this machine make",
+                "build on Windows, where NVRTC compiles it",
+            ),
+            _ => return Ok(()),
+        };
+        let reason = format!("{part} cannot be compiled for {target}: {reason}");
+        Err(Error::usage(reason, hint))
+    }
+
     /// Refuses NVRTC in a build for `cross_target`, and two modules or two libraries with the same name, because they would share a
     /// file.
     pub(super) fn check(&self, cross_target: Option<&Target>) -> Result<(), Error> {

@@ -26,10 +26,13 @@ impl Build {
     #[must_use]
     pub fn module(mut self, module: impl Into<Module>) -> Self {
         let mut module: Module = module.into();
-        let is_cross = self.target().is_ok_and(|target| !target.is_native());
-        // A cross build has the target's NVRTC, which cannot be loaded here.
-        if is_cross && module.engine == Engine::Auto {
-            module.engine = Engine::Nvcc;
+        // A cross build has the target's NVRTC, which cannot be loaded here. On Windows, nvcc cannot be used.
+        if let (Ok(target), Engine::Auto) = (self.target(), module.engine) {
+            module.engine = match (target.is_windows(), target.is_native()) {
+                (true, _) => Engine::Nvrtc,
+                (false, false) => Engine::Nvcc,
+                (false, true) => Engine::Auto,
+            };
         }
         module.options.read_variables(&self.env);
         self.code.modules.push(module);

@@ -34,7 +34,9 @@ impl Build {
     /// machine may have no driver, or a driver without the names for linking (`libcuda.so`).
     pub(super) fn stubs(&self, toolkit: &Toolkit) -> Result<Option<PathBuf>, Error> {
         let linked = self.linked(toolkit);
-        match linked.iter().any(|component| component.facts().is_driver()) {
+        let has_driver = linked.iter().any(|component| component.facts().is_driver());
+        // On Windows, the runtime's package has an import library of the driver.
+        match has_driver && !self.target()?.is_windows() {
             true => self.view().map(|view| Some(view.stubs())),
             false => Ok(None),
         }
@@ -154,6 +156,8 @@ impl Build {
     /// Cargo, the directory has changed as soon as the link is no longer broken.
     pub(super) fn watch_for_lock(&self, directives: &mut Directives) -> Result<(), Error> {
         let lock = sources::lock_file(&self.root, &self.env);
+        // `cargo cuda`, which writes it, does not run on Windows.
+        let lock = lock.filter(|_| self.target().is_ok_and(|target| !target.is_windows()));
         if let Some(absent) = lock.filter(|file| !self.root.exists(file)) {
             let directory = self.out.join("cuda-build.lock");
             output::link_in_old_directory(&directory, &[absent])?;

@@ -134,6 +134,14 @@ impl ViewPlace {
     /// Cargo's profile directory (`target/debug`): Cargo adds link search paths below that directory
     /// to the loader path of `cargo run`, so programs would load the stub of the driver.
     pub fn from_env(env: &Env, target: &Target) -> Result<Self, Error> {
+        if target.is_windows() {
+            return Err(Error::usage(
+                format!(
+                    "no view can be made for {target}: it consists of links, which need a privilege on Windows"
+                ),
+                "build in WSL 2, which is Linux; or remove `links` from Cargo.toml and calls of `view` from build.rs",
+            ));
+        }
         let directory = match env.peek(VIEWS_VARIABLE) {
             Some(directory) => PathBuf::from(directory),
             None => cache::required_cache_dir(env)?.join("views"),
@@ -185,6 +193,14 @@ mod tests {
 
     fn place(pairs: &[(&str, &str)]) -> Result<PathBuf, Error> {
         let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
+        let windows = Target::from_triple("x86_64-pc-windows-msvc").unwrap();
+        let refused = ViewPlace::from_env(&Env::default(), &windows)
+            .map(drop)
+            .unwrap_err();
+        assert!(
+            refused.to_string().contains("need a privilege"),
+            "{refused:?}"
+        );
         let env = Env::from_pairs(pairs.iter().copied());
         ViewPlace::from_env(&env, &target).map(|place| place.directory)
     }

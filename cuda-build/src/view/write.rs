@@ -162,8 +162,10 @@ fn make_executable(text: &str, path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if text.starts_with("#!") {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        return fs::set_permissions(path, mode);
+        fs::set_permissions(path, mode)?;
     }
+    #[cfg(not(unix))]
+    let _ = (text, path);
     Ok(())
 }
 

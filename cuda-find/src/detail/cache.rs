@@ -7,6 +7,7 @@
 //! fail.
 
 use std::ffi::OsStr;
+#[cfg(unix)]
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -133,10 +134,13 @@ fn distrust_of(root: &Root, path: &Path, user: io::Result<u32>) -> Option<String
     })
 }
 
-/// Owners and modes exist only on Unix.
+/// Owners and modes exist only on Unix. Elsewhere, what other users may have changed is unknown.
 #[cfg(not(unix))]
-pub fn distrust(_: &Root, _: &Path) -> Option<String> {
-    None
+pub fn distrust(_: &Root, path: &Path) -> Option<String> {
+    Some(format!(
+        "{} may have been changed by another user, which is not checked on this system",
+        path.display()
+    ))
 }
 
 /// In a directory with this bit, only the owner of a file can replace it.

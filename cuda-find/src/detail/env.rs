@@ -95,8 +95,9 @@ impl Env {
 
     /// The directories of `PATH`, in order.
     pub fn search_path(&self) -> Vec<PathBuf> {
-        self.peek("PATH")
-            .map(|path| std::env::split_paths(path).collect())
+        // Windows calls it `Path`, and ignores case.
+        let path = self.peek("PATH").or_else(|| self.peek("Path"));
+        path.map(|path| std::env::split_paths(path).collect())
             .unwrap_or_default()
     }
 

@@ -203,7 +203,8 @@ impl fmt::Display for Error {
             Self::Capability { reason, .. } | Self::Usage { reason, .. } => f.write_str(reason),
             Self::UnsupportedTarget { triple } => write!(
                 f,
-                "target `{triple}` is not supported: only Linux with the GNU C library is, on x86-64 and 64-bit ARM"
+                "target `{triple}` is not supported: only Linux with the GNU C library is, on x86-64 and 64-bit ARM, and \
+                 Windows on x86-64 with Microsoft's linker (`x86_64-pc-windows-msvc`)"
             ),
             Self::Directive {
                 directive,

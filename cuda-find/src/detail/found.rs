@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::detail::component::{Class, Component};
+use crate::detail::component::{Class, Component, windows};
 use crate::detail::sources::{Candidate, SearchStep};
 use crate::detail::version::{ToolkitVersion, Version};
 
@@ -64,6 +64,12 @@ impl Found {
     /// The archive called `name`.
     pub fn archive(&self, name: &str) -> Option<&PathBuf> {
         self.archives.iter().find(|path| path.ends_with(name))
+    }
+
+    /// What Windows' linker reads instead of the DLL of the main library.
+    pub fn import_library(&self) -> Option<&PathBuf> {
+        let library = self.component.facts().libraries.first()?;
+        self.archive(&windows::import_library(library))
     }
 
     /// A file that changes when the component is replaced in place.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::detail::component::Component;
+use crate::detail::component::{Component, windows};
 use crate::detail::directive::{Directive, Directives};
 use crate::detail::root::Root;
 use crate::detail::toolkit::Toolkit;
@@ -43,6 +43,12 @@ pub fn directives(
     into: &mut Directives,
 ) {
     for component in components {
+        if let Some(library) = import_library(toolkit, *component)
+            && (*component, cudart) != (Component::Cudart, Cudart::Static)
+        {
+            link_import_library(library, into);
+            continue;
+        }
         match (component, cudart) {
             (Component::Cudart, Cudart::Static) => link_static_cudart(toolkit, into),
             _ if component.facts().is_driver() => link_driver(*component, stubs, into),
@@ -75,6 +81,21 @@ fn link_driver(component: Component, stubs: Option<&Path>, into: &mut Directives
         into.push(Directive::LinkSearch(stubs.to_owned()));
     }
     if let Some(name) = component.facts().libraries.first() {
+        into.link("dylib", name);
+    }
+}
+
+/// The import library of a component, which may be in the package of another one. `None` on Linux.
+fn import_library(toolkit: &Toolkit, component: Component) -> Option<&Path> {
+    let name = windows::import_library(component.facts().libraries.first()?);
+    let mut components = toolkit.components().iter();
+    let library = components.find_map(|found| found.archive(&name))?;
+    Some(library)
+}
+
+fn link_import_library(library: &Path, into: &mut Directives) {
+    if let (Some(directory), Some(name)) = (library.parent(), library.file_stem()) {
+        into.push(Directive::LinkSearch(directory.to_owned()));
         into.link("dylib", name);
     }
 }
@@ -122,17 +143,18 @@ fn link_archive(toolkit: &Toolkit, archive: &Path, name: &str, into: &mut Direct
     into.link(kind, name);
 }
 
-/// `libcudart_static.a` needs the C library's `libdl`, `librt` and `libpthread`.
+/// `libcudart_static.a` needs the C library's `libdl`, `librt` and `libpthread`; `cudart_static.lib` needs nothing more.
 fn link_static_cudart(toolkit: &Toolkit, into: &mut Directives) {
-    let archive = toolkit
-        .get(Component::Cudart)
-        .and_then(|found| found.archive("libcudart_static.a"));
-    let Some(archive) = archive else {
+    let Some(cudart) = toolkit.get(Component::Cudart) else {
         return;
     };
-    link_archive(toolkit, archive, "cudart_static", into);
-    for name in ["dl", "rt", "pthread"] {
-        into.link("dylib", name);
+    if let Some(archive) = cudart.archive("cudart_static.lib") {
+        link_archive(toolkit, archive, "cudart_static", into);
+    } else if let Some(archive) = cudart.archive("libcudart_static.a") {
+        link_archive(toolkit, archive, "cudart_static", into);
+        for name in ["dl", "rt", "pthread"] {
+            into.link("dylib", name);
+        }
     }
 }
 

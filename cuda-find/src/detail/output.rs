@@ -8,7 +8,7 @@ use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use crate::detail::error::Error;
 
@@ -71,15 +71,22 @@ pub fn remove_directory(path: &Path) -> Result<(), Error> {
 /// the target is old, because the link is new: so the links are always written again.
 pub fn link_in_old_directory(directory: &Path, targets: &[PathBuf]) -> Result<(), Error> {
     remove_directory(directory)?;
-    let write = || {
-        fs::create_dir_all(directory)?;
-        #[cfg(unix)]
-        for (number, target) in targets.iter().enumerate() {
-            std::os::unix::fs::symlink(target, directory.join(number.to_string()))?;
-        }
-        fs::File::open(directory)?.set_modified(UNIX_EPOCH)
-    };
-    write().map_err(Error::io("write", directory))
+    write_links(directory, targets).map_err(Error::io("write", directory))
+}
+
+#[cfg(unix)]
+fn write_links(directory: &Path, targets: &[PathBuf]) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    for (number, target) in targets.iter().enumerate() {
+        std::os::unix::fs::symlink(target, directory.join(number.to_string()))?;
+    }
+    fs::File::open(directory)?.set_modified(std::time::UNIX_EPOCH)
+}
+
+/// On Windows, links need a privilege. Without the directory, Cargo runs the script in every build.
+#[cfg(not(unix))]
+fn write_links(_: &Path, _: &[PathBuf]) -> io::Result<()> {
+    Ok(())
 }
 
 /// How long ago a file was written or touched; `None` if that is unknown.

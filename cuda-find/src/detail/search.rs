@@ -136,7 +136,7 @@ impl Search {
             target: &target,
             places: self.places,
         };
-        let mut toolkit = context.find(&self.request)?;
+        let mut toolkit = context.find(&self.request.linked_for(&target))?;
         let mut directives = Directives::default();
         link::directives(
             &toolkit,

@@ -18,18 +18,23 @@ pub struct Target {
     directory: &'static str,
     /// The architecture of the machine that builds, as Rust names it.
     build_architecture: String,
+    builds_on_windows: bool,
 }
 
 /// The platform directories of ARM servers and of Jetson boards.
 const SBSA: &str = "sbsa-linux";
 const JETSON: &str = "aarch64-linux";
+/// Windows' toolkits have no platform directory. NVIDIA's archives have this name.
+const WINDOWS: &str = "x86_64-windows";
 
 impl Target {
     /// Maps a Rust target triple to CUDA's platform directory.
     ///
     /// # Errors
-    /// [`Error::UnsupportedTarget`] unless the triple is for Linux with glibc, on x86-64 or on 64-bit ARM.
+    /// [`Error::UnsupportedTarget`] unless the triple is for Linux with glibc, on x86-64 or on 64-bit ARM, or for Windows
+    /// on x86-64 with Microsoft's linker, for which NVIDIA's import libraries are made.
     pub fn from_triple(triple: &str) -> Result<Self, Error> {
+        let is_windows = matches!(triple, "x86_64-pc-windows-msvc" | "x86_64-unknown-windows");
         let mut parts = triple.split('-');
         let directory = match parts.next() {
             Some("x86_64") => Some("x86_64-linux"),
@@ -41,12 +46,14 @@ impl Target {
         let abi = parts.next().unwrap_or("gnu");
         let has_glibc = abi.starts_with("gnu") && !abi.ends_with("32");
         let triple = triple.to_owned();
-        match directory.filter(|_| is_linux && has_glibc) {
+        let windows = is_windows.then_some(WINDOWS);
+        match windows.or(directory.filter(|_| is_linux && has_glibc)) {
             None => Err(Error::UnsupportedTarget { triple }),
             Some(directory) => Ok(Self {
                 triple,
                 directory,
                 build_architecture: std::env::consts::ARCH.to_owned(),
+                builds_on_windows: std::env::consts::OS == "windows",
             }),
         }
     }
@@ -56,6 +63,7 @@ impl Target {
     #[must_use]
     pub fn built_on(mut self, triple: &str) -> Self {
         architecture_of(triple).clone_into(&mut self.build_architecture);
+        self.builds_on_windows = triple.contains("-windows");
         self
     }
 
@@ -107,6 +115,11 @@ impl Target {
         self.directory == JETSON
     }
 
+    /// Whether files have Windows' names and places.
+    pub fn is_windows(&self) -> bool {
+        self.directory == WINDOWS
+    }
+
     /// `e_machine` in ELF files for this target: `EM_X86_64` or `EM_AARCH64`.
     pub fn elf_machine(&self) -> u16 {
         elf_machine_of(self.architecture()).unwrap_or(AARCH64)
@@ -115,6 +128,7 @@ impl Target {
     /// Whether the machine that builds can run programs for this target.
     pub fn is_native(&self) -> bool {
         self.architecture() == self.build_architecture
+            && self.is_windows() == self.builds_on_windows
     }
 
     /// Whether this is a cross build, and programs from this platform directory run on the build machine. A native
@@ -167,7 +181,8 @@ mod tests {
     #[test]
     fn other_platforms_are_an_error() {
         for triple in [
-            "x86_64-pc-windows-msvc",
+            "x86_64-pc-windows-gnu",
+            "aarch64-pc-windows-msvc",
             "aarch64-apple-darwin",
             "wasm32-unknown-unknown",
             "x86_64-unknown-linux-musl",
@@ -184,7 +199,11 @@ mod tests {
         for triple in ["aarch64-unknown-linux-gnu", "aarch64-poky-linux"] {
             assert!(Target::from_triple(triple).is_ok(), "{triple}");
         }
-        let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
+        let linux = "x86_64-unknown-linux-gnu";
+        let target = Target::from_triple(linux).unwrap();
         assert_eq!(target.on_jetson().directory(), "x86_64-linux");
+        let windows = Target::from_triple("x86_64-pc-windows-msvc").unwrap();
+        assert!(!windows.clone().built_on(linux).is_native());
+        assert!(windows.built_on("x86_64-pc-windows-gnu").is_native());
     }
 }

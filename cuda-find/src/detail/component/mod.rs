@@ -3,6 +3,7 @@
 mod edges;
 mod releases;
 mod table;
+pub mod windows;
 
 pub use edges::{EdgeKind, closure, edges};
 pub use releases::{oldest_release_with, release_of};

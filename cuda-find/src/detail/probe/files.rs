@@ -5,12 +5,12 @@ use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use super::prober::Prober;
-use crate::detail::component::{Class, Component, Facts, VersionMacros};
+use crate::detail::component::{Class, Component, Facts, VersionMacros, windows};
 use crate::detail::found::{Attempt, Found};
 use crate::detail::list::entry;
 use crate::detail::nvcc::NvccAnswer;
 use crate::detail::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
-use crate::detail::target::elf_machine_of;
+use crate::detail::target::{Target, elf_machine_of};
 use crate::detail::version::{ToolkitVersion, Version};
 
 /// The existing directories of one or more roots, in the order in which they are searched.
@@ -96,6 +96,11 @@ impl<'p> SearchedDirectories<'p> {
         let mut libs = vec![platform.join("lib"), root.join("lib64"), lib.clone()];
         libs.push(lib.join(target.multiarch()));
         libs.extend(["nvvm/lib64", "nvvm/lib", "extras/CUPTI/lib64"].map(|name| root.join(name)));
+        if target.is_windows() {
+            // Import libraries are in `lib`, DLLs in `bin`: below `x86_64` in wheels of CUDA 13, below `x64` in its installer.
+            let windows = ["lib/x64", "lib", "bin/x86_64", "bin/x64", "bin"];
+            libs = windows.map(|name| root.join(name)).into();
+        }
         let bins = ["bin", "nvvm/bin", "lib/nvidia-cuda-toolkit/bin"].map(|name| root.join(name));
         self.add(|p| &mut p.include, includes, resolved);
         self.add(|p| &mut p.lib, libs, resolved);
@@ -271,6 +276,11 @@ impl SearchedDirectories<'_> {
         found
             .archives
             .extend(archives.filter_map(|archive| self.library(archive)));
+        if self.prober.target.is_windows() {
+            let imported = windows::import_libraries(facts);
+            let imported = imported.filter_map(|name| self.first(&self.lib, &name));
+            found.archives.extend(imported);
+        }
         let mut has_main_library = false;
         let mut libraries = Vec::new();
         for index in 0..facts.libraries.len() {
@@ -297,7 +307,7 @@ impl SearchedDirectories<'_> {
             let is_dir = |path: &PathBuf| self.prober.root.is_dir(path);
             found.include.extend(more.filter(is_dir));
         }
-        if let Some(missing) = missing(facts, &found, header.is_some()) {
+        if let Some(missing) = missing(facts, &found, header.is_some(), self.prober.target) {
             return Err(Absent {
                 missing,
                 has_other_files: !found.tools.is_empty() || has_any_library || header.is_some(),
@@ -335,7 +345,7 @@ impl SearchedDirectories<'_> {
 }
 
 /// The missing file without which the component cannot be used; `None` if no such file is missing.
-fn missing(facts: &Facts, found: &Found, has_header: bool) -> Option<String> {
+fn missing(facts: &Facts, found: &Found, has_header: bool, target: &Target) -> Option<String> {
     if let Some(tool) = facts.tools.first() {
         return found.tool(tool).is_none().then(|| format!("`{tool}`"));
     }
@@ -356,7 +366,10 @@ fn missing(facts: &Facts, found: &Found, has_header: bool) -> Option<String> {
         let has_any = !found.libraries.is_empty() || !found.archives.is_empty();
         facts.libraries.first().filter(|_| !has_any)
     };
-    library.map(|name| format!("`lib{name}.so` for CUDA {}", found.major))
+    library.map(|name| match target.is_windows() {
+        true => format!("DLL of `{name}` for CUDA {}", found.major),
+        false => format!("`lib{name}.so` for CUDA {}", found.major),
+    })
 }
 
 impl SearchedDirectories<'_> {
@@ -413,14 +426,14 @@ impl SearchedDirectories<'_> {
     }
 
     /// The first library with this file name that is for the platform.
-    fn library(&self, name: &str) -> Option<PathBuf> {
+    pub(super) fn library(&self, name: &str) -> Option<PathBuf> {
         let mut directories = self.lib.iter();
         directories.find_map(|directory| self.library_in(directory, name))
     }
 
     fn library_in(&self, directory: &Path, name: &str) -> Option<PathBuf> {
         let prober = self.prober;
-        let path = prober.file(directory, name)?;
+        let path = prober.library(directory, name)?;
         // A file whose machine cannot be read, because it is not ELF, is accepted: the linker decides.
         let machine = prober.root.machine_of_library(&path);
         if machine.is_some_and(|machine| machine != prober.target.elf_machine()) {
@@ -472,8 +485,18 @@ impl SearchedDirectories<'_> {
         let start = format!("lib{name}.so.");
         self.lib.iter().find_map(|directory| {
             let names = self.prober.root.names(directory);
-            let mut numbered: Vec<(Version, &str)> = Vec::new();
-            for name in names.iter().filter_map(|name| name.to_str()) {
+            let mut numbered: Vec<(Version, &String)> = Vec::new();
+            let windows = self.prober.target.is_windows();
+            let sonames: Vec<String> = (names.iter().filter_map(|name| name.to_str()))
+                .filter_map(|name| {
+                    if windows {
+                        windows::soname(name)
+                    } else {
+                        Some(name.to_owned())
+                    }
+                })
+                .collect();
+            for name in &sonames {
                 let number = name.strip_prefix(&start).filter(|number| accept(number));
                 numbered.extend(number.and_then(|number| Some((number.parse().ok()?, name))));
             }
@@ -528,12 +551,9 @@ pub(super) fn number_macro(text: &str, name: &str) -> Option<u32> {
 
 /// The CUDA release in the name of a library: `libnvrtc-builtins.so.13.4` belongs to 13.4.
 pub fn release_in_file_name(path: &Path) -> Option<ToolkitVersion> {
-    path.file_name()?
-        .to_str()?
-        .split_once(".so.")?
-        .1
-        .parse()
-        .ok()
+    let name = path.file_name()?.to_str()?;
+    let soname = windows::soname(name).unwrap_or_else(|| name.to_owned());
+    soname.split_once(".so.")?.1.parse().ok()
 }
 
 /// The version in the name of the file that a library's link leads to, if the version has at least three parts. For

@@ -93,7 +93,8 @@ impl<'p> SitePackages<'p> {
         major: u32,
         attempt: &mut Attempt,
     ) -> Option<Found> {
-        let directory = directory_of(component, major)?;
+        let searches = self.prober.searches(component);
+        let directory = directory_of(component, major).filter(|_| searches)?;
         let is_installed = self.installed.package(component, major).is_some();
         let searched = self.searched(&directory);
         // Wheels for CUDA 11 and 12 share directories. If the files do not show their major, the installed package
@@ -176,7 +177,7 @@ fn shows_major(
     directory: &str,
 ) -> bool {
     let facts = component.facts();
-    let has = |soname| searched.first(&searched.lib, soname).is_some();
+    let has = |soname| searched.library(soname).is_some();
     let header_shows = || {
         let release = searched.header_release();
         release.is_some_and(|(release, _)| release.major == major)

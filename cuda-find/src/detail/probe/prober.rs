@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::detail::component::{Component, windows};
 use crate::detail::error::Error;
 use crate::detail::nvcc::NvccAnswer;
 use crate::detail::root::Root;
@@ -34,5 +35,25 @@ impl Prober<'_> {
     /// `directory/name`, if that is a regular file.
     pub(super) fn file(&self, directory: &Path, name: &str) -> Option<PathBuf> {
         Some(directory.join(name)).filter(|path| self.root.is_file(path))
+    }
+
+    /// The library in `directory` that has this name on Linux.
+    pub(super) fn library(&self, directory: &Path, name: &str) -> Option<PathBuf> {
+        if !self.target.is_windows() {
+            return self.file(directory, name);
+        }
+        // `name` may begin with a directory.
+        let path = directory.join(name);
+        let names = windows::file_names(path.file_name()?.to_str()?);
+        names
+            .iter()
+            .find_map(|name| self.file(path.parent()?, name))
+    }
+
+    /// Whether a component is searched for. The driver's header comes with the runtime. On Windows, no program can be
+    /// used, because nothing here sets up Microsoft's compiler for nvcc.
+    pub(super) fn searches(&self, component: Component) -> bool {
+        let has_programs = !component.facts().tools.is_empty();
+        component != Component::Driver && !(has_programs && self.target.is_windows())
     }
 }

@@ -318,8 +318,7 @@ fn component_set(roots: &[OneRoot<'_>], major: u32, attempt: &mut Attempt) -> Op
     };
     let mut found: Vec<Found> = Vec::new();
     for component in Component::all() {
-        // The driver's header comes with the runtime, so the driver is not found as a component.
-        if component == Component::Driver {
+        if !prober.searches(component) {
             continue;
         }
         let mut new = match searched.component(component, major) {

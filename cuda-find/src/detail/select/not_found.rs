@@ -94,7 +94,8 @@ impl Failed<'_> {
     /// Whether this is a cross build that lacks files for the target.
     fn lacks_target_files(&self) -> bool {
         let mut missing = self.missing.iter();
-        !self.target.is_native() && missing.any(|need| !is_of_compiler(need.component))
+        let is_cross = !self.target.is_native() && !self.target.is_windows();
+        is_cross && missing.any(|need| !is_of_compiler(need.component))
     }
 
     /// What is missing, why, and what was tried.
@@ -218,6 +219,20 @@ impl Failed<'_> {
             return format!(
                 "request CUDA {NEWEST_MAJOR} or older: no release of CUDA {major} is known"
             );
+        }
+        if target.is_windows() {
+            let missing = self.missing.iter().map(|need| need.component.facts());
+            let packages: Vec<&str> = missing.filter_map(|facts| facts.package(major)).collect();
+            let lacks_import = self.missing.iter().any(|need| need.part == Part::Import);
+            return match lacks_import || packages.is_empty() {
+                true => "install NVIDIA's CUDA toolkit for Windows, and set `CUDA_PATH` to it"
+                    .to_owned(),
+                false => format!(
+                    "install NVIDIA's packages (`pip install {}`) into the active virtual environment, or NVIDIA's CUDA \
+                     toolkit for Windows, to which `CUDA_PATH` points",
+                    packages.join(" ")
+                ),
+            };
         }
         // In a cross build, missing programs come first, because they run on this machine.
         let is_program = |need: &&Need| !need.component.facts().tools.is_empty();

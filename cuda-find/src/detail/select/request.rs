@@ -8,6 +8,7 @@ use crate::detail::env::Env;
 use crate::detail::error::Error;
 use crate::detail::found::{ComponentSet, Found};
 use crate::detail::release::{self, OLDEST_MAJOR};
+use crate::detail::target::Target;
 use crate::detail::version::ToolkitVersion;
 
 /// The part of a component that is used.
@@ -21,6 +22,8 @@ pub enum Part {
     Archive,
     /// Programs to run.
     Tools,
+    /// The library with which Windows' linker links the shared library. NVIDIA's Python packages lack many of these.
+    Import,
 }
 
 impl Part {
@@ -49,6 +52,7 @@ impl Part {
             Self::Shared => "shared libraries",
             Self::Archive => "static archives",
             Self::Tools => "programs",
+            Self::Import => "an import library (`.lib`), which Windows' linker needs",
         }
     }
 }
@@ -168,7 +172,7 @@ impl Need {
     /// a dependency that is opened with `dlopen` is optional. If the library also works without the dependency, it
     /// is an extra.
     fn dependencies(&self, major: u32) -> Vec<Self> {
-        if self.part != Part::Shared || self.strength == Strength::Extra {
+        if !matches!(self.part, Part::Shared | Part::Import) || self.strength == Strength::Extra {
             return Vec::new();
         }
         let mut dependencies = closure(&[self.component], major);
@@ -197,17 +201,18 @@ impl Need {
 
     /// Whether `found` meets the need.
     pub fn is_met_by(&self, found: &Found) -> bool {
-        let paths = match self.part {
-            Part::Headers => &found.include,
-            Part::Shared => &found.libraries,
-            Part::Archive => &found.archives,
-            Part::Tools => &found.tools,
+        let has_part = match self.part {
+            Part::Headers => !found.include.is_empty(),
+            Part::Shared => !found.libraries.is_empty(),
+            Part::Archive => !found.archives.is_empty(),
+            Part::Tools => !found.tools.is_empty(),
+            Part::Import => found.import_library().is_some(),
         };
         let is_accepted = match (&self.version, &found.version) {
             (Some(accepted), Some(version)) => version.matches(accepted),
             _ => true,
         };
-        found.component == self.component && !paths.is_empty() && is_accepted
+        found.component == self.component && has_part && is_accepted
     }
 }
 
@@ -244,6 +249,16 @@ impl Request {
     pub fn lists_of_needs(&mut self) -> impl Iterator<Item = &mut Vec<Need>> {
         let by_major = self.by_major.iter_mut().map(|(_, needs)| needs);
         [&mut self.needs].into_iter().chain(by_major)
+    }
+
+    /// The same request, if the shared libraries in it are linked, and not only loaded.
+    #[must_use]
+    pub fn linked_for(mut self, target: &Target) -> Self {
+        let needs = self.lists_of_needs().flatten();
+        for need in needs.filter(|need| target.is_windows() && need.part == Part::Shared) {
+            need.part = Part::Import;
+        }
+        self
     }
 
     /// Adds what another request needs, and its accepted releases.

@@ -164,6 +164,8 @@ pub fn site_packages_of(root: &Root, prefix: &Path) -> Vec<PathBuf> {
         packages.push(python.join("site-packages"));
         packages.push(python.join("dist-packages"));
     }
+    // Windows. There, `lib` and `Lib` are the same directory, which has no `python3*`.
+    packages.push(prefix.join("Lib/site-packages"));
     packages.retain(|path| root.is_dir(path));
     packages
 }

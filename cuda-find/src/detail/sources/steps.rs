@@ -73,22 +73,29 @@ pub fn candidates(
         found: Sources::default(),
     };
     steps.explicit(arguments);
-    steps.variables();
+    steps.variables(target);
     let stored = stored::Store::read(root, env, target);
     let (locked, candidates) = stored.locked(root, env)?;
     steps.found.locked = locked;
     steps.found.candidates.extend(candidates);
     steps.virtual_environment();
     steps.conda();
-    steps.nix();
-    steps.spack();
-    steps.active_hpc_sdk();
+    if !target.is_windows() {
+        steps.nix();
+        steps.spack();
+        steps.active_hpc_sdk();
+    }
     steps.found.candidates.extend(stored.candidates());
     steps.found.remarks.extend(stored.unusable);
-    steps.nvcc_on_path();
-    steps.installed();
-    steps.distribution();
-    steps.default_hpc_sdk(target);
+    // On Windows, every user can create `C:\usr`, so nothing of it is searched.
+    if target.is_windows() {
+        steps.installed_on_windows();
+    } else {
+        steps.nvcc_on_path();
+        steps.installed();
+        steps.distribution();
+        steps.default_hpc_sdk(target);
+    }
     steps.python_on_path();
     let mut found = steps.found;
     retain_listed_steps(env, &mut found)?;
@@ -133,10 +140,11 @@ impl Steps<'_> {
         }
     }
 
-    fn variables(&mut self) {
+    fn variables(&mut self, target: &Target) {
         let (root, env) = (self.root, self.env);
         let (mut compilers, mut roots): (Vec<Named>, Vec<Named>) = (Vec::new(), Vec::new());
-        for variable in COMPILERS {
+        // On Windows, nvcc is not used.
+        for variable in COMPILERS.into_iter().filter(|_| !target.is_windows()) {
             if let Some(value) = env.get(variable) {
                 let nvcc = compiler(root, env, Path::new(value));
                 let path = root_of(&nvcc);
@@ -200,6 +208,10 @@ impl Steps<'_> {
             .iter()
             .flat_map(|prefix| site_packages_of(self.root, prefix));
         let packages = packages.filter(|path| has_cuda(self.root, path)).collect();
+        // On Windows, compiled packages are below `Library`.
+        let library = prefixes.iter().map(|prefix| prefix.join("Library"));
+        let library: Vec<PathBuf> = library.filter(|path| self.root.is_dir(path)).collect();
+        let prefixes = prefixes.into_iter().chain(library).collect();
         self.scattered(SearchStep::Conda, label, prefixes);
         self.site_packages(SearchStep::Conda, label, packages);
     }
@@ -328,6 +340,23 @@ impl Steps<'_> {
         }
     }
 
+    /// What NVIDIA's installer for Windows made: directories below `Program Files`, newest first, and elsewhere those of
+    /// the variables that it sets for each release. `CUDA_PATH` names the release that was installed last.
+    fn installed_on_windows(&mut self) {
+        let (root, env) = (self.root, self.env);
+        let programs = env.path("ProgramFiles").unwrap_or_default();
+        let default = programs.join("NVIDIA GPU Computing Toolkit/CUDA");
+        let mut paths = versions(root, &default, "v");
+        let names = env.variables().filter_map(|(name, _)| name.to_str());
+        let names = names.filter(|name| name.starts_with("CUDA_PATH_V"));
+        paths.extend(names.filter_map(|name| env.path(name)));
+        let candidates = paths.into_iter().map(|path| {
+            let label = "NVIDIA's installer";
+            Candidate::root(SearchStep::VersionedPlace, label, path)
+        });
+        self.propose(candidates);
+    }
+
     /// Where distributions put CUDA: `/opt/cuda` (Arch), `/usr` (Debian, Fedora).
     fn distribution(&mut self) {
         let root = self.root;
@@ -365,12 +394,17 @@ impl Steps<'_> {
     /// in another prefix, so the prefix of the link is tried first, then the prefix of the program.
     fn python_on_path(&mut self) {
         let root = self.root;
-        let Some(python) = on_path(root, self.env, &["python3", "python"].map(Path::new)) else {
+        let Some(python) = on_path(
+            root,
+            self.env,
+            &["python3", "python", "python.exe"].map(Path::new),
+        ) else {
             return;
         };
         let mut packages: Vec<PathBuf> = Vec::new();
         for program in [python.clone(), root.resolve(&python)] {
-            if let Some(prefix) = program.parent().and_then(Path::parent) {
+            // On Windows, only a virtual environment has a directory for programs.
+            for prefix in program.ancestors().skip(1).take(2) {
                 packages.extend(site_packages_of(root, prefix));
                 // pip installs into `/usr/local` for the Python of Debian and Ubuntu.
                 if prefix.ends_with("usr") {
