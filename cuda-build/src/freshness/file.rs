@@ -17,6 +17,9 @@ use crate::hash;
 /// `ctime` can be this much earlier than the change.
 const CLOCK_MARGIN: u64 = 20_000_000;
 
+/// The `ctime` of files on systems without it. It is later than any time, so contents are compared.
+const UNKNOWN_TIME: u64 = u64::MAX;
+
 /// Nanoseconds since 1970.
 pub(super) fn now() -> u64 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -57,7 +60,7 @@ impl Stat {
     fn of(metadata: &Metadata) -> Self {
         Self {
             length: metadata.len(),
-            changed: u64::MAX,
+            changed: UNKNOWN_TIME,
             ..Self::default()
         }
     }
@@ -257,7 +260,7 @@ impl Files {
             stat.changed = stat.modified;
         }
         match stat {
-            Some(stat) if stat.changed > start => true,
+            Some(stat) if stat.changed > start && stat.changed != UNKNOWN_TIME => true,
             Some(stat) if !stat.is_settled_at(start) => {
                 let before = digest_at_start();
                 before.is_none() || self.digest(path) != before

@@ -166,8 +166,6 @@ impl Directives {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::ffi::OsStrExt as _;
-
     use super::*;
 
     #[test]
@@ -194,8 +192,10 @@ mod tests {
         );
     }
 
+    #[cfg(unix)]
     #[test]
     fn values_that_cargo_would_change_are_refused() {
+        use std::os::unix::ffi::OsStrExt as _;
         let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
         let metadata = |value: &str| Directive::Metadata {
             key: "root",

@@ -408,5 +408,5 @@ mod answer_tests {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

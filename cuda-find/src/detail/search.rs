@@ -513,6 +513,7 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_build_script_gets_components_and_lines_for_cargo() {
         let directory = tempfile::tempdir().unwrap();

@@ -137,6 +137,7 @@ impl Target {
         !self.is_native()
             && match self.build_architecture() {
                 "aarch64" => [SBSA, JETSON].contains(&platform),
+                _ if self.builds_on_windows => false,
                 architecture => platform == format!("{architecture}-linux"),
             }
     }

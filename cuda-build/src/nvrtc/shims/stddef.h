@@ -2,7 +2,7 @@
 #ifndef CUDA_BUILD_SHIM_STDDEF_H
 #define CUDA_BUILD_SHIM_STDDEF_H
 
-#ifdef _WIN32
+#ifdef _WIN64
 typedef unsigned long long size_t;
 typedef long long ptrdiff_t;
 #else

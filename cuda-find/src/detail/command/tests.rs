@@ -32,6 +32,7 @@ fn an_absent_program_is_named() {
     assert!(error.to_string().contains("/nonexistent/nvcc"), "{error}");
 }
 
+#[cfg(unix)]
 #[test]
 fn both_streams_and_the_status_are_returned() {
     let finished = shell("echo out; echo err >&2; exit 3")
@@ -43,6 +44,7 @@ fn both_streams_and_the_status_are_returned() {
     );
 }
 
+#[cfg(unix)]
 #[test]
 fn a_hanging_program_is_named_with_the_limit() {
     // The second closes its streams first; the third leaves a child that holds them.
@@ -59,6 +61,7 @@ fn a_hanging_program_is_named_with_the_limit() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn words_are_those_of_a_shell() {
     for text in [

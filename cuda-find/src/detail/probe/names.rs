@@ -164,7 +164,8 @@ mod tests {
             .map(|name| PathBuf::from(format!("/r/cuda_nvcc-{name}-13.5.37-archive")))
             .collect();
         let here = std::env::consts::ARCH;
-        let target = |triple| Target::from_triple(triple).unwrap();
+        let linux = format!("{here}-unknown-linux-gnu");
+        let target = |triple| Target::from_triple(triple).unwrap().built_on(&linux);
         for (target, machine) in [
             (target("x86_64-unknown-linux-gnu"), "linux-x86_64"),
             (target("aarch64-unknown-linux-gnu"), "linux-sbsa"),

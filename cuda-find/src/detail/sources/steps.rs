@@ -10,6 +10,8 @@
 //!    packages, then the HPC SDK
 //! 8. site-packages of the Python on `PATH`
 //!
+//! On Windows, step 4 has `VIRTUAL_ENV` and `CONDA_PREFIX`, and steps 6 and 7 are what NVIDIA's installer made.
+//!
 //! Several roots are one candidate if they belong together: redist archives side by side, the outputs of a Nix shell,
 //! or the directories that one variable lists.
 

@@ -426,6 +426,7 @@ mod store_tests {
         path
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_directory_being_written_is_not_a_toolkit() {
         let directory = tempfile::tempdir().unwrap();
@@ -498,6 +499,7 @@ mod stored_tests {
         fs::write(path, text).unwrap();
     }
 
+    #[cfg(unix)]
     #[test]
     fn the_lock_of_the_built_workspace_is_found() {
         let top = tempfile::tempdir().unwrap();
