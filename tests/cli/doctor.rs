@@ -154,6 +154,11 @@ fn the_driver_decides_what_is_fetched() {
     );
     let note = "fetching CUDA 12.4: the oldest driver that the manifest accepts (550) supports";
     run.failed(exit_code::LOCK, &[note, "it does not pin CUDA 12.4"]);
+    let run = fetch(&["--target", "x86_64-pc-windows-msvc"], "");
+    run.failed(
+        exit_code::USAGE,
+        &["no view can be made for Windows", "WSL 2"],
+    );
     let locks = checkout().join("tests/support/cuda-toolkits.lock");
     for (arguments, table, release) in [
         (&["--cuda", "13"][..], "", "13"),

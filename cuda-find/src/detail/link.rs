@@ -33,6 +33,8 @@ impl Cudart {
 /// `libcudart.so.13` and no `libcudart.so`. These libraries are outside Cargo's target directory, so
 /// Cargo does not add their directory to the loader path of the programs that it runs; `cargo cuda run` does.
 ///
+/// On Windows, the linker reads an import library (`cublas.lib`) instead of a shared library, and also instead of a stub.
+///
 /// For the driver's libraries, the linker reads the stubs in the directory `stubs`. This directory must not be
 /// on any loader path, because a stub contains no code.
 pub fn directives(

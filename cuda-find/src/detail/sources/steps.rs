@@ -98,7 +98,7 @@ pub fn candidates(
         steps.distribution();
         steps.default_hpc_sdk(target);
     }
-    steps.python_on_path();
+    steps.python_on_path(target);
     let mut found = steps.found;
     retain_listed_steps(env, &mut found)?;
     drop_duplicates(root, &mut found.candidates);
@@ -394,13 +394,14 @@ impl Steps<'_> {
     /// The site-packages of the Python on `PATH`. They are in the prefix two levels above the program, in `/usr/local`
     /// if the prefix is `/usr`, or in the user's `~/.local`. In a virtual environment, `python3` is a link to a program
     /// in another prefix, so the prefix of the link is tried first, then the prefix of the program.
-    fn python_on_path(&mut self) {
+    fn python_on_path(&mut self, target: &Target) {
         let root = self.root;
-        let Some(python) = on_path(
-            root,
-            self.env,
-            &["python3", "python", "python.exe"].map(Path::new),
-        ) else {
+        // WSL has Windows' directories on `PATH`.
+        let names = match target.is_windows() {
+            true => ["python.exe"; 2],
+            false => ["python3", "python"],
+        };
+        let Some(python) = on_path(root, self.env, &names.map(Path::new)) else {
             return;
         };
         let mut packages: Vec<PathBuf> = Vec::new();
