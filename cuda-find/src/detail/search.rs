@@ -51,7 +51,8 @@ impl Search {
         }
     }
 
-    /// Requires a component, such as `cublas`: its shared library, or what else it consists of.
+    /// Requires a component, such as `cublas`: its shared library, or what else it consists of. On Windows, its import
+    /// library, which most of NVIDIA's Python packages lack.
     #[must_use]
     pub fn need(self, component: &str) -> Self {
         self.with(component, Strength::Required)
