@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args as _, ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use cuda_find::detail::{env::Env, root::Root, sources};
 
 use crate::cargo_arguments::{self, CargoOptions, SplitArguments};
 use crate::cargo_config::CargoConfig;
 use crate::commands::audit::{self, AuditArgs};
 use crate::commands::build;
+use crate::commands::bundle::{self, BundleArgs};
 use crate::commands::capabilities::{self, CapabilitiesArgs};
 use crate::commands::clean::{self, CleanArgs};
 use crate::commands::develop::{self, DevelopArgs};
@@ -47,6 +48,13 @@ unless `--target-dir` is given; `<target>/cargo-cuda/latest` links to the most r
 `--locked` also fails if `cuda-toolkits.lock` would change, or its toolkit has not been fetched.
 
 Example: cargo cuda build --release --fetch --cuda 12 --capabilities 8.0,9.0+PTX";
+
+const BUNDLE_HELP: &str = "\
+Every other option is passed to `cargo rustc`, with `--release` unless a profile is given. The libraries
+are those that the program links, that the manifest declares, or that features of dependencies load by
+name. The driver is never among them.
+
+Example: cargo cuda bundle --fetch --output dist/app.tar.gz";
 
 const WHEEL_HELP: &str = "\
 maturin builds each wheel. The wheel then gets a name with `-cu12` or `-cu13`, the dependencies
@@ -109,6 +117,8 @@ enum Command {
     /// `cargo install` with CUDA
     #[command(after_help = CARGO_HELP)]
     Install(BuildOptions),
+    #[command(after_help = BUNDLE_HELP)]
+    Bundle(Box<BundleArgs>),
     #[command(after_help = "The exit code is that of a build.")]
     Doctor(DoctorArgs),
     #[command(after_help = FETCH_HELP)]
@@ -153,8 +163,8 @@ pub fn command_line(name: &'static str) -> clap::Command {
 const PROGRAM: &str = "cargo-cuda";
 
 /// Cargo's commands that this program runs.
-const CARGO_COMMANDS: [&str; 9] = [
-    "build", "check", "run", "test", "bench", "clippy", "doc", "nextest", "install",
+const CARGO_COMMANDS: [&str; 10] = [
+    "build", "check", "run", "test", "bench", "clippy", "doc", "nextest", "install", "bundle",
 ];
 
 /// The entry point. `arguments` do not include the program's name.
@@ -222,9 +232,9 @@ fn parse(
     let Some((command, arguments)) = cargo_command(arguments) else {
         return Ok((parse_ours(arguments)?, SplitArguments::default()));
     };
-    let build_options = BuildOptions::augment_args(clap::Command::new("build"));
+    let all = Cli::command();
     let find_ours = |name: &str| {
-        let mut options = build_options.get_arguments();
+        let mut options = all.find_subcommand(&command)?.get_arguments();
         options.find(|option| {
             option.get_long().is_some() && option.get_long() == name.strip_prefix("--")
         })
@@ -243,7 +253,9 @@ fn parse(
     for argument in &split.for_cargo {
         let argument = argument.to_string_lossy();
         let name = argument.split('=').next().unwrap_or_default();
+        // `--lib` resembles `--no-libraries`.
         if name.starts_with("--")
+            && name != "--lib"
             && !cargo_arguments::is_long_with_value(name)
             && let Err(error) = parse_ours(&[command.clone().into(), name.into()])
             && error.kind() == ErrorKind::UnknownArgument
@@ -317,7 +329,10 @@ fn dispatch(
         | Command::Clippy(options)
         | Command::Doc(options)
         | Command::Nextest(options)
-        | Command::Install(options) => build::run(options, split, user_env, root).map(without_text),
+        | Command::Install(options) => {
+            build::run(options, split, user_env, root).map(|(code, _)| without_text(code))
+        }
+        Command::Bundle(arguments) => bundle::run(arguments, split, user_env, root),
         Command::Exec(arguments) => variables::exec(arguments, user_env, root).map(without_text),
         Command::Env(arguments) => variables::print(arguments, user_env, root).map(with_success),
         Command::Wheel(arguments) => wheel::run(arguments, user_env, root).map(with_success),
@@ -363,6 +378,7 @@ mod tests {
             ("build --capabilites 8.0", "--capabilities"),
             ("run --release --cudaa=13 x", "--cuda"),
             ("env --cud 13", "--cuda"),
+            ("bundle --no-library", "--no-libraries"),
         ] {
             let error = parsed(line).unwrap_err().to_string();
             assert!(error.contains(suggestion), "{line}: {error}");

@@ -20,7 +20,7 @@ exit_codes! {
     MISSING_PROGRAM = 14, "a required program is missing (maturin, cargo)";
     WHEEL = 15, "a wheel could not be built or checked";
     DISK = 16, "an I/O error; output that cannot be written";
-    AUDIT = 17, "the audit of a wheel or a library found an error";
+    AUDIT = 17, "the audit of a wheel or a library found an error, or a bundle would not run";
     NO_INSTALLER = 20, "neither uv nor a usable pip was found";
     NOT_RELEASED = 22, "a CUDA release has no such component, or its package does not contain it";
     LOCK = 24, "the lock file is invalid, pins other files, or its toolkit has not been fetched";

@@ -202,14 +202,13 @@ impl Project {
         }
     }
 
-    /// Refuses to build a Python package while a variable makes build scripts leave out CUDA code: the package would be
-    /// installed and fail on every GPU.
+    /// Refuses to build for other machines while a variable makes build scripts leave out CUDA code: the package would
+    /// fail on every GPU.
     pub fn check_not_skipped(&self) -> Result<(), Failure> {
         let Some(variable) = skipped_by(&self.env)? else {
             return Ok(());
         };
-        let text =
-            format!("`{variable}` is set, so the Python package would be built without CUDA code");
+        let text = format!("`{variable}` is set, so the package would be built without CUDA code");
         Err(Failure::new(exit_code::CONFIGURATION, text).hint(format!("unset `{variable}`")))
     }
 

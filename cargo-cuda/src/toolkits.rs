@@ -1,5 +1,6 @@
 //! Finds the toolkit for a workspace, and fetches it if that is allowed.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use cuda_build::detail::{ViewPlace, driver};
@@ -212,6 +213,13 @@ impl<'a> Finder<'a> {
         let runtime = Need::new(Component::Cudart, Part::Shared, "");
         let request = self.request(vec![vec![runtime]])?;
         self.search().find(&request).or(found)
+    }
+
+    /// Finds a toolkit with the shared libraries of `components`, which need no compiler.
+    pub fn find_libraries(&self, components: &BTreeSet<Component>) -> Result<Toolkit, Failure> {
+        let needs = components.iter();
+        let needs = needs.map(|c| Need::new(*c, Part::Shared, "the program needs its libraries"));
+        Ok(self.search().find(&self.request(vec![needs.collect()])?)?)
     }
 
     /// Finds a toolkit that also has the guessed components, otherwise fetches one. If a toolkit is found without them,

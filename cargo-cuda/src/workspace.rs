@@ -48,6 +48,8 @@ pub struct Package {
     pub manifest: PathBuf,
     /// The CUDA settings from the package's manifest, the workspace, and the variables that override them.
     pub config: Config,
+    /// The names of its programs, as in `--bin <name>`.
+    pub programs: Vec<String>,
     /// Whether cuda-build is a build dependency of the package.
     pub uses_cuda_build: bool,
     /// Whether pyo3 is a dependency of the package.
@@ -86,7 +88,10 @@ impl Workspace {
                 let mut dependencies = package.dependencies.iter();
                 dependencies.any(|dependency| dependency.name == name && dependency.kind == kind)
             };
+            let targets = package.targets.iter();
+            let programs = targets.filter(|target| target.is_bin());
             packages.push(Package {
+                programs: programs.map(|target| target.name.clone()).collect(),
                 name: package.name.to_string(),
                 version: package.version.to_string(),
                 uses_cuda_build: uses("cuda-build", DependencyKind::Build),
@@ -130,6 +135,16 @@ impl Workspace {
             let text = format!("no package `{name}` in the workspace {root}; it has {names}");
             Failure::new(exit_code::USAGE, text).hint("give one of these names after `--package`")
         })
+    }
+
+    /// The package with this manifest, by default the one in or above the current directory.
+    pub fn package_at(&self, root: &Root, manifest: Option<&Path>) -> Option<&Package> {
+        let here = std::env::current_dir().unwrap_or_default();
+        let mut above = here.ancestors().map(|above| above.join("Cargo.toml"));
+        let nearest = || above.find(|manifest| root.is_file(manifest));
+        let path = root.resolve(&manifest.map(Path::to_owned).or_else(nearest)?);
+        let mut packages = self.packages.iter();
+        packages.find(|package| root.resolve(&package.manifest) == path)
     }
 
     /// The majors that packages declare, newest first.

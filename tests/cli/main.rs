@@ -16,6 +16,7 @@
 mod audit;
 mod bad_input;
 mod build;
+mod bundle;
 mod capabilities;
 mod clusters;
 mod cmake_crate;

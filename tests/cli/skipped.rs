@@ -157,9 +157,8 @@ mod online {
             (&["wheel", "--cuda", "13"], "DOCS_RS"),
             (&hook, "CUDA_BUILD_SKIP"),
         ] {
-            let text = format!(
-                "`{variable}` is set, so the Python package would be built without CUDA code"
-            );
+            let text =
+                format!("`{variable}` is set, so the package would be built without CUDA code");
             let mut refused = project.command(arguments);
             refused.env("PATH", with_tools()).env(variable, "1");
             let refused = Finished::of(refused.output().unwrap());

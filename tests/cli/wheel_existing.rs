@@ -133,7 +133,7 @@ mod online {
         fs::remove_dir_all(&dist).unwrap();
 
         let old = wheel(&work, 10, "");
-        let words = "`libcudart.so.13` of CUDA 13, but the wheel is for CUDA 12";
+        let words = "`libcudart.so.13` of CUDA 13, but the package is for CUDA 12";
         rewrite(&old, "--cuda 12").failed(exit_code::WHEEL, &[words]);
         rewrite(&old, "--cuda 12,13").failed(exit_code::USAGE, &["takes one CUDA major"]);
         // A changed byte in the compressed module.

@@ -22,13 +22,13 @@ const NO_DRIVER: &str = "note: this machine has no driver of NVIDIA's, so a prog
                          hint: to run tests that need no GPU on such a machine, load the driver when it is used: \
                          enable the crate's feature for that (cudarc: `dynamic-loading`), or use libloading";
 
-/// Runs `cargo <command> <arguments>` and returns its exit code.
+/// Runs `cargo <command> <arguments>`, and returns its exit code with what it was run with.
 pub fn run(
     options: &BuildOptions,
     arguments: &SplitArguments,
     user_env: &Env,
     root: &Root,
-) -> Result<u8, Failure> {
+) -> Result<(u8, Build), Failure> {
     let command = arguments.command.as_str();
     let cargo = CargoOptions::parse(&arguments.for_cargo);
     let manifest_path = match command {
@@ -151,5 +151,5 @@ pub fn run(
         let text = format!("{} (CUDA {})", shown.display(), build.toolkit.version());
         output::status("Result in", &text);
     }
-    Ok(code)
+    Ok((code, build))
 }

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod build;
+pub mod bundle;
 pub mod capabilities;
 pub mod clean;
 pub mod develop;

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use flate2::{Compression, write::GzEncoder};
+
 use crate::exit_code;
 use crate::failure::Failure;
 
@@ -60,6 +62,34 @@ pub fn copy_into(file: &Path, directory: &Path) -> Result<PathBuf, Failure> {
     let bytes = fs::read(file).map_err(Failure::io("read", file))?;
     write(&path, &bytes)?;
     Ok(path)
+}
+
+/// Copies a file to a new path, and returns its size.
+pub fn copy(file: &Path, to: &Path) -> Result<u64, Failure> {
+    make_directory(to.parent().unwrap_or(Path::new(".")))?;
+    fs::copy(file, to).map_err(Failure::io("write", to))
+}
+
+/// Fails if a directory is not empty and does not contain the file `marker`.
+pub fn check_replaceable(directory: &Path, marker: &str) -> Result<(), Failure> {
+    let is_empty = fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none());
+    if is_empty || directory.join(marker).is_file() {
+        return Ok(());
+    }
+    let directory = directory.display();
+    let text = format!("this command did not write {directory}, which has no `{marker}`");
+    Err(Failure::new(exit_code::DISK, text).hint("remove it, or name another with `--output`"))
+}
+
+/// Writes a directory with all files and links into a `.tar.gz` archive, under its name.
+pub fn archive(directory: &Path, path: &Path) -> Result<(), Failure> {
+    write_with(path, |file| {
+        let mut archive = tar::Builder::new(GzEncoder::new(file, Compression::default()));
+        archive.mode(tar::HeaderMode::Deterministic);
+        archive.follow_symlinks(false);
+        archive.append_dir_all(directory.file_name().unwrap_or_default(), directory)?;
+        archive.into_inner()?.finish().map(drop)
+    })
 }
 
 /// Sets the modification time of a file to now, and creates the file if it does not exist.

@@ -3,6 +3,7 @@
 use std::io::{Read, Seek};
 use std::ops::Range;
 
+use cuda_build::Version;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _, SectionHeader as _, Sym as _};
 use object::read::{ReadCache, ReadRef, StringTable};
@@ -30,6 +31,8 @@ pub struct ElfFacts {
     pub runpath: Vec<String>,
     /// The symbols that the file needs from NVIDIA's libraries, and those whose library the file does not name.
     pub imports: Vec<Import>,
+    /// The oldest glibc that has the versions of all symbols that the file needs.
+    pub glibc: Option<Version>,
     /// The device code in sections and in data.
     pub device: DeviceCode,
     /// The places of relocatable device code.
@@ -132,6 +135,9 @@ fn tables<'a>(data: impl ReadRef<'a>) -> object::Result<ElfFacts> {
             }
             let version = versions.version_index(endian, SymbolIndex(index)).index();
             let version = versions.version(version).unwrap_or_default();
+            let name = version.map(|version| text(version.name()));
+            let glibc = name.as_deref().and_then(|name| name.strip_prefix("GLIBC_"));
+            facts.glibc = glibc.and_then(|glibc| glibc.parse().ok()).max(facts.glibc);
             let library = version.and_then(|version| version.file()).map(text);
             if library.as_deref().is_none_or(nvidia::is_nvidia_library) {
                 facts.imports.push(Import {
@@ -165,6 +171,7 @@ mod tests {
         assert!(is_elf(&bytes));
         let facts = ElfFacts::read(Cursor::new(bytes)).unwrap();
         assert!(facts.needed.iter().any(|n| n == "libc.so.6"), "{facts:?}");
+        assert!(facts.glibc >= "2.2".parse().ok(), "{facts:?}");
     }
 
     #[test]

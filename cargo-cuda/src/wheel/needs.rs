@@ -77,7 +77,7 @@ pub fn component_of(soname: &str, major: u32) -> Result<Option<Component>, Failu
         false => majors.join(" or "),
     };
     let needs = format!("the native module needs `{soname}` of {belongs_to}");
-    let text = format!("{needs}, but the wheel is for CUDA {major}");
+    let text = format!("{needs}, but the package is for CUDA {major}");
     Err(Failure::wheel(text).hint(format!(
         "build with a toolkit of CUDA {major}; if a crate's build script found the other CUDA in an earlier build, use \
          a separate target directory for each major"
@@ -340,7 +340,7 @@ fn truncated(version: &Version, parts: usize) -> Version {
 }
 
 /// Components with those that they need when a program runs, and for which the major has packages.
-fn with_dependencies(components: &BTreeSet<Component>, major: u32) -> BTreeSet<Component> {
+pub fn with_dependencies(components: &BTreeSet<Component>, major: u32) -> BTreeSet<Component> {
     let list: Vec<Component> = components.iter().copied().collect();
     let mut all = components.clone();
     for (component, kind) in closure(&list, major) {

@@ -346,9 +346,12 @@ fn libraries_of_another_major_are_errors() {
     for (soname, expected) in [
         (
             "libcudart.so.12",
-            "needs `libcudart.so.12` of CUDA 12, but the wheel is for CUDA 13",
+            "needs `libcudart.so.12` of CUDA 12, but the package is for CUDA 13",
         ),
-        ("libcusolver.so.11", "of CUDA 11 or CUDA 12, but the wheel"),
+        (
+            "libcusolver.so.11",
+            "of CUDA 11 or CUDA 12, but the package",
+        ),
         (
             "libcudart.so.99",
             "of a CUDA that cargo-cuda does not support, but",

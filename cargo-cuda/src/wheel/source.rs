@@ -59,11 +59,10 @@ impl Source {
         };
         let mut project = open(manifest.clone(), Vec::new())?;
         let workspace = project.workspace.as_ref();
-        let workspace = workspace.map_or(here.clone(), |workspace| workspace.root.clone());
+        let workspace = workspace.map_or(here, |workspace| workspace.root.clone());
         let package = choose(
             &project,
             manifest.as_deref(),
-            &here,
             &workspace,
             which.package.is_some(),
         )?
@@ -134,17 +133,16 @@ fn manifest_of_pyproject(root: &Root, directory: &Path) -> Option<PathBuf> {
 fn choose<'a>(
     project: &'a Project,
     manifest: Option<&Path>,
-    here: &Path,
     workspace: &Path,
     is_named: bool,
 ) -> Result<&'a Package, Failure> {
     let root = &project.root;
-    let with_manifest = |path: &Path| {
-        let path = root.resolve(path);
+    let member = |manifest: Option<&Path>| {
+        let package = project.workspace.as_ref()?.package_at(root, manifest)?;
         let mut packages = project.packages.iter();
-        packages.find(|package| root.resolve(&package.manifest) == path)
+        packages.find(|member| member.name == package.name)
     };
-    if let Some(package) = manifest.and_then(with_manifest) {
+    if let Some(package) = manifest.and_then(|manifest| member(Some(manifest))) {
         return Ok(package);
     }
     let makes_wheel = |package: &&Package| {
@@ -153,15 +151,10 @@ fn choose<'a>(
             || package.config.cdylib
             || pyproject().is_some_and(|file| file.builds(root, &package.manifest))
     };
-    if manifest.is_none() {
-        let mut manifests = here
-            .ancestors()
-            .map(|directory| directory.join("Cargo.toml"));
-        let nearest = manifests.find(|manifest| root.is_file(manifest));
-        let current = nearest.as_deref().and_then(with_manifest);
-        if let Some(package) = current.filter(makes_wheel) {
-            return Ok(package);
-        }
+    if manifest.is_none()
+        && let Some(package) = member(None).filter(makes_wheel)
+    {
+        return Ok(package);
     }
     let packages: Vec<&Package> = project.packages.iter().filter(makes_wheel).collect();
     match packages.as_slice() {

@@ -1,0 +1,344 @@
+//! `cargo cuda bundle`: a program with the libraries of NVIDIA's that it needs, and their licences.
+//!
+//! Everything is checked before the directory or the archive gets its name. Components of the driver are in no request, so
+//! neither the driver's libraries nor stubs of them are copied.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use cuda_build::Component;
+use cuda_find::detail::release::{NEWEST_MAJOR, driver_floor};
+use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease};
+
+use super::build;
+use crate::cargo_arguments::{CargoOptions, SplitArguments};
+use crate::cargo_config::target_directory_name;
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::output::{self, human_size};
+use crate::package::archive;
+use crate::package::elf::ElfFacts;
+use crate::package::metadata::is_on_manylinux;
+use crate::package::nvidia::{Origin, component_of, majors_of_soname, origin};
+use crate::project::{BuildOptions, Project, WorkspaceOptions};
+use crate::wheel::needs::{BuiltWith, Needs, with_dependencies};
+use crate::wheel::runpath::{SearchPathKind, link_arguments};
+use crate::workspace::Resolve;
+
+/// The search path of a program in `bin`, and of a library in `lib`.
+const SEARCH_PATH: &str = "$ORIGIN/../lib";
+
+/// The file that describes a bundle. Only a directory with this file is replaced.
+const DESCRIPTION: &str = "bundle.txt";
+
+/// Write a program with the libraries of NVIDIA's that it needs, for machines with a driver alone
+#[derive(Args, Clone, Debug)]
+pub struct BundleArgs {
+    /// A finished program or shared library, instead of building one
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// The directory, or an archive if it ends with `.tar.gz`; by default `dist/<name>-<version>-<target>`
+    #[arg(long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// Leave NVIDIA's libraries out, and print what the target system has to install
+    #[arg(long)]
+    no_libraries: bool,
+    /// Add NVRTC, for programs that compile when they run
+    #[arg(long)]
+    nvrtc: bool,
+    #[command(flatten)]
+    build: BuildOptions,
+}
+
+/// The component, the path and what the loader reads of each library, by SONAME, and of the program, which belongs to none.
+type Files = BTreeMap<String, (Option<Component>, PathBuf, ElfFacts)>;
+
+/// Returns the report with the exit code, which is cargo's if the build fails.
+pub fn run(
+    arguments: &BundleArgs,
+    split: &SplitArguments,
+    user_env: &Env,
+    root: &Root,
+) -> Result<(String, u8), Failure> {
+    let cargo = CargoOptions::parse(&split.for_cargo);
+    let options = WorkspaceOptions {
+        target: cargo.value("--target"),
+        manifest_path: cargo.value("--manifest-path").map(PathBuf::from),
+        cargo: cargo.clone(),
+        resolve: Resolve::IfPossible,
+        ..WorkspaceOptions::default()
+    };
+    let project = Project::open(user_env, root, &arguments.build, &options)?;
+    project.check_not_skipped()?;
+    let named = cargo.value("--package").or(cargo.value("-p"));
+    let package = match (&project.workspace, named) {
+        (Some(workspace), Some(name)) => Some(workspace.package(&name)?),
+        (Some(workspace), None) => workspace.package_at(root, options.manifest_path.as_deref()),
+        (None, _) => None,
+    };
+    let programs = package.map_or(&[][..], |package| &package.programs);
+    let name = match (&arguments.program, cargo.value("--bin"), programs) {
+        (Some(file), ..) => file_name(file),
+        (None, Some(name), _) => name,
+        (None, None, [name]) => name.clone(),
+        (None, None, _) => {
+            let text = "a bundle has one program, and none or several are here";
+            return Err(Failure::new(exit_code::USAGE, text)
+                .hint("name it with `--bin` and `--package`, or a finished one with `--program`"));
+        }
+    };
+    let version = package.map_or(String::new(), |package| format!("-{}", package.version));
+    let default = format!("dist/{name}{version}-{}", project.target.triple());
+    let output = arguments.output.clone().unwrap_or(default.into());
+    output::check_replaceable(&output, DESCRIPTION)?;
+
+    let mut file = arguments.program.clone().unwrap_or_default();
+    let mut release = RequestedRelease::from_env(&project.env)?;
+    if arguments.program.is_none() {
+        let call = rustc_call(split, &cargo, &name);
+        let (code, build) = build::run(&arguments.build, &call, user_env, root)?;
+        if code != exit_code::SUCCESS {
+            return Ok((String::new(), code));
+        }
+        let triple = options.target.as_deref().or(project.config.build_target());
+        file = build.directory.path;
+        file.extend(triple.map(target_directory_name));
+        file.push(match cargo.value("--profile").as_deref() {
+            None | Some("bench") => "release",
+            Some("dev" | "test") => "debug",
+            Some(other) => other,
+        });
+        file.push(&name);
+        release = build.toolkit.version().to_string().parse().ok();
+    }
+    let program = ElfFacts::read_tables(archive::open(&file)?.0)?;
+    let mut majors = program.needed.iter().map(|soname| majors_of_soname(soname));
+    let major = majors.find(|majors| majors.len() == 1);
+    let major = major.map_or(NEWEST_MAJOR, |majors| majors[0]);
+    let release = release.unwrap_or(RequestedRelease { major, minor: None });
+    let project = project.for_release(release);
+
+    let declared = package.map(|package| Needs::declared(&package.config, release.major));
+    let mut needs = declared.unwrap_or_default();
+    let sonames = program.needed.iter();
+    let linked: BTreeSet<Component> = sonames.filter_map(|soname| component_of(soname)).collect();
+    let guesses = project.finder().guesses().iter();
+    let loaded = guesses.filter(|guess| guess.is_loaded);
+    let loaded = loaded.map(|guess| guess.component).chain(linked.clone());
+    let nvrtc = arguments.nvrtc.then_some(Component::Nvrtc);
+    needs.required.extend(loaded.chain(nvrtc));
+    needs.required = with_dependencies(&needs.required, release.major);
+    let toolkit = project.finder().find_libraries(&needs.required)?;
+    let built_with = BuiltWith::of(&toolkit);
+    needs.add_module(&program, &built_with)?;
+    let mut files = Files::new();
+    if !arguments.no_libraries {
+        for found in toolkit.components() {
+            let is_needed = needs.required.contains(&found.component);
+            for path in found.libraries.iter().filter(|_| is_needed) {
+                let elf = ElfFacts::read_tables(archive::open(path)?.0)?;
+                let soname = elf.soname.clone().unwrap_or_else(|| file_name(path));
+                files.insert(soname, (Some(found.component), path.clone(), elf));
+            }
+        }
+        files = selected(&program, &linked, files);
+    }
+    files.insert(name.clone(), (None, file, program));
+    if !arguments.no_libraries {
+        check(&name, &files, &needs, &built_with)?;
+    }
+
+    let top = file_name(&output);
+    let parent = output.parent().filter(|parent| *parent != Path::new(""));
+    let parent = parent.unwrap_or(Path::new("."));
+    output::make_directory(parent)?;
+    let beside = output::temporary_directory(parent)?;
+    let directory = beside.path().join(top.trim_end_matches(".tar.gz"));
+    let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
+    let mut copy = |file: &Path, to: String| {
+        output::copy(file, &directory.join(&to)).map(|size| sizes.insert(to, size))
+    };
+    for (name, (component, path, _)) in &files {
+        let is_library = name.contains(".so");
+        copy(
+            path,
+            format!("{}/{name}", if is_library { "lib" } else { "bin" }),
+        )?;
+        let Some(component) = component else { continue };
+        // cudarc opens `libnccl.so`, and no `libnccl.so.2`.
+        if let Some((stem, _)) = name.split_once(".so.") {
+            output::link(name.as_ref(), &directory.join(format!("lib/{stem}.so")))?;
+        }
+        let facts = component.facts();
+        let package = facts.package(release.major).unwrap_or(facts.id);
+        let licences = licences(root, path, package);
+        if licences.is_empty() {
+            let path = path.display();
+            output::message(&format!("warning: no licence file was found near {path}"));
+        }
+        for file in licences {
+            copy(&file, format!("licenses/{package}/{}", file_name(&file)))?;
+        }
+    }
+    let mut text = description(&sizes, &files, release.major);
+    if arguments.no_libraries {
+        let pip = needs.requirements(&built_with)?.join("' '");
+        let apt = apt_packages(&needs.required, &toolkit.version().to_string());
+        text += &format!("  install from NVIDIA's repository: apt install{apt}\n");
+        text += &format!("  or: pip install --target /opt/cuda '{pip}'\n");
+    }
+    output::write(&directory.join(DESCRIPTION), text.as_bytes())?;
+    if top.ends_with(".tar.gz") {
+        output::archive(&directory, &output)?;
+    } else {
+        if output.is_dir() {
+            output::rename(&output, &beside.path().join(".old"))?;
+        }
+        output::rename(&directory, &output)?;
+    }
+    Ok((format!("{}\n{text}", output.display()), exit_code::SUCCESS))
+}
+
+fn file_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// The command line of `cargo rustc`. The search path is for the final crate alone, so that dependencies of an earlier
+/// `cargo cuda build --release` are not compiled again.
+fn rustc_call(users: &SplitArguments, cargo: &CargoOptions, name: &str) -> SplitArguments {
+    let mut call = users.clone();
+    call.command = "rustc".to_owned();
+    if !cargo.has(&["--bin"]) {
+        call.for_cargo.extend(["--bin".into(), name.into()]);
+    }
+    if !cargo.has(&["--release", "-r", "--profile"]) {
+        call.for_cargo.push("--release".into());
+    }
+    if call.for_program.is_empty() {
+        call.for_program.push("--".into());
+    }
+    let search = link_arguments(SearchPathKind::Rpath, &[SEARCH_PATH.to_owned()]);
+    call.for_program.extend(search.into_iter().map(Into::into));
+    call
+}
+
+/// Of the libraries of needed components, those that the program or another library links, and every library of a component
+/// that is opened by name. cuDNN opens its engines by name, and NVRTC its builtins.
+fn selected(program: &ElfFacts, linked: &BTreeSet<Component>, mut all: Files) -> Files {
+    let mut open = program.needed.clone();
+    for (soname, component) in all
+        .iter()
+        .filter_map(|(soname, file)| Some((soname, file.0?)))
+    {
+        let facts = component.facts();
+        let opens_siblings = facts.is_product() || facts.library_with_release.is_some();
+        if opens_siblings || !linked.contains(&component) {
+            open.push(soname.clone());
+        }
+    }
+    let mut selected = Files::new();
+    while let Some(soname) = open.pop() {
+        if let Some(library) = all.remove(&soname) {
+            open.extend(library.2.needed.iter().cloned());
+            selected.insert(soname, library);
+        }
+    }
+    selected
+}
+
+/// The SONAMEs that files need.
+fn sonames(files: &Files) -> BTreeSet<&String> {
+    files.values().flat_map(|(.., elf)| &elf.needed).collect()
+}
+
+/// Fails if the loader would not find a library for the program `name`, or a symbol in it.
+fn check(name: &str, files: &Files, needs: &Needs, built_with: &BuiltWith) -> Result<(), Failure> {
+    let (_, path, program) = &files[name];
+    let file = path.display();
+    let failed = |text: String| Failure::new(exit_code::AUDIT, format!("{file} {text}"));
+    let mut missing = sonames(files);
+    missing.retain(|soname| matches!(origin(soname), Origin::Component(_)));
+    missing.retain(|soname| !files.contains_key(*soname));
+    let mut missing: Vec<String> = missing.into_iter().cloned().collect();
+    for (component, oldest) in &needs.raised {
+        let version = built_with.components.get(component);
+        if version.is_some_and(|version| version < oldest) {
+            missing.push(format!("{component} {oldest}"));
+        }
+    }
+    if !missing.is_empty() {
+        let (version, missing) = (built_with.toolkit, missing.join(", "));
+        return Err(failed(format!(
+            "needs {missing}, which CUDA {version} does not have"
+        ))
+        .hint("name the release that the program was built with: `--cuda 13.4`"));
+    }
+    let is_beside = program.soname.is_some() && program.searches("$ORIGIN");
+    if files.len() == 1 || is_beside || program.searches(SEARCH_PATH) {
+        return Ok(());
+    }
+    let hint = format!("run `patchelf --force-rpath --set-rpath '{SEARCH_PATH}' {file}`");
+    Err(failed(format!("does not search for libraries in `{SEARCH_PATH}`")).hint(hint))
+}
+
+/// The licence files of the Python package that contains a library, else those in a directory above the library.
+fn licences(root: &Root, library: &Path, package: &str) -> Vec<PathBuf> {
+    let start = package.replace('-', "_") + "-";
+    let mut files = Vec::new();
+    // The root is three directories above `targets/x86_64-linux/lib` and `nvidia/cu13/lib`.
+    for directory in root.resolve(library).ancestors().skip(1).take(4) {
+        let mut names = root.names(directory).into_iter();
+        let info = names.find(|name| name.to_string_lossy().starts_with(&start));
+        let place = info.map_or(directory.to_owned(), |info| directory.join(info));
+        for place in [place.join("licenses"), place] {
+            for name in root.names(&place) {
+                let (path, name) = (place.join(&name), name.to_string_lossy().to_lowercase());
+                if (name.starts_with("licen") || name.starts_with("eula")) && root.is_file(&path) {
+                    files.push(path);
+                }
+            }
+        }
+        if !files.is_empty() {
+            break;
+        }
+    }
+    files
+}
+
+/// A table of sizes, and what the target system must have.
+fn description(sizes: &BTreeMap<String, u64>, files: &Files, major: u32) -> String {
+    let width = sizes.keys().map(String::len).max().unwrap_or_default();
+    let row = |name: &str, size: u64| format!("  {name:width$} {:>9}\n", human_size(size));
+    let mut text: String = sizes.iter().map(|(name, size)| row(name, *size)).collect();
+    text += &row("total", sizes.values().sum());
+    let glibcs = files.values().filter_map(|(.., elf)| elf.glibc.as_ref());
+    if let Some(glibc) = glibcs.max() {
+        text += &format!("  needs glibc {glibc} or newer\n");
+    }
+    if let Some(driver) = driver_floor(major) {
+        text += &format!("  needs NVIDIA's driver {driver} or newer, for CUDA {major}\n");
+    }
+    for soname in sonames(files) {
+        if origin(soname) == Origin::Driver {
+            text += &format!("  {soname} is left out, because it belongs to the driver\n");
+        } else if origin(soname) == Origin::Foreign && !is_on_manylinux(soname) {
+            text += &format!("  {soname} must be on the system\n");
+        }
+    }
+    text
+}
+
+/// The packages of NVIDIA's apt repository with the components of a toolkit: ` libcublas-13-4`.
+fn apt_packages(components: &BTreeSet<Component>, release: &str) -> String {
+    let facts = components.iter().map(|component| component.facts());
+    let parts = facts.filter(|facts| facts.is_part_of_toolkit());
+    let names = parts.filter_map(|facts| facts.redist.first());
+    let name = |name: &&str| format!(" {name}-{release}").replace(['_', '.'], "-");
+    names.map(name).collect()
+}
+
+#[cfg(test)]
+#[path = "bundle_tests.rs"]
+mod tests;

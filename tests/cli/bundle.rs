@@ -1,0 +1,78 @@
+//! `cargo cuda bundle`: a program that runs where nothing of CUDA is installed.
+
+mod online {
+    use std::fs;
+    use std::process::Command;
+
+    use crate::project::Project;
+    use crate::support::Finished;
+
+    /// Starts the program in a root that has the bundle, glibc and the compiler's libraries alone. The loader reads the path
+    /// of the program from `/proc`.
+    const IN_ROOT: &str = r#"
+mkdir -p root/proc
+cp -a dist/app root/app
+for file in $(ldd dist/app/bin/native-app | grep -o '/[^ ]*' | grep -v dist/app); do
+    mkdir -p "root$(dirname "$file")"
+    cp -L "$file" "root$file"
+done
+exec unshare --map-root-user --mount --pid --fork sh -ec \
+    'mount -t proc proc root/proc; exec chroot root /app/bin/native-app'
+"#;
+
+    #[test]
+    fn a_bundle_runs_until_it_needs_the_driver() {
+        let project = Project::template("library", &[13]);
+        let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
+        let shared = "[package.metadata.cuda]\ncudart = \"shared\"";
+        project.write(
+            "Cargo.toml",
+            &manifest.replace("[package.metadata.cuda]", shared),
+        );
+        let build = ["--profile", "dev", "--capabilities", "9.0"];
+        let app = ["--output", "dist/app"];
+        let bundled = project.run(&[&["bundle", "--nvrtc"], &build[..], &app].concat());
+        bundled.succeeded();
+        for text in [
+            "lib/libcudart.so.13 ",
+            "lib/libnvrtc-builtins.so.13.",
+            "needs glibc 2.",
+        ] {
+            assert!(bundled.stdout.contains(text), "{text}: {bundled:?}");
+        }
+        let licence = "dist/app/licenses/nvidia-cuda-runtime/License.txt";
+        assert!(project.path.join(licence).is_file());
+        let mut in_root = Command::new("sh");
+        project.prepare(in_root.args(["-ec", IN_ROOT]));
+        let started = Finished::of(in_root.output().unwrap());
+        let expected = "error: no CUDA driver is installed on this machine";
+        assert!(started.stderr.contains(expected), "{started:?}");
+
+        // A finished program, which has another search path.
+        project.run(&[&["build"], &build[..]].concat()).succeeded();
+        let program = project.program("native-app");
+        let finished = ["bundle", "--program", program.to_str().unwrap()];
+        let refused = project.run(&[&finished[..], &app].concat());
+        refused.failed(
+            17,
+            &["patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "],
+        );
+        let kept = project.run(&[&finished[..], &["--output", "src"]].concat());
+        kept.failed(16, &["did not write src, which has no `bundle.txt`"]);
+        let alone = ["--no-libraries", "--output", "dist/alone.tar.gz"];
+        let listed = project.run(&[&finished[..], &alone].concat());
+        listed.succeeded();
+        for text in [
+            "apt install cuda-cudart-13-4\n",
+            "'cuda-toolkit[cudart]>=13.0,<14'",
+        ] {
+            assert!(listed.stdout.contains(text), "{text}: {listed:?}");
+        }
+        let mut unpacked = Command::new("sh");
+        let unpack =
+            "tar xf dist/alone.tar.gz && test -x alone/bin/native-app && cat alone/bundle.txt";
+        project.prepare(unpacked.args(["-ec", unpack]));
+        let unpacked = Finished::of(unpacked.output().unwrap()).stdout;
+        assert_eq!(format!("dist/alone.tar.gz\n{unpacked}"), listed.stdout);
+    }
+}
