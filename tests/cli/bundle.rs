@@ -4,7 +4,7 @@ mod online {
     use std::fs;
     use std::process::Command;
 
-    use crate::project::Project;
+    use crate::project::{Project, checkout};
     use crate::support::Finished;
 
     /// Starts the program in a root that has the bundle, glibc and the compiler's libraries alone. The loader reads the path
@@ -12,23 +12,22 @@ mod online {
     const IN_ROOT: &str = r#"
 mkdir -p root/proc
 cp -a dist/app root/app
-for file in $(ldd dist/app/bin/native-app | grep -o '/[^ ]*' | grep -v dist/app); do
+for file in $(ldd dist/app/bin/bundled | grep -o '/[^ ]*' | grep -v dist/app); do
     mkdir -p "root$(dirname "$file")"
     cp -L "$file" "root$file"
 done
 exec unshare --map-root-user --mount --pid --fork sh -ec \
-    'mount -t proc proc root/proc; exec chroot root /app/bin/native-app'
+    'mount -t proc proc root/proc; exec chroot root /app/bin/bundled'
 "#;
 
     #[test]
     fn a_bundle_runs_until_it_needs_the_driver() {
-        let project = Project::template("library", &[13]);
-        let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
-        let shared = "[package.metadata.cuda]\ncudart = \"shared\"";
-        project.write(
-            "Cargo.toml",
-            &manifest.replace("[package.metadata.cuda]", shared),
-        );
+        let template = |file: &str| {
+            fs::read_to_string(checkout().join("templates/library").join(file)).unwrap()
+        };
+        let (build, main) = (template("build.rs"), template("src/main.rs"));
+        let project = Project::new("bundled", &[13], "cudart = \"shared\"", &build, &main);
+        project.write("kernels/saxpy.cu", &template("kernels/saxpy.cu"));
         let build = ["--profile", "dev", "--capabilities", "9.0"];
         let app = ["--output", "dist/app"];
         let bundled = project.run(&[&["bundle", "--nvrtc"], &build[..], &app].concat());
@@ -50,7 +49,7 @@ exec unshare --map-root-user --mount --pid --fork sh -ec \
 
         // A finished program, which has another search path.
         project.run(&[&["build"], &build[..]].concat()).succeeded();
-        let program = project.program("native-app");
+        let program = project.program("bundled");
         let finished = ["bundle", "--program", program.to_str().unwrap()];
         let refused = project.run(&[&finished[..], &app].concat());
         refused.failed(
@@ -70,7 +69,7 @@ exec unshare --map-root-user --mount --pid --fork sh -ec \
         }
         let mut unpacked = Command::new("sh");
         let unpack =
-            "tar xf dist/alone.tar.gz && test -x alone/bin/native-app && cat alone/bundle.txt";
+            "tar xf dist/alone.tar.gz && test -x alone/bin/bundled && cat alone/bundle.txt";
         project.prepare(unpacked.args(["-ec", unpack]));
         let unpacked = Finished::of(unpacked.output().unwrap()).stdout;
         assert_eq!(format!("dist/alone.tar.gz\n{unpacked}"), listed.stdout);
