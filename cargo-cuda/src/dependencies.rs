@@ -9,7 +9,7 @@ use cuda_build::Component;
 #[derive(Clone, Debug, Default)]
 pub struct Dependencies {
     /// The CUDA releases (13040 is CUDA 13.4) that every version of cudarc in the dependencies supports. A cudarc whose
-    /// features select a release is not counted; `None` if there is no other cudarc.
+    /// features select a release is not counted; `None` if each cudarc selects a release, or there is none.
     pub cudarc: Option<Vec<u32>>,
     /// Components that dependencies probably need, each once, in the order of [`Component::all`].
     pub guesses: Vec<Guess>,

@@ -1,7 +1,7 @@
 //! Runs other programs with the standard streams of this process.
 #![allow(
     clippy::disallowed_methods,
-    reason = "this crate makes commands only here; `Invocation::run` and `query` have their own"
+    reason = "this crate makes commands only here; `Invocation::run` and `query` start theirs themselves"
 )]
 
 use std::io::{self, Read as _, Write as _};
@@ -48,7 +48,7 @@ pub fn run_with_messages(call: &Invocation, env: &Env) -> Result<(u8, String), F
         let mut command = command(call, env);
         wait_for(call, command.stderr(writer))
     })?;
-    // A program in the background may still have the stream, which then does not end.
+    // A program in the background may keep the stream open.
     let end = Instant::now() + Duration::from_secs(1);
     let mut messages = Vec::new();
     let time_left = || end.saturating_duration_since(Instant::now());
@@ -124,7 +124,7 @@ pub fn stdout_of(call: &Invocation, env: &Env) -> Option<String> {
     finished.success.then_some(finished.stdout)
 }
 
-/// The path of this program, which cargo calls as the rustc wrapper.
+/// The path of this program.
 pub fn own_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(Failure::io("read", Path::new("/proc/self/exe")))
 }

@@ -2,8 +2,8 @@
 //!
 //! The search reads variables such as `CUDA_HOME`, `cuda-toolkits.lock`, the active virtual environment, conda, Nix and
 //! Spack environments, the HPC SDK, toolkits that `cargo cuda fetch` fetched, nvcc on `PATH`, `/usr/local/cuda` and the
-//! packages of distributions. It starts no compiler but nvcc, once, for its version and directories, and needs neither a
-//! GPU nor a driver.
+//! packages of distributions. It needs neither a GPU nor a driver. The only compiler that it starts is nvcc, once, to
+//! query its version and directories.
 //!
 //! In `build.rs`:
 //!

@@ -140,7 +140,7 @@ class Parts(Package):
             elif kind == "touch":
                 source.touch()
         if kind == "flag":
-            self.flag = self.random.choice(["-O2", "-DMORE_THAN=1,2", "-lineinfo", "--use_fast_math", "-Xcompiler=-O1,-g"])
+            self.flag = self.random.choice(["-O2", "-DMORE_THAN=1", "-lineinfo", "--use_fast_math", "-Xcompiler=-O1,-g"])
             self.script()
         if kind not in ("header", "source", "touch"):
             self.clean()

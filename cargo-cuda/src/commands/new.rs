@@ -52,7 +52,7 @@ struct Origin {
     cuda_build_path: Option<PathBuf>,
 }
 
-/// Creates the package, and returns the next commands, with cargo's exit code.
+/// Creates the package, and returns a text for the user, and cargo's exit code.
 pub fn new(arguments: &NewArgs, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
     let origin = arguments.origin.dependency(root)?;
     let template = arguments.template;

@@ -35,7 +35,7 @@ pub fn write(wheel: &Wheel, target: &Path) -> Result<Written, Failure> {
     output::write_with(target, |file| {
         let mut zip = ZipWriter::new(BufWriter::with_capacity(1 << 18, &mut *file));
         if let Err(error) = fill(wheel, &mut zip) {
-            // A writer that is dropped before its end prints a message.
+            // A `ZipWriter` that is dropped before its end prints an error.
             std::mem::forget(zip);
             return Err(error);
         }

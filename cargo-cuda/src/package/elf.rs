@@ -15,7 +15,7 @@ use crate::failure::Failure;
 
 const BUILD_AGAIN: &str = "the file is damaged: build or download it again";
 
-/// The section with device code that was linked already.
+/// Relocatable device code that `nvlink` left behind.
 const RELOCATABLE: &[u8] = b"__nv_relfatbin";
 
 /// The parts of an ELF file that matter for a wheel.
@@ -43,8 +43,7 @@ pub struct ElfFacts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Import {
     pub symbol: String,
-    /// The SONAME of the library that defines it. `None` if that library has no versions for its symbols, as NCCL and
-    /// cuFile have none.
+    /// The SONAME of the library that defines it. `None` if the library's symbols are unversioned (NCCL, cuFile).
     pub library: Option<String>,
 }
 
@@ -98,7 +97,11 @@ fn tables<'a>(data: impl ReadRef<'a>) -> object::Result<ElfFacts> {
     let header = FileHeader64::<Endianness>::parse(data)?;
     let endian = header.endian()?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let entries = |list: &str| list.split(':').map(str::to_owned).collect();
+    // The loader ignores an empty list, but an empty entry of a list is the current directory.
+    let entries = |list: &str| match list {
+        "" => Vec::new(),
+        list => list.split(':').map(str::to_owned).collect(),
+    };
     let mut facts = ElfFacts::default();
     let sections = header.sections(endian, data)?;
     if let Some((dynamic, link)) = sections.dynamic(endian, data)? {
@@ -172,6 +175,17 @@ mod tests {
         let facts = ElfFacts::read(Cursor::new(bytes)).unwrap();
         assert!(facts.needed.iter().any(|n| n == "libc.so.6"), "{facts:?}");
         assert!(facts.glibc >= "2.2".parse().ok(), "{facts:?}");
+    }
+
+    #[test]
+    fn an_empty_search_path_has_no_entries() {
+        let place = tempfile::tempdir().unwrap();
+        let library = place.path().join("library.so");
+        let mut gcc = std::process::Command::new("gcc");
+        gcc.args(["-shared", "-Wl,-rpath,", "-xc", "/dev/null", "-o"]);
+        assert!(gcc.arg(&library).status().unwrap().success());
+        let file = std::fs::File::open(library).unwrap();
+        assert!(ElfFacts::read(file).unwrap().has_no_search_path());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! takes another name, so the programs of the earlier run find no directory to write to, and the earlier run no file
 //! to rename.
 //!
-//! The name does not change between runs that end, because debug information contains it.
+//! The name of a finished run is used again, because debug information contains it.
 
 use std::path::{Path, PathBuf};
 
@@ -54,7 +54,7 @@ impl RunDirectory {
         for name in files.names(out).iter() {
             let text = name.to_string_lossy();
             if text.starts_with(NAME) && text != name_of_run {
-                // First renamed, because programs can add files while a directory is removed.
+                // Renamed first: a running program could add files during the removal.
                 let ended = out.join(format!("{text}.ended"));
                 output::rename(&out.join(name), &ended)?;
                 let _ = output::remove_directory(&ended);

@@ -1,6 +1,6 @@
 //! How many steps run at once: as many as Cargo allows.
 //!
-//! Cargo passes a jobserver as GNU make's to build scripts: a pipe with one byte (a token) for each additional process
+//! Cargo passes a jobserver of GNU make to build scripts: a pipe with one byte (a token) for each additional process
 //! that may run. A process takes a byte, and puts it back when it ends.
 #![allow(
     clippy::disallowed_methods,

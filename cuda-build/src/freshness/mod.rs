@@ -254,8 +254,7 @@ impl Freshness {
     }
 
     /// Records that tools made `output`. `states` has one value for each run of a tool, or the reason why the paths
-    /// that a run looked at are unknown. If they are unknown, or if `output` cannot be read, `output` has no record
-    /// afterwards, and the reason is returned.
+    /// that a run looked at are unknown. Returns why `output` was not recorded; `None` if it was.
     ///
     /// # Errors
     /// [`cuda_find::Error::Io`] if the records cannot be written.

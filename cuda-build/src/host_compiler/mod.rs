@@ -37,7 +37,7 @@ pub struct Compiler {
     pub files: Vec<PathBuf>,
 }
 
-/// The compilers that nvcc works with on Linux.
+/// The compilers for nvcc on Linux that this crate knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// GNU's gcc.

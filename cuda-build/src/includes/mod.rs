@@ -12,7 +12,7 @@
 //! - for `#include <…>`, only the directories that the options name;
 //! - for an absolute name, none.
 //!
-//! NVRTC does not search the working directory if the source's name has a directory. The scan looks there only
+//! NVRTC does not search the working directory if the source's path has a directory part. The scan looks there only
 //! for headers that options name.
 
 pub(crate) mod options;

@@ -110,7 +110,7 @@ fn what_a_source_includes_and_looks_for() {
     let by_macro = [("src/k.cu", "#include NAME\n"), ("inc/math.h", "")];
     let directory = [("src/k.cu", "#include <memory>\n"), ("inc/memory/x.h", "")];
     for (files, included, absent) in [
-        // Conditions hide nothing. No directory `inc` yet.
+        // `#if` is ignored; `inc` does not exist.
         (
             &[("src/k.cu", optional), ("src/off.h", "")][..],
             "src/off.h",

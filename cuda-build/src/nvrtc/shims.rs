@@ -5,7 +5,7 @@
 //! the compile time of a small kernel.
 //!
 //! The shims are passed to NVRTC as headers in memory, which NVRTC uses instead of any file of the same name. A
-//! shim is therefore left out if the user has a header of the same name.
+//! shim is therefore left out if the user or the toolkit has a header of the same name.
 //!
 //! Some shims define the same macros as a header of CCCL. If the source includes CCCL, these shims include
 //! that header first. The tests compile a sample of toolkit and CCCL headers together with the

@@ -21,7 +21,7 @@ use crate::target::Target;
 use crate::toolkit::Toolkit;
 use crate::version::ToolkitVersion;
 
-/// Archives that nvcc links by default, and the archive that they need.
+/// nvcc's default archives, and `libculibos.a`, which they need.
 const USUAL_ARCHIVES: [&str; 3] = ["libcudart_static.a", "libcudadevrt.a", "libculibos.a"];
 
 /// The CMake packages of CCCL.
@@ -32,7 +32,7 @@ const CMAKE_PACKAGES: [&str; 5] = ["cccl", "cub", "cudax", "libcudacxx", "thrust
 const BESIDE_NVCC: &str =
     "cudafe++ ptxas fatbinary nvlink bin2c nvprune cuobjdump __nvcc_device_query crt";
 
-/// Prefixes of other projects' headers. Each also starts with a prefix of CUDA's headers: `nvme` with `nv`.
+/// Prefixes of other projects' headers. They would match a prefix of CUDA's headers: `nvme` starts with `nv`.
 const FOREIGN_PREFIXES: [&str; 4] = ["nvme", "nvpair", "cubeb", "nvtop"];
 
 struct Planner<'a, 'r> {
@@ -382,7 +382,7 @@ fn is_shared(root: &Root, include: &Path) -> bool {
 }
 
 /// Whether the header `name` in a shared directory is taken for `component`. A product gets its own
-/// headers. A component of the toolkit gets the headers of every component of the toolkit.
+/// headers. For a component of the toolkit, all headers of the toolkit are taken.
 fn is_header_of(component: Component, name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let has_prefix = |facts: &Facts| {

@@ -1,7 +1,7 @@
 //! Digests of names, keys and contents. They are the same on every machine and with every version of Rust.
 
 /// A digest of a file's content. It is computed from eight bytes at a time, because build scripts are
-/// compiled without optimisation. Without optimisation, [`Fnv`] takes longer to read the headers of a source
+/// compiled without optimization. Without optimization, [`Fnv`] takes longer to read the headers of a source
 /// than a compiler does.
 pub fn of_content(bytes: &[u8]) -> u64 {
     let mut hash = bytes.len() as u64;

@@ -67,8 +67,8 @@ pub fn remove_directory(path: &Path) -> Result<(), Error> {
 
 /// Creates a directory with a link to each of `targets`, which do not exist. Its modification time is set to 1970.
 ///
-/// Cargo ignores broken links in a declared directory. As soon as a target exists, the link counts as changed, even if
-/// the target is old, because the link is new: so the links are always written again.
+/// Cargo ignores broken links in a declared directory. Cargo compares times of links too. The links are written in
+/// each run, so a target that appears counts as changed.
 pub fn link_in_old_directory(directory: &Path, targets: &[PathBuf]) -> Result<(), Error> {
     remove_directory(directory)?;
     write_links(directory, targets).map_err(Error::io("write", directory))

@@ -77,7 +77,7 @@ impl Target {
         self
     }
 
-    /// The end of a message about files for another platform, whose platform directory is `found`. It is empty unless
+    /// A hint to append to a message about files in the platform directory `found`. It is empty unless
     /// the files are for ARM servers instead of Jetson boards, or the other way round.
     pub fn jetson_hint(&self, found: &str) -> &'static str {
         let both = [self.directory, found];
@@ -131,8 +131,7 @@ impl Target {
             && self.is_windows() == self.builds_on_windows
     }
 
-    /// Whether this is a cross build, and programs from this platform directory run on the build machine. A native
-    /// build needs no second platform directory.
+    /// In a cross build: whether `platform` is that of the build machine. Always false in a native build.
     pub fn runs_in_cross_build(&self, platform: &str) -> bool {
         !self.is_native()
             && match self.build_architecture() {

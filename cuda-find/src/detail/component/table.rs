@@ -323,7 +323,7 @@ components! {
         redist: &["cuda_nvrtc"],
         cmake: &[("nvrtc_builtins", &["libnvrtc-builtins.so"]), ("nvrtc_builtins_static", &["libnvrtc-builtins_static.a"])],
     }
-    /// Link-time optimisation at run time.
+    /// Link-time optimization at run time.
     Nvjitlink {
         id: "nvjitlink", class: Class::Provider, follows_toolkit: true, extra: Some("nvjitlink"),
         libraries: &["nvJitLink"],

@@ -94,7 +94,7 @@ fn an_nvcc_is_queried_once() {
 fn a_replaced_nvcc_is_queried_again() {
     let place = Place::new();
     place.query();
-    // Of the same length: the time of change differs.
+    // Same length, other time of change.
     place.install(&ANSWER.replace("12.4", "12.5"));
     assert_eq!(place.query().version.to_string(), "12.5.131");
     // Of the same age: the length differs.

@@ -20,7 +20,7 @@ pub fn missing_in_toolkit(component: Component, why: &str) -> Error {
     }
 }
 
-/// The error of a search that did not meet every need. `others` were not used if there are `named` places.
+/// The error of a search that did not meet every need. `others` are used only if `named` is empty.
 ///
 /// If the user named the places, and everything that is missing was found for another CUDA major, the components are
 /// inconsistent rather than missing.
@@ -33,7 +33,14 @@ pub(super) fn not_found(
 ) -> Error {
     let first = if named.is_empty() { others } else { named };
     let searched = [first, product_places].concat();
-    let (base, missing) = closest_toolkit(request, &searched);
+    let (base, mut missing) = closest_toolkit(request, &searched);
+    // A declared component can also be one that another requires.
+    let mut seen = Vec::new();
+    missing.retain(|need| {
+        let is_first = !seen.contains(&(need.component, need.part));
+        seen.push((need.component, need.part));
+        is_first
+    });
     let chosen = base.and_then(|base| {
         let required = base.found.iter().find(|found| request.requires(found));
         required.or(base.found.first())
@@ -113,7 +120,7 @@ impl Failed<'_> {
                 "CUDA component `{component}`{version} not found ({why}{part})"
             ));
         }
-        // In a cross build, only programs are used of a toolkit with an nvcc that runs on this machine.
+        // In a cross build, a toolkit with an nvcc for this machine is used only for its programs.
         let is_used = |attempt: &&&Attempt| {
             let mut sets = attempt.sets.iter();
             self.target.is_native() || !sets.any(|set| set.get(Component::Nvcc).is_some())

@@ -362,6 +362,21 @@ fn other_toolkits_in_the_same_step_are_reported() {
 }
 
 #[test]
+fn a_component_that_two_need_is_missing_once() {
+    let need = |why| Need::new(Component::Cublas, Part::Shared, why);
+    let request = Request {
+        needs: vec![need("declared"), need("cusolver needs it")],
+        ..Request::default()
+    };
+    let error = select(&request, "stored /s/13.4: PIP13").unwrap_err();
+    let Error::NotFound { missing, hints, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(missing, [Component::Cublas]);
+    assert!(hints[0].contains("--components cublas` "), "{hints:?}");
+}
+
+#[test]
 fn nvrtc_is_preferred_to_nvcc_and_extras_have_to_fit() {
     let has = |request: &Request, places: &str, component| {
         select(request, places).unwrap().get(component).is_some()

@@ -1,6 +1,6 @@
 //! The sources of the search: each proposes candidates, in the order of the search, without reading them.
 //!
-//! 1. explicit: the API, `CUDA_BUILD_TOOLKIT`, `CUDA_BUILD_ROOTS`
+//! 1. explicit: the API, `CUDA_BUILD_ROOTS`
 //! 2. variables: `NVCC`, `CUDACXX`, `CUDA_HOME`, `CUDA_PATH` …, and those of single products, such as `CUDNN_PATH`
 //! 3. in a workspace with `cuda-toolkits.lock`: the locked toolkit
 //! 4. the active environment: `VIRTUAL_ENV`, `CONDA_PREFIX`, a Nix shell, Spack, the HPC SDK's module
@@ -53,7 +53,7 @@ pub struct Sources {
     pub candidates: Vec<Candidate>,
     /// Reasons that some places are not among the candidates.
     pub remarks: Vec<String>,
-    /// One sentence for each variable that names another toolkit or compiler than the first variable does.
+    /// One sentence for each variable that contradicts the first one.
     pub disagreements: Vec<String>,
     /// The toolkits of the lock file, newest first.
     pub locked: Vec<Locked>,

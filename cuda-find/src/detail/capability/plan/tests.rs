@@ -317,7 +317,10 @@ mod rules {
                         sass_runs_on(code, device, toolkit),
                         ptx_runs_on(code, device, toolkit),
                     );
-                    assert!(!sass || ptx, "{code} on {device}: SASS runs, so would PTX");
+                    assert!(
+                        !sass || ptx,
+                        "{code} on {device}: SASS runs, but PTX does not"
+                    );
                     assert!(
                         !sass || code.major == device.major,
                         "{code} on {device}: across majors"
