@@ -105,7 +105,7 @@ def main():
             print(f"{what}: {after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime:.0f} s of CPU")
             if done.returncode == 0:
                 return printed
-            failed = re.findall(r"failed to compile (\S+)", printed)
+            failed = sorted(set(re.findall(r'errors? detected in the compilation of "(\S+)"', printed)))
             without = [part for part in parts if not any(source in part for source in failed)]
             if len(without) == len(parts):
                 sys.exit(printed)
