@@ -181,10 +181,11 @@ mod tests {
     fn an_empty_search_path_has_no_entries() {
         let place = tempfile::tempdir().unwrap();
         let library = place.path().join("library.so");
-        let mut gcc = std::process::Command::new("gcc");
-        gcc.args(["-shared", "-Wl,-rpath,", "-xc", "/dev/null", "-o"]);
-        assert!(gcc.arg(&library).status().unwrap().success());
-        let file = std::fs::File::open(library).unwrap();
+        let gcc = cuda_find::detail::command::Invocation::new("gcc");
+        let gcc = gcc.args(["-shared", "-Wl,-rpath,", "-xc", "/dev/null", "-o"]);
+        assert!(gcc.args([&library]).run().unwrap().success);
+        let bytes = cuda_find::detail::root::Root::system().bytes(&library);
+        let file = Cursor::new(bytes.unwrap());
         assert!(ElfFacts::read(file).unwrap().has_no_search_path());
     }
 
