@@ -1,8 +1,7 @@
 //! Digests of names, keys and contents. They are the same on every machine and with every version of Rust.
 
-/// A digest of a file's content. It is computed from eight bytes at a time, because build scripts are
-/// compiled without optimization. Without optimization, [`Fnv`] takes longer to read the headers of a source
-/// than a compiler does.
+/// A digest of a file's content. It is computed from eight bytes at a time, because [`Fnv`] without
+/// optimization, as in build scripts, takes longer than a compiler to read a source's headers.
 pub fn of_content(bytes: &[u8]) -> u64 {
     let mut hash = bytes.len() as u64;
     let (words, rest) = bytes.as_chunks::<8>();

@@ -169,7 +169,7 @@ mod tests {
         reason = "tests write the file that is then looked for"
     )]
     #[test]
-    fn programs_find_the_driver_of_nixos_and_wheels_carry_no_such_path() {
+    fn only_programs_get_the_nixos_driver_rpath() {
         let top = tempfile::tempdir().unwrap();
         let root = Root::below(top.path());
         let printed = |cdylib| {

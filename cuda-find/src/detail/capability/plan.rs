@@ -402,12 +402,12 @@ impl ToolkitTargets {
     /// The refusal of a GPU in this machine. If SASS for a target of the toolkit runs on the GPU, the hint names that
     /// target.
     fn refuse_gpu(&self, gpu: Capability) -> Refusal {
-        let refusal = self.refuse(gpu);
+        let Refusal { reason, hint } = self.refuse(gpu);
         let mut targets = self.without_suffix().collect::<Vec<_>>().into_iter();
         let substitute = targets.rfind(|target| sass_runs_on(*target, gpu, self.version));
         Refusal {
-            reason: format!("`native`: this machine has a {gpu} GPU: {}", refusal.reason),
-            hint: substitute.map_or(refusal.hint, |c| format!("write {c}, which runs on it")),
+            reason: format!("`native` selects {gpu} for this machine's GPU, but {reason}"),
+            hint: substitute.map_or(hint, |c| format!("write {c}, which runs on it")),
         }
     }
 }

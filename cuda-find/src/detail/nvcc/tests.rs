@@ -97,7 +97,7 @@ fn a_replaced_nvcc_is_queried_again() {
     // Same length, other time of change.
     place.install(&ANSWER.replace("12.4", "12.5"));
     assert_eq!(place.query().version.to_string(), "12.5.131");
-    // Of the same age: the length differs.
+    // Same time of change, other length.
     let time = std::fs::metadata(place.nvcc()).unwrap().modified().unwrap();
     place.install(&ANSWER.replace("12.4", "12.10"));
     let file = std::fs::File::options().append(true).open(place.nvcc());
@@ -107,7 +107,7 @@ fn a_replaced_nvcc_is_queried_again() {
 }
 
 #[test]
-fn profile_targets_and_host_compiler_count() {
+fn profile_targets_and_host_compiler_invalidate_the_answer() {
     let place = Place::new();
     let mut expected = 1;
     let mut check = |place: &Place, what: &str| {

@@ -244,12 +244,12 @@ impl Failed<'_> {
         // In a cross build, missing programs come first, because they run on this machine.
         let is_program = |need: &&Need| !need.component.facts().tools.is_empty();
         let programs: Vec<&Need> = self.missing.iter().filter(is_program).collect();
-        let is_for_target = target.is_native() || programs.is_empty();
-        let here = match is_for_target {
+        let hint_is_for_target = target.is_native() || programs.is_empty();
+        let here = match hint_is_for_target {
             true => String::new(),
             false => format!(": nvcc runs on this machine, also if the build is for {target}"),
         };
-        if is_for_target && target.is_jetson() {
+        if hint_is_for_target && target.is_jetson() {
             // NVIDIA has no packages for Jetson boards.
             return format!(
                 "set CUDA_PATH or CUDA_BUILD_ROOTS to a toolkit that has `targets/{}`",
@@ -269,7 +269,7 @@ impl Failed<'_> {
             );
         }
         let (mut release, mut option) = (major.to_string(), String::new());
-        if is_for_target && self.lacks_target_files() {
+        if hint_is_for_target && self.lacks_target_files() {
             // The libraries of another platform have to be of the release of the nvcc that was found.
             let mut admitted = self.sets().filter(|set| request.admits(set));
             if let Some(set) = admitted.find(|set| set.get(Component::Nvcc).is_some()) {
@@ -277,7 +277,7 @@ impl Failed<'_> {
             }
             option = format!(" --target {target}");
         }
-        let needs = match is_for_target {
+        let needs = match hint_is_for_target {
             true => self.missing.iter().collect(),
             false => programs,
         };
@@ -301,7 +301,7 @@ impl Failed<'_> {
                 ids.join(",")
             ),
         };
-        if is_for_target && target.architecture() == "aarch64" {
+        if hint_is_for_target && target.architecture() == "aarch64" {
             hint = format!(
                 "for a Jetson board, write `jetson = true` in `[package.metadata.cuda]`; otherwise {hint}"
             );

@@ -53,7 +53,7 @@ pub struct Sources {
     pub candidates: Vec<Candidate>,
     /// Reasons that some places are not among the candidates.
     pub remarks: Vec<String>,
-    /// One sentence for each variable that contradicts the first one.
+    /// One sentence for each variable that contradicts the first.
     pub disagreements: Vec<String>,
     /// The toolkits of the lock file, newest first.
     pub locked: Vec<Locked>,
@@ -236,15 +236,14 @@ impl Steps<'_> {
                     .unwrap_or(word);
                 // The output is the parent directory: `/nix/store/…-cuda_cudart-12.8.90-dev` of
                 // `/nix/store/…-cuda_cudart-12.8.90-dev/include`.
-                let output = Path::new(directory)
+                let parent = Path::new(directory)
                     .parent()
                     .filter(|path| path.is_absolute());
-                let output =
-                    output.filter(|output| is_nix_cuda(output) && self.root.is_dir(output));
+                let output = parent.filter(|path| is_nix_cuda(path) && self.root.is_dir(path));
                 outputs.extend(
                     output
                         .map(Path::to_owned)
-                        .filter(|output| !outputs.contains(output)),
+                        .filter(|path| !outputs.contains(path)),
                 );
             }
         }
@@ -445,7 +444,7 @@ fn drop_duplicates(root: &Root, candidates: &mut Vec<Candidate>) {
         ];
         let place = root.place(&candidate.path);
         let proposal = (place, candidate.more_roots().to_vec(), kind);
-        // Of two compilers that the user named, both are probed, because one of them may be broken.
+        // Two named compilers of one root are both kept, because one of them may be broken.
         let named_nvcc = candidate.nvcc().filter(|_| candidate.step.is_explicit());
         let nvcc = named_nvcc.map(|nvcc| root.place(nvcc));
         let is_new = !proposed.iter().any(|(earlier, nvcc_of_earlier)| {
@@ -609,9 +608,9 @@ fn is_nix_cuda(output: &Path) -> bool {
         return false;
     };
     let facts = Component::all().map(Component::facts);
-    let mut known = facts.flat_map(|facts| facts.redist.iter().chain(facts.nix));
+    let mut known_names = facts.flat_map(|facts| facts.redist.iter().chain(facts.nix));
     // A name is `cuda_cudart-13.0.96`, or `cuda13.0-cudnn-9.12.0` in newer nixpkgs.
-    name.starts_with("cuda") || known.any(|known| name.starts_with(known))
+    name.starts_with("cuda") || known_names.any(|known| name.starts_with(known))
 }
 
 /// Whether a prefix belongs to a Spack package with a CUDA component: `…/cuda-12.4.0-<hash>`, or `…/cuda/12.4.0` if

@@ -78,7 +78,7 @@ fn native_is_the_gpus_of_this_machine() {
     let error = plan("native", "12.0", "120").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`native`: this machine has a 12.0 GPU: capability 12.0 needs CUDA 12.8 or newer; this toolkit is 12.0"
+        "`native` selects 12.0 for this machine's GPU, but capability 12.0 needs CUDA 12.8 or newer; this toolkit is 12.0"
     );
     let error = plan("native", "12.8", "121").unwrap_err();
     assert_eq!(error.hints(), ["write 12.0, which runs on it"]);
@@ -297,7 +297,7 @@ mod rules {
     }
 
     #[test]
-    fn jetson_code_is_apart_before_13() {
+    fn jetson_sass_is_separate_before_13() {
         assert!(!sass_runs_on(c("8.6"), c("8.7"), CUDA_12));
         assert!(sass_runs_on(c("8.6"), c("8.7"), CUDA_13));
         assert!(sass_runs_on(c("8.7"), c("8.7"), CUDA_12));
