@@ -3,8 +3,8 @@
 //! Programs can outlive a killed build: nvcc outlives the build script, and the build script outlives Cargo. So no
 //! program writes to an output itself. It writes into the directory of its run, and the run renames the file when the
 //! program has succeeded. The directory is marked until the run ends. The next run gives up a marked directory and
-//! takes another name, so the programs of the earlier run find no directory to write to, and the earlier run no file
-//! to rename.
+//! takes another name. The programs of the earlier run then find no directory to write to. The earlier run itself then
+//! finds no file to rename.
 //!
 //! The name of a finished run is used again, because debug information contains it.
 
@@ -84,6 +84,7 @@ impl RunDirectory {
         check_paths(step, invocation, output)?;
         let (made, depfile) = (self.place_of(output), depfile_of(output));
         if output::is_file(output) {
+            // If a later run has taken the directory away, the rename fails, and the output of the later run stays.
             output::rename(output, &made)?;
         }
         // An archiver adds to an existing archive, and a failing compiler may have left a partial file.

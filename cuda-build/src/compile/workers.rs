@@ -1,6 +1,6 @@
 //! How many steps run at once: as many as Cargo allows.
 //!
-//! Cargo passes a jobserver of GNU make to build scripts: a pipe with one byte (a token) for each additional process
+//! Cargo passes a GNU make jobserver to build scripts: a pipe with one byte (a token) for each additional process
 //! that may run. A process takes a byte, and puts it back when it ends.
 #![allow(
     clippy::disallowed_methods,
@@ -49,8 +49,7 @@ pub(super) struct Permit {
 }
 
 impl Workers {
-    /// What Cargo allows this build script, and what fits into memory if `CUDA_BUILD_COMPILER_MEMORY` names the size of one
-    /// compiler.
+    /// Cargo's limit, lowered to what fits into memory if `CUDA_BUILD_COMPILER_MEMORY` names the size of one compiler.
     ///
     /// # Errors
     /// [`cuda_find::Error::Variable`] if the variable is not a size.
@@ -60,8 +59,8 @@ impl Workers {
         let size = env.text(VARIABLE).map(|text| parse_size(&text)).transpose();
         let size = size.map_err(|reason| Error::variable(VARIABLE, reason))?;
         if let (Some(size), Some(memory)) = (size.filter(|size| *size > 0), memory(root)) {
-            let most = usize::try_from(memory / size).unwrap_or(usize::MAX);
-            workers.limit = workers.limit.min(most).max(1);
+            let max_processes = usize::try_from(memory / size).unwrap_or(usize::MAX);
+            workers.limit = workers.limit.min(max_processes).max(1);
         }
         Ok(workers)
     }
@@ -91,8 +90,8 @@ impl Workers {
     }
 
     /// Permission to start one of `ready` steps while `running` processes run. If there are more
-    /// processors than steps, the step may run several processes, but not more than `most`.
-    pub(super) fn take(&self, running: usize, ready: usize, most: usize) -> Option<Permit> {
+    /// processors than steps, the step may run several processes, but not more than `max_per_step`.
+    pub(super) fn take(&self, running: usize, ready: usize, max_per_step: usize) -> Option<Permit> {
         let free = self.limit.max(1).checked_sub(running)?;
         if free == 0 {
             return None;
@@ -103,7 +102,7 @@ impl Workers {
             free_slot: None,
             processes: 0,
         };
-        let wanted = (free / ready.max(1)).clamp(1, most.max(1));
+        let wanted = (free / ready.max(1)).clamp(1, max_per_step.max(1));
         while permit.processes < wanted {
             if !self.is_free_slot_taken.swap(true, Ordering::Relaxed) {
                 permit.free_slot = Some(Arc::clone(&self.is_free_slot_taken));
@@ -255,8 +254,8 @@ mod tests {
     fn the_last_files_may_use_several_processes() {
         let env = Env::from_pairs([("NUM_JOBS", "8")]);
         let workers = Workers::of_cargo(&env);
-        let processes = |running, ready, most| {
-            let permit = workers.take(running, ready, most);
+        let processes = |running, ready, max_per_step| {
+            let permit = workers.take(running, ready, max_per_step);
             permit.map(|permit| permit.processes)
         };
         assert_eq!(processes(0, 2, 5), Some(4));

@@ -39,7 +39,8 @@ pub(crate) struct Reads {
     pub(crate) absent: Set<PathBuf>,
     /// Directories of the user in which the tool looked for headers.
     pub(crate) searched: Set<PathBuf>,
-    /// Directories of the toolkit. Their files are replaced only as a whole, and linked to other places at any time.
+    /// Directories of the toolkit. A toolkit is replaced only as a whole; a new hard link to one of its files changes
+    /// the file's `ctime` at any time.
     pub(crate) toolkit: Vec<PathBuf>,
     /// Why these sets may be incomplete; `None` if they are complete.
     pub(crate) incomplete: Option<String>,

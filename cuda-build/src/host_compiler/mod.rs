@@ -6,8 +6,9 @@
 //! accepted gcc on `PATH`, or the newest accepted clang if there is no such gcc, is passed to nvcc with
 //! `-ccbin`.
 //!
-//! In a cross build, the variables of the `cc` crate (`CXX_aarch64_unknown_linux_gnu` …) come after nvcc's own, and the
-//! default is `aarch64-linux-gnu-g++`. A compiler for another architecture than the target's is never used.
+//! In a cross build, the variables of the `cc` crate (`CXX_aarch64_unknown_linux_gnu` …) are read after nvcc's
+//! variables, and the default is `aarch64-linux-gnu-g++`. A compiler for another architecture than the target's is
+//! never used.
 //!
 //! To find out whether a toolkit accepts a compiler, the compiler preprocesses the toolkit's
 //! `crt/host_config.h`, which contains an `#error` for each compiler that NVIDIA does not support.
@@ -37,7 +38,7 @@ pub struct Compiler {
     pub files: Vec<PathBuf>,
 }
 
-/// The compilers for nvcc on Linux that this crate knows.
+/// The host compilers that this crate can choose for nvcc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// GNU's gcc.

@@ -88,7 +88,7 @@ struct Walk<'s> {
     search: &'s SearchPath,
     scan: Scan,
     /// Names that a source may include without spelling them: [`Scanner::scan`].
-    other_names: Rc<[String]>,
+    unspelled_names: Rc<[String]>,
     /// The files to scan, in this order, and the same files as a set.
     queue: Vec<PathBuf>,
     queued: Set<PathBuf>,
@@ -97,14 +97,14 @@ struct Walk<'s> {
 impl Scanner {
     /// Scans `sources` (a source, and the user's files in its depfile) and the files that they
     /// include. `headers` are the headers that options such as `--pre-include` include before the first
-    /// line. `other_names` are names of headers that may be included although no scanned file spells them,
+    /// line. `unspelled_names` are names of headers that may be included although no scanned file spells them,
     /// by an `#include` of a macro or by a file that is not scanned. The scan looks them up, too.
     pub(crate) fn scan<'n>(
         &mut self,
         files: &mut Files,
         sources: impl IntoIterator<Item = PathBuf>,
         headers: &[String],
-        other_names: impl IntoIterator<Item = &'n str>,
+        unspelled_names: impl IntoIterator<Item = &'n str>,
         search: &SearchPath,
     ) -> Scan {
         let queue: Vec<PathBuf> = sources.into_iter().collect();
@@ -113,7 +113,7 @@ impl Scanner {
             files,
             search,
             scan: Scan::default(),
-            other_names: other_names.into_iter().map(str::to_owned).collect(),
+            unspelled_names: unspelled_names.into_iter().map(str::to_owned).collect(),
             queue,
             queued: sources.clone(),
         };
@@ -132,7 +132,7 @@ impl Scanner {
                 walk.scan.unknown_include = Some(reason);
             }
         }
-        for name in Rc::clone(&walk.other_names).iter() {
+        for name in Rc::clone(&walk.unspelled_names).iter() {
             walk.look_up_in_user_directories(name);
         }
         let mut next = 0;
@@ -162,7 +162,7 @@ impl Walk<'_> {
                 // The macro may expand to `"name"`. A quoted name is searched first in the directory of the
                 // including file.
                 let beside = file.parent().unwrap_or(file);
-                for name in Rc::clone(&self.other_names).iter() {
+                for name in Rc::clone(&self.unspelled_names).iter() {
                     self.check_path(name, beside);
                 }
                 let reason = || named_by_macro(file);
@@ -248,8 +248,8 @@ fn named_by_macro(file: &Path) -> String {
     format!("{} takes the name of a header from a macro", file.display())
 }
 
-/// Adds to `scan` the paths below `directory` at which a file hides, or would hide, the toolkit header of the
-/// same name. Existing files are added to `scan.files`, other paths to `scan.absent`. If a subdirectory of the toolkit
+/// Adds to `scan` the paths below `directory` that shadow a toolkit header of the same name, or would if they
+/// existed. Existing files are added to `scan.files`, other paths to `scan.absent`. If a subdirectory of the toolkit
 /// does not exist in `directory`, only the path of the subdirectory is added.
 pub(crate) fn add_hiding_paths(
     files: &mut Files,

@@ -129,7 +129,7 @@ fn what_a_source_includes_and_looks_for() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_and_dots_lead_where_the_disk_says() {
+fn dots_after_a_link_follow_the_link() {
     let files = [
         (
             "src/k.cu",

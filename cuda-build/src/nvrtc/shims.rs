@@ -20,12 +20,12 @@ use crate::includes::{Scan, Scanner, SearchPath};
 
 macro_rules! shims {
     ($($name:literal $(with $counterpart:literal)?),* $(,)?) => {
-        [$(($name, [$($counterpart)?].as_slice(), include_str!(concat!("shims/", $name)))),*]
+        [$(($name, [$($counterpart)?].first().copied(), include_str!(concat!("shims/", $name)))),*]
     };
 }
 
 /// A shim: its name, the CCCL header that defines the same macros (if there is one), and its text.
-type Shim = (&'static str, &'static [&'static str], &'static str);
+type Shim = (&'static str, Option<&'static str>, &'static str);
 
 #[rustfmt::skip]
 const SHIMS: [Shim; 19] = shims![
@@ -46,7 +46,7 @@ pub(crate) fn identity() -> String {
     let digest = || {
         let mut digest = Fnv::default();
         for (name, counterpart, text) in SHIMS {
-            let parts = [name, text].into_iter().chain(counterpart.iter().copied());
+            let parts = [name, text].into_iter().chain(counterpart);
             parts.for_each(|part| digest.field(part.as_bytes()));
         }
         digest.hex()
@@ -65,9 +65,9 @@ pub(crate) fn for_scan(scan: &Scan) -> Vec<(String, String)> {
         .iter()
         .filter(is_needed)
         .map(|(name, counterpart, text)| {
-            let includes = counterpart.iter().filter(|_| includes_cccl);
-            let includes = includes.map(|header| format!("#include <{header}>\n"));
-            ((*name).to_owned(), includes.collect::<String>() + text)
+            let header = counterpart.filter(|_| includes_cccl);
+            let include = header.map(|header| format!("#include <{header}>\n"));
+            ((*name).to_owned(), include.unwrap_or_default() + text)
         });
     headers.collect()
 }

@@ -263,22 +263,22 @@ impl<'a> Planner<'a, '_> {
         let mut library_directories: Vec<&Path> = files.filter_map(|file| file.parent()).collect();
         library_directories.dedup();
         for driver in &DRIVERS {
-            let include = self.get(driver.component).map(|found| &found.include);
-            let siblings_of_include = include
+            let driver_include = self.get(driver.component).map(|found| &found.include);
+            let siblings_of_include = driver_include
                 .into_iter()
                 .flatten()
                 .flat_map(|include| [include.join("../lib"), include.join("../lib64")]);
-            let directories = library_directories.iter().map(|path| path.to_path_buf());
-            let directories = directories.chain(siblings_of_include);
+            let listed_directories = library_directories.iter().map(|path| path.to_path_buf());
+            let directories = listed_directories.chain(siblings_of_include);
             let name = format!("stubs/lib{}.so", driver.name);
             let mut shipped = directories.map(|directory| directory.join(&name));
             if let Some(file) = shipped.find(|file| self.root.is_file(file)) {
                 self.add(driver.component, &driver.path(), &file)?;
                 continue;
             }
-            let include = self.found.iter().flat_map(|found| &found.include);
+            let all_include = self.found.iter().flat_map(|found| &found.include);
             let headers = driver.headers.iter().filter_map(|name| {
-                let mut files = include.clone().map(|directory| directory.join(name));
+                let mut files = all_include.clone().map(|directory| directory.join(name));
                 files.find(|path| self.root.is_file(path))
             });
             let headers: Vec<PathBuf> = headers.collect();
