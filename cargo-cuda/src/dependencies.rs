@@ -15,8 +15,8 @@ pub struct Dependencies {
     pub guesses: Vec<Guess>,
 }
 
-/// A component that a package probably needs, because the package has an enabled feature with the name of the component
-/// or of one of its libraries, or because its build failed without the component.
+/// A component that a package probably needs: the package has an enabled feature with the name of the component or of
+/// one of its libraries, or its build failed without the component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guess {
     pub component: Component,

@@ -25,8 +25,8 @@ pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
     Ok(exit_code_of(status))
 }
 
-/// As [`run`] for cargo, and returns what it writes to standard error, which is shown at once. Cargo writes to a pipe, so it
-/// is asked for the colours and the progress of a terminal.
+/// As [`run`] for cargo, and returns what it writes to standard error, which is shown at once. Cargo writes to a pipe,
+/// so variables request the colours and the progress of a terminal.
 pub fn run_with_messages(call: &Invocation, env: &Env) -> Result<(u8, String), Failure> {
     let Ok((reader, writer)) = io::pipe() else {
         return Ok((run(call, env)?, String::new()));

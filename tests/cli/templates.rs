@@ -102,7 +102,7 @@ fn init_adds_to_a_package_and_overwrites_nothing() {
     let run = init(&[]);
     run.succeeded();
     for expected in [
-        "not overwritten: build.rs: ",
+        "build.rs exists: merge ",
         "wrote kernels/saxpy.cu\n",
         "added to Cargo.toml: build-dependencies\n",
         "`cargo cuda new --template library example`",

@@ -111,7 +111,7 @@ pub fn init(arguments: &InitArgs, root: &Root) -> Result<String, Failure> {
         } else if root.text(path).is_ok_and(|old| old == file.content) {
             format!("unchanged: {}", file.path)
         } else {
-            format!("not overwritten: {}: add what the template's file has", file.path)
+            format!("{} exists: merge the template's version by hand", file.path)
         });
     }
     let changes = package.add(template, &origin, false)?;
@@ -128,7 +128,7 @@ pub fn init(arguments: &InitArgs, root: &Root) -> Result<String, Failure> {
             .map(|key| format!("not changed in Cargo.toml: {key}")),
     );
     if template == Template::Python {
-        lines.push("not added to Cargo.toml: `[lib] crate-type = [\"cdylib\"]`, which a Python module needs, but which programs and tests of the package cannot use".to_owned());
+        lines.push("not added to Cargo.toml: `[lib] crate-type = [\"cdylib\"]`, which a Python module needs; programs and tests cannot link a `cdylib`".to_owned());
     }
     let name = template.name();
     lines.push(format!("`cargo cuda new --template {name} example` makes a package with all files of the template\n"));

@@ -35,7 +35,7 @@ pub fn write(wheel: &Wheel, target: &Path) -> Result<Written, Failure> {
     output::write_with(target, |file| {
         let mut zip = ZipWriter::new(BufWriter::with_capacity(1 << 18, &mut *file));
         if let Err(error) = fill(wheel, &mut zip) {
-            // A `ZipWriter` that is dropped before its end prints an error.
+            // Dropping an unfinished `ZipWriter` prints an error.
             std::mem::forget(zip);
             return Err(error);
         }
@@ -79,7 +79,7 @@ fn options(executable: bool) -> SimpleFileOptions {
         .compression_method(CompressionMethod::Deflated)
         .compression_level(Some(LEVEL))
         .last_modified_time(DateTime::default())
-        // Wheels that unpack to 4 GiB are not read.
+        // `MAX_SIZE` of the reader (4 GB) is below zip's limit of 4 GiB.
         .large_file(false)
         .unix_permissions(mode(executable))
 }
@@ -100,7 +100,7 @@ fn add(zip: &mut Writer<'_>, wheel: &Wheel, path: &str, entry: &WheelFile) -> io
     let source = source.ok_or_else(|| io::Error::other(format!("`{path}` is missing")))?;
     let mut source = source.borrow_mut();
     let raw = source.by_index_raw(index)?;
-    if is_copied_as_it_is(&raw, path) {
+    if can_copy_compressed(&raw, path) {
         let mode = Some(mode(entry.executable));
         zip.raw_copy_file_touch(raw, DateTime::default(), mode)?;
     } else {
@@ -113,7 +113,7 @@ fn add(zip: &mut Writer<'_>, wheel: &Wheel, path: &str, entry: &WheelFile) -> io
 
 /// Whether a copy of the compressed file has the headers that [`options`] give: such a copy keeps
 /// the name, the system, the file type, the extra fields and the comment.
-fn is_copied_as_it_is<R: io::Read>(file: &ZipFile<'_, R>, path: &str) -> bool {
+fn can_copy_compressed<R: io::Read>(file: &ZipFile<'_, R>, path: &str) -> bool {
     file.name_raw() == path.as_bytes()
         && file.system() == System::Unix
         && file

@@ -29,7 +29,7 @@ pub struct ElfFacts {
     pub rpath: Vec<String>,
     /// Entries of `DT_RUNPATH`: searched after `LD_LIBRARY_PATH`.
     pub runpath: Vec<String>,
-    /// The symbols that the file needs from NVIDIA's libraries, and those whose library the file does not name.
+    /// The symbols that the file needs from NVIDIA's libraries, and unversioned symbols.
     pub imports: Vec<Import>,
     /// The oldest glibc that has the versions of all symbols that the file needs.
     pub glibc: Option<Version>,
@@ -72,7 +72,7 @@ impl ElfFacts {
         Ok(facts)
     }
 
-    /// Reads the tables of the loader alone. Only they are kept in memory.
+    /// Reads everything but device code, without loading the file.
     pub fn read_tables(file: impl Read + Seek) -> Result<Self, Failure> {
         tables(&ReadCache::new(file)).map_err(|error| {
             Failure::wheel(format!("not a readable ELF library: {error}")).hint(BUILD_AGAIN)

@@ -80,18 +80,21 @@ fn extras_are_kept_and_follow_the_name() {
 
 #[test]
 fn bounded_requirements_of_the_author_replace_ours() {
-    let added = |own: &str, line: &str| {
-        let mut lines = vec![own.to_owned()];
-        add(&mut lines, &[line.to_owned()], 13);
+    let is_added_beside = |author_line: &str, our_line: &str| {
+        let mut lines = vec![author_line.to_owned()];
+        add(&mut lines, &[our_line.to_owned()], 13);
         lines.len() == 2
     };
     let ours = "cuda-toolkit[cudart]>=13.0,<14";
-    assert!(!added("CUDA-Toolkit[cudart,nvrtc]==13.4.3", ours));
-    assert!(!added(ours, ours));
-    assert!(added("cuda-toolkit[nvrtc]==13.4.3", ours));
-    assert!(added("cuda-toolkit[cudart]>=12,<14", ours));
-    assert!(added("cuda-toolkit[cudart]==13.*; extra == 'x'", ours));
+    assert!(!is_added_beside("CUDA-Toolkit[cudart,nvrtc]==13.4.3", ours));
+    assert!(!is_added_beside(ours, ours));
+    assert!(is_added_beside("cuda-toolkit[nvrtc]==13.4.3", ours));
+    assert!(is_added_beside("cuda-toolkit[cudart]>=12,<14", ours));
+    assert!(is_added_beside(
+        "cuda-toolkit[cudart]==13.*; extra == 'x'",
+        ours
+    ));
     let cudnn = "nvidia-cudnn-cu13>=9.12.0,<10";
-    assert!(!added("nvidia_cudnn-cu13==9.20.0.48", cudnn));
-    assert!(added("nvidia-cudnn-cu13", cudnn));
+    assert!(!is_added_beside("nvidia_cudnn-cu13==9.20.0.48", cudnn));
+    assert!(is_added_beside("nvidia-cudnn-cu13", cudnn));
 }

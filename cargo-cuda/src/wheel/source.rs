@@ -110,8 +110,7 @@ impl Source {
         (!is_named).then_some("release")
     }
 
-    /// The directory in which maturin has to start to find `pyproject.toml`, if it does not find the file from the
-    /// path of the crate's `Cargo.toml`.
+    /// maturin's working directory, if the path of `Cargo.toml` does not lead maturin to `pyproject.toml`.
     pub fn directory(&self) -> Option<&Path> {
         let workspace = &self.project.workspace.as_ref()?.root;
         let pyproject = self.pyproject.as_ref()?;
