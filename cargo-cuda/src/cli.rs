@@ -253,7 +253,7 @@ fn parse(
     for argument in &split.for_cargo {
         let argument = argument.to_string_lossy();
         let name = argument.split('=').next().unwrap_or_default();
-        // `--lib` resembles `--no-libraries`.
+        // clap takes Cargo's `--lib` for a misspelled `--no-libraries`.
         if name.starts_with("--")
             && name != "--lib"
             && !cargo_arguments::is_long_with_value(name)

@@ -6,7 +6,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::mpsc;
 use std::thread;
@@ -122,11 +122,6 @@ pub fn on_path(env: &Env, name: &str) -> Option<PathBuf> {
 pub fn stdout_of(call: &Invocation, env: &Env) -> Option<String> {
     let finished = call.query(env).ok()?;
     finished.success.then_some(finished.stdout)
-}
-
-/// The path of this program.
-pub fn own_program() -> Result<PathBuf, Failure> {
-    std::env::current_exe().map_err(Failure::io("read", Path::new("/proc/self/exe")))
 }
 
 /// The command for `call`. Its environment is `env` with the variables of `call` on top.

@@ -34,7 +34,7 @@ fn build(nvrtc: &Nvrtc, components: &Components, source: &str) -> String {
         source: source.as_bytes(),
         name: "src/kernel.cu",
         options,
-        headers: shims::for_source(&path, &[], &components.include),
+        headers: shims::for_source(&path, &components.include),
     });
     let output = output.unwrap_or_else(|error| panic!("{nvrtc:?}: {error}\n{source}"));
     assert!(

@@ -7,17 +7,17 @@ mod online {
     use crate::project::{Project, checkout};
     use crate::support::Finished;
 
-    /// Starts the program in a root that has the bundle, glibc and the compiler's libraries alone. The loader reads the path
-    /// of the program from `/proc`.
+    /// Starts the program in a root that has the bundle, glibc and the compiler's libraries alone. `LD_ORIGIN_PATH` is
+    /// `$ORIGIN` for the loader, because the root has no `/proc`. Containers let root call `chroot`, and nobody `unshare`.
     const IN_ROOT: &str = r#"
-mkdir -p root/proc
+mkdir root
 cp -a dist/app root/app
 for file in $(ldd dist/app/bin/bundled | grep -o '/[^ ]*' | grep -v dist/app); do
     mkdir -p "root$(dirname "$file")"
     cp -L "$file" "root$file"
 done
-exec unshare --map-root-user --mount --pid --fork sh -ec \
-    'mount -t proc proc root/proc; exec chroot root /app/bin/bundled'
+[ "$(id -u)" = 0 ] || as_root='unshare --map-root-user'
+LD_ORIGIN_PATH=/app/bin exec $as_root chroot root /app/bin/bundled
 "#;
 
     #[test]

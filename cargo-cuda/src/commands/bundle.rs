@@ -1,7 +1,7 @@
 //! `cargo cuda bundle`: a program with the libraries of NVIDIA's that it needs, and their licences.
 //!
-//! Everything is checked before the directory or the archive gets its name. Components of the driver are in no request, so
-//! neither the driver's libraries nor stubs of them are copied.
+//! Everything is checked before the directory or the archive gets its name. Components of the driver are never
+//! requested, so neither its libraries nor stubs of them are copied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub struct BundleArgs {
     build: BuildOptions,
 }
 
-/// The component, the path and what the loader reads of each library, by SONAME, and of the program, which belongs to none.
+/// Component, path and ELF facts of each library, by SONAME, and of the program, which has no component.
 type Files = BTreeMap<String, (Option<Component>, PathBuf, ElfFacts)>;
 
 /// Returns the report with the exit code, which is cargo's if the build fails.
@@ -84,8 +84,8 @@ pub fn run(
         (None, None, [name]) => name.clone(),
         (None, None, _) => {
             let text = "a bundle has one program, and none or several are here";
-            return Err(Failure::new(exit_code::USAGE, text)
-                .hint("name it with `--bin` and `--package`, or a finished one with `--program`"));
+            let hint = "name it with `--bin` and `--package`, or a finished one with `--program`";
+            return Err(Failure::new(exit_code::USAGE, text).hint(hint));
         }
     };
     let version = package.map_or(String::new(), |package| format!("-{}", package.version));
@@ -110,12 +110,16 @@ pub fn run(
             Some(other) => other,
         });
         file.push(&name);
-        release = build.toolkit.version().to_string().parse().ok();
+        let version = build.toolkit.version();
+        release = Some(RequestedRelease {
+            major: version.major,
+            minor: Some(version.minor),
+        });
     }
     let program = ElfFacts::read_tables(archive::open(&file)?.0)?;
     let mut majors = program.needed.iter().map(|soname| majors_of_soname(soname));
-    let major = majors.find(|majors| majors.len() == 1);
-    let major = major.map_or(NEWEST_MAJOR, |majors| majors[0]);
+    let only = majors.find(|majors| majors.len() == 1);
+    let major = only.map_or(NEWEST_MAJOR, |majors| majors[0]);
     let release = release.unwrap_or(RequestedRelease { major, minor: None });
     let project = project.for_release(release);
 
@@ -125,9 +129,11 @@ pub fn run(
     let linked: BTreeSet<Component> = sonames.filter_map(|soname| component_of(soname)).collect();
     let guesses = project.finder().guesses().iter();
     let loaded = guesses.filter(|guess| guess.is_loaded);
-    let loaded = loaded.map(|guess| guess.component).chain(linked.clone());
-    let nvrtc = arguments.nvrtc.then_some(Component::Nvrtc);
-    needs.required.extend(loaded.chain(nvrtc));
+    needs.required.extend(loaded.map(|guess| guess.component));
+    needs.required.extend(&linked);
+    needs
+        .required
+        .extend(arguments.nvrtc.then_some(Component::Nvrtc));
     needs.required = with_dependencies(&needs.required, release.major);
     let toolkit = project.finder().find_libraries(&needs.required)?;
     let built_with = BuiltWith::of(&toolkit);
@@ -155,38 +161,10 @@ pub fn run(
     output::make_directory(parent)?;
     let beside = output::temporary_directory(parent)?;
     let directory = beside.path().join(top.trim_end_matches(".tar.gz"));
-    let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
-    let mut copy = |file: &Path, to: String| {
-        output::copy(file, &directory.join(&to)).map(|size| sizes.insert(to, size))
-    };
-    for (name, (component, path, _)) in &files {
-        let is_library = name.contains(".so");
-        copy(
-            path,
-            format!("{}/{name}", if is_library { "lib" } else { "bin" }),
-        )?;
-        let Some(component) = component else { continue };
-        // cudarc opens `libnccl.so`, and no `libnccl.so.2`.
-        if let Some((stem, _)) = name.split_once(".so.") {
-            output::link(name.as_ref(), &directory.join(format!("lib/{stem}.so")))?;
-        }
-        let facts = component.facts();
-        let package = facts.package(release.major).unwrap_or(facts.id);
-        let licences = licences(root, path, package);
-        if licences.is_empty() {
-            let path = path.display();
-            output::message(&format!("warning: no licence file was found near {path}"));
-        }
-        for file in licences {
-            copy(&file, format!("licenses/{package}/{}", file_name(&file)))?;
-        }
-    }
+    let sizes = copy_all(&files, &directory, root, release.major)?;
     let mut text = description(&sizes, &files, release.major);
     if arguments.no_libraries {
-        let pip = needs.requirements(&built_with)?.join("' '");
-        let apt = apt_packages(&needs.required, &toolkit.version().to_string());
-        text += &format!("  install from NVIDIA's repository: apt install{apt}\n");
-        text += &format!("  or: pip install --target /opt/cuda '{pip}'\n");
+        text += &installation(&needs, &built_with, &toolkit.version().to_string())?;
     }
     output::write(&directory.join(DESCRIPTION), text.as_bytes())?;
     if top.ends_with(".tar.gz") {
@@ -198,6 +176,39 @@ pub fn run(
         output::rename(&directory, &output)?;
     }
     Ok((format!("{}\n{text}", output.display()), exit_code::SUCCESS))
+}
+
+/// Copies the program, the libraries and their licence files, and returns their sizes.
+fn copy_all(
+    files: &Files,
+    directory: &Path,
+    root: &Root,
+    major: u32,
+) -> Result<BTreeMap<String, u64>, Failure> {
+    let mut sizes = BTreeMap::new();
+    let mut copy = |file: &Path, to: String| {
+        output::copy(file, &directory.join(&to)).map(|size| sizes.insert(to, size))
+    };
+    for (name, (component, path, _)) in files {
+        let place = if name.contains(".so") { "lib" } else { "bin" };
+        copy(path, format!("{place}/{name}"))?;
+        let Some(component) = component else { continue };
+        // cudarc opens `libnccl.so`, and no `libnccl.so.2`.
+        if let Some((stem, _)) = name.split_once(".so.") {
+            output::link(name.as_ref(), &directory.join(format!("lib/{stem}.so")))?;
+        }
+        let facts = component.facts();
+        let package = facts.package(major).unwrap_or(facts.id);
+        let licences = licences(root, path, package);
+        if licences.is_empty() {
+            let path = path.display();
+            output::message(&format!("warning: no licence file was found near {path}"));
+        }
+        for file in licences {
+            copy(&file, format!("licenses/{package}/{}", file_name(&file)))?;
+        }
+    }
+    Ok(sizes)
 }
 
 fn file_name(path: &Path) -> String {
@@ -224,8 +235,8 @@ fn rustc_call(users: &SplitArguments, cargo: &CargoOptions, name: &str) -> Split
     call
 }
 
-/// Of the libraries of needed components, those that the program or another library links, and every library of a component
-/// that is opened by name. cuDNN opens its engines by name, and NVRTC its builtins.
+/// Of the libraries of needed components, those that the program or another library links, and every library of a
+/// component that is opened by name. cuDNN opens its engines by name, and NVRTC its builtins.
 fn selected(program: &ElfFacts, linked: &BTreeSet<Component>, mut all: Files) -> Files {
     let mut open = program.needed.clone();
     for (soname, component) in all
@@ -330,13 +341,26 @@ fn description(sizes: &BTreeMap<String, u64>, files: &Files, major: u32) -> Stri
     text
 }
 
-/// The packages of NVIDIA's apt repository with the components of a toolkit: ` libcublas-13-4`.
-fn apt_packages(components: &BTreeSet<Component>, release: &str) -> String {
-    let facts = components.iter().map(|component| component.facts());
-    let parts = facts.filter(|facts| facts.is_part_of_toolkit());
-    let names = parts.filter_map(|facts| facts.redist.first());
-    let name = |name: &&str| format!(" {name}-{release}").replace(['_', '.'], "-");
-    names.map(name).collect()
+/// What installs the libraries on the target system. NVIDIA's apt repository has them as `libcublas-13-4`; the names of
+/// products such as cuDNN do not follow from the toolkit's release.
+fn installation(needs: &Needs, built_with: &BuiltWith, release: &str) -> Result<String, Failure> {
+    let pip = needs.requirements(built_with)?.join("' '");
+    if pip.is_empty() {
+        return Ok("  needs no library of NVIDIA's but the driver's\n".to_owned());
+    }
+    let mut text = format!("  install with: pip install --target /opt/cuda '{pip}'\n");
+    let name = |component: &Component| {
+        let facts = component.facts();
+        let name = facts
+            .redist
+            .first()
+            .filter(|_| facts.is_part_of_toolkit())?;
+        Some(format!(" {name}-{release}").replace(['_', '.'], "-"))
+    };
+    if let Some(names) = needs.required.iter().map(name).collect::<Option<String>>() {
+        text += &format!("  or from NVIDIA's repository: apt install{names}\n");
+    }
+    Ok(text)
 }
 
 #[cfg(test)]

@@ -4,18 +4,13 @@ use Component::{Cublas, Cudart, Npp, Nvrtc};
 
 use super::*;
 
-fn elf(needed: &[&str], rpath: &[&str]) -> ElfFacts {
-    let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-    ElfFacts {
-        needed: owned(needed),
-        rpath: owned(rpath),
-        ..ElfFacts::default()
-    }
-}
-
 fn libraries(list: &[(&str, Component, &[&str])]) -> Files {
     let library = |&(soname, component, needed): &(&str, Component, &[&str])| {
-        let library = (Some(component), PathBuf::from(soname), elf(needed, &[]));
+        let library = (
+            Some(component),
+            PathBuf::from(soname),
+            ElfFacts::linking(needed, &[]),
+        );
         (soname.to_owned(), library)
     };
     list.iter().map(library).collect()
@@ -52,7 +47,7 @@ fn linked_libraries_come_alone_and_opened_components_whole() {
         ("libnvrtc.so.13", Nvrtc, &[]),
         ("libnvrtc-builtins.so.13.4", Nvrtc, &[]),
     ]);
-    let program = elf(&["libnppig.so.13", "libnvrtc.so.13", "libcuda.so.1"], &[]);
+    let program = ElfFacts::linking(&["libnppig.so.13", "libnvrtc.so.13", "libcuda.so.1"], &[]);
     let selected = selected(&program, &[Npp, Nvrtc].into(), all);
     let mut names: Vec<&str> = selected.keys().map(String::as_str).collect();
     names.retain(|name| !name.starts_with("libcublas"));
@@ -90,7 +85,11 @@ fn what_the_loader_or_the_program_would_lack_is_an_error() {
         ("/opt", both, &Needs::default(), "app does not search"),
     ] {
         let mut files = libraries(libraries_of);
-        let program = (None, PathBuf::from("app"), elf(&needed, &[rpath]));
+        let program = (
+            None,
+            PathBuf::from("app"),
+            ElfFacts::linking(&needed, &[rpath]),
+        );
         files.insert("app".to_owned(), program);
         let checked = check("app", &files, needs, &built_with);
         let message = checked
@@ -101,7 +100,12 @@ fn what_the_loader_or_the_program_would_lack_is_an_error() {
             "{message}"
         );
     }
-    let program = (None, PathBuf::from("app"), elf(&needed, &[]));
+    let needs_none = installation(&Needs::default(), &built_with, "13.0").unwrap();
+    assert_eq!(
+        needs_none,
+        "  needs no library of NVIDIA's but the driver's\n"
+    );
+    let program = (None, PathBuf::from("app"), ElfFacts::linking(&needed, &[]));
     let files = Files::from([("app".to_owned(), program)]);
     let text = description(&BTreeMap::new(), &files, 13);
     assert!(

@@ -51,7 +51,7 @@ pub fn run(arguments: &DevelopArgs, user_env: &Env, root: &Root) -> Result<u8, F
         call = call.args([setting, &format!("cuda={release}")]);
     }
     // The build backend calls `cargo-cuda` on `PATH`.
-    let program = process::own_program()?;
+    let program = std::env::current_exe().unwrap_or_default();
     let own_directory = program.parent().map(PathBuf::from);
     let path = std::env::join_paths(own_directory.into_iter().chain(user_env.search_path()));
     let mut call = call.args(arguments.passthrough.iter().cloned());

@@ -161,6 +161,19 @@ fn tables<'a>(data: impl ReadRef<'a>) -> object::Result<ElfFacts> {
 }
 
 #[cfg(test)]
+impl ElfFacts {
+    /// A file that needs these libraries, with this RPATH.
+    pub fn linking(needed: &[&str], rpath: &[&str]) -> Self {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        Self {
+            needed: owned(needed),
+            rpath: owned(rpath),
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use std::io::Cursor;
 

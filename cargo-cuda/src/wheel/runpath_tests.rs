@@ -6,15 +6,6 @@ fn search_path(components: &[Component], major: u32) -> SearchPath {
     SearchPath::new(&components.iter().copied().collect(), major).unwrap()
 }
 
-fn module(needed: &[&str], rpath: &[&str]) -> ElfFacts {
-    let owned = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect();
-    ElfFacts {
-        needed: owned(needed),
-        rpath: owned(rpath),
-        ..ElfFacts::default()
-    }
-}
-
 #[test]
 fn entries_lead_from_the_module_to_the_packages() {
     let both = &[Component::Cublas, Component::Cudart][..];
@@ -69,14 +60,17 @@ fn the_depth_of_the_linked_module_is_found() {
         assert_eq!(depth(path), expected, "{path}");
     }
     let cudart = ["libcudart.so.13"];
-    let linked = module(&cudart, &["$ORIGIN/../nvidia/cu13/lib"]);
-    let other = module(&cudart, &["$ORIGIN/../../../nvidia/cu13/lib"]);
+    let linked = ElfFacts::linking(&cudart, &["$ORIGIN/../nvidia/cu13/lib"]);
+    let other = ElfFacts::linking(&cudart, &["$ORIGIN/../../../nvidia/cu13/lib"]);
     let path = search_path(&[Component::Cudart], 13);
     let modules = [("a/b/c/other.so", &other), ("a/b/_native.so", &linked)];
     assert_eq!(path.depth_of_linked(modules, 1), 2);
     assert_eq!(path.depth_of_linked(modules, 3), 3);
     // Nothing is passed to the linker if no component is declared.
-    let (plain, unlinked) = (module(&["libc.so.6"], &[]), module(&cudart, &[]));
+    let (plain, unlinked) = (
+        ElfFacts::linking(&["libc.so.6"], &[]),
+        ElfFacts::linking(&cudart, &[]),
+    );
     let modules = [("a/plain.so", &plain), ("a/b/_native.so", &unlinked)];
     assert_eq!(search_path(&[], 13).depth_of_linked(modules, 1), 2);
 }

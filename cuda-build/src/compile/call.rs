@@ -25,7 +25,7 @@ enum Product {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Product(Product),
-    /// nvcc prints or preprocesses, and makes nothing of the kinds above; or it makes more files.
+    /// nvcc prints or preprocesses, or keeps its intermediate files, too. What it makes is not kept.
     Inspects,
     Output,
     OutputDirectory,

@@ -74,7 +74,7 @@ impl RunDirectory {
     ///
     /// # Errors
     /// [`Error::Compile`] with the program's own messages; [`Error::Usage`] for a path that nvcc cannot handle;
-    /// [`cuda_find::Error::Io`] if a later run has taken the directory away. The file `output` does not exist then.
+    /// [`cuda_find::Error::Io`] if a later run has taken the directory away.
     pub(super) fn execute(
         &self,
         step: &Step,

@@ -72,12 +72,11 @@ pub(crate) fn for_scan(scan: &Scan) -> Vec<(String, String)> {
     headers.collect()
 }
 
-/// The shims for a source that is compiled with these directories of the user and of the toolkit.
-pub fn for_source(source: &Path, user: &[PathBuf], toolkit: &[PathBuf]) -> Vec<(String, String)> {
+/// The shims for a source that is compiled with these directories of the toolkit.
+pub fn for_source(source: &Path, toolkit: &[PathBuf]) -> Vec<(String, String)> {
     let search = SearchPath {
-        working: PathBuf::new(),
-        directories: user.to_vec(),
         toolkit: toolkit.to_vec(),
+        ..SearchPath::default()
     };
     let (files, sources) = (&mut Files::default(), [source.to_owned()]);
     for_scan(&Scanner::default().scan(files, sources, &[], names(), &search))

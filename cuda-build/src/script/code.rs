@@ -124,18 +124,19 @@ impl Code {
 
     /// Refuses what cannot be compiled for Windows.
     pub(super) fn check_for_windows(&self, target: &Target) -> Result<(), Error> {
+        let nvcc = "nvcc needs Microsoft's compiler on Windows, which is not supported";
         let mut with_nvcc = self.modules.iter().filter(|it| it.engine == Engine::Nvcc);
         let library = self.libraries.first().map(Library::name);
         let module = self.modules.first().filter(|_| !target.is_native());
         let (part, reason, hint) = match (library, with_nvcc.next(), module) {
             (Some(name), ..) => (
                 format!("library `{name}`"),
-                "nvcc needs Microsoft's compiler on Windows, which is not supported",
+                nvcc,
                 "build in WSL 2, which is Linux, or use modules, which NVRTC compiles on Windows",
             ),
             (_, Some(module), _) => (
                 format!("module `{}`", module.name()),
-                "nvcc needs Microsoft's compiler on Windows, which is not supported",
+                nvcc,
                 "remove `.engine(Engine::Nvcc)`: NVRTC then compiles it",
             ),
             (.., Some(module)) => (

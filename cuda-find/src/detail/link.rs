@@ -91,8 +91,7 @@ fn link_driver(component: Component, stubs: Option<&Path>, into: &mut Directives
 fn import_library(toolkit: &Toolkit, component: Component) -> Option<&Path> {
     let name = windows::import_library(component.facts().libraries.first()?);
     let mut components = toolkit.components().iter();
-    let library = components.find_map(|found| found.archive(&name))?;
-    Some(library)
+    Some(components.find_map(|found| found.archive(&name))?)
 }
 
 fn link_import_library(library: &Path, into: &mut Directives) {

@@ -1,5 +1,6 @@
 //! The whole search: sources, probe and select, step by step until one step has everything.
 
+use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
 use std::slice;
 
@@ -120,13 +121,7 @@ impl Search {
             env.peek(name)
                 .map(|value| value.to_string_lossy().into_owned())
         };
-        let here = || {
-            format!(
-                "{}-unknown-{}",
-                std::env::consts::ARCH,
-                std::env::consts::OS
-            )
-        };
+        let here = || format!("{ARCH}-unknown-{OS}");
         let mut target = Target::from_triple(&triple("TARGET").unwrap_or_else(here))?;
         if let Some(host) = triple("HOST") {
             target = target.built_on(&host);

@@ -34,6 +34,7 @@ impl Target {
     /// [`Error::UnsupportedTarget`] unless the triple is for Linux with glibc, on x86-64 or on 64-bit ARM, or for Windows
     /// on x86-64 with Microsoft's linker, for which NVIDIA's import libraries are made.
     pub fn from_triple(triple: &str) -> Result<Self, Error> {
+        // The second is how `Search` names this machine.
         let is_windows = matches!(triple, "x86_64-pc-windows-msvc" | "x86_64-unknown-windows");
         let mut parts = triple.split('-');
         let directory = match parts.next() {

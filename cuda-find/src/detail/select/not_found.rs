@@ -1,5 +1,7 @@
 //! The error of a search that found too little: what is missing, where it was searched, and what to do.
 
+use std::collections::BTreeSet;
+
 use super::request::{Need, Part, Request, Strength};
 use crate::detail::component::Component;
 use crate::detail::consistency::major_conflict;
@@ -35,12 +37,8 @@ pub(super) fn not_found(
     let searched = [first, product_places].concat();
     let (base, mut missing) = closest_toolkit(request, &searched);
     // A declared component can also be one that another requires.
-    let mut seen = Vec::new();
-    missing.retain(|need| {
-        let is_first = !seen.contains(&(need.component, need.part));
-        seen.push((need.component, need.part));
-        is_first
-    });
+    let mut seen = BTreeSet::new();
+    missing.retain(|need| seen.insert((need.component, need.part)));
     let chosen = base.and_then(|base| {
         let required = base.found.iter().find(|found| request.requires(found));
         required.or(base.found.first())
@@ -231,14 +229,10 @@ impl Failed<'_> {
             let missing = self.missing.iter().map(|need| need.component.facts());
             let packages: Vec<&str> = missing.filter_map(|facts| facts.package(major)).collect();
             let lacks_import = self.missing.iter().any(|need| need.part == Part::Import);
+            let toolkit = "install NVIDIA's CUDA toolkit for Windows, and set `CUDA_PATH` to it";
             return match lacks_import || packages.is_empty() {
-                true => "install NVIDIA's CUDA toolkit for Windows, and set `CUDA_PATH` to it"
-                    .to_owned(),
-                false => format!(
-                    "install NVIDIA's packages (`pip install {}`) into the active virtual environment, or NVIDIA's CUDA \
-                     toolkit for Windows, to which `CUDA_PATH` points",
-                    packages.join(" ")
-                ),
+                true => toolkit.to_owned(),
+                false => format!("run `pip install {}`, or {toolkit}", packages.join(" ")),
             };
         }
         // In a cross build, missing programs come first, because they run on this machine.

@@ -12,7 +12,7 @@ use crate::detail::target::Target;
 use crate::detail::version::ToolkitVersion;
 
 /// The part of a component that is used.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// Headers to compile with.
     Headers,
