@@ -493,6 +493,9 @@ mod tests {
         );
         assert_eq!(ids("12", &[]), ["cudart", "cccl", "nvrtc"]);
         assert_eq!(ids("11.8", &[]), ["cudart", "cccl", "nvrtc"]);
+        let of_archives = default_set(12, FetchFrom::Redist).map(Component::id);
+        let expected = ["cudart", "nvcc", "nvvm", "crt", "cccl", "nvrtc"];
+        assert!(of_archives.eq(expected));
     }
 
     #[test]

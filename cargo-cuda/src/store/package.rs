@@ -177,6 +177,10 @@ impl FetchFrom {
     pub(super) fn has_package(self, component: Component, major: u32) -> bool {
         match self {
             Self::Wheels => wheel_of(component, major).is_some(),
+            // Before CUDA 13, `libculibos.a` is in the archive of cudart, as in its wheel.
+            Self::Redist if major < COMPILER_HAS_THREE_ARCHIVES_SINCE => {
+                component != Component::Culibos && !component.facts().redist.is_empty()
+            }
             Self::Redist => !component.facts().redist.is_empty(),
         }
     }
