@@ -266,11 +266,6 @@ impl<'a> Run<'a> {
         // A request for another source than that of the locked set replaces the set.
         let locked = locked.filter(|set| set.from == from);
         let wanted = request.wanted(from)?;
-        if from == FetchFrom::Redist && request.target.is_some() {
-            let text = "NVIDIA's archives are fetched for this machine only";
-            return Err(Failure::new(exit_code::USAGE, text)
-                .hint("leave out `--target` or `--from redist`"));
-        }
         let major = request.release.major();
         let optional = request.optional.iter();
         let mut optional: Vec<BTreeSet<Component>> = optional
@@ -341,7 +336,7 @@ impl<'a> Run<'a> {
         if from == FetchFrom::Redist {
             let lock = self.store.lock()?;
             let part = self.store.part()?;
-            return Mirror::new(self.env, &lock)?.resolve(&spec, &part);
+            return Mirror::new(self.env, &lock, &self.target)?.resolve(&spec, &part);
         }
         let installer = Installer::find(self.env)?;
         let name = installer.name();
@@ -378,7 +373,7 @@ impl<'a> Run<'a> {
         let (held, missing) = self.holders(set);
         // Installers require an empty directory, so packages are fetched before files are linked.
         if !missing.is_empty() && set.from == FetchFrom::Redist {
-            let mirror = Mirror::new(self.env, &lock)?;
+            let mirror = Mirror::new(self.env, &lock, &self.target)?;
             mirror.install(&missing, set, &part)?;
         } else if !missing.is_empty() {
             let installer = Installer::find(self.env)?;

@@ -17,7 +17,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use cuda_build::Version;
-use cuda_find::detail::{command::Invocation, env::Env, root::Root};
+use cuda_find::detail::{command::Invocation, env::Env, root::Root, target::Target};
 use lzma_rust2::XzReader;
 use serde_json::Value;
 use sha2::Digest as _;
@@ -42,14 +42,6 @@ const NVIDIA: &str = "https://developer.download.nvidia.com/compute/cuda/redist"
 /// Ends a connection that is not made, or that transfers nothing, after a minute.
 const CURL_LIMITS: &str = "--connect-timeout 60 --speed-limit 1 --speed-time 60";
 
-/// The archives of a platform as NVIDIA calls it.
-fn platform() -> &'static str {
-    match std::env::consts::ARCH {
-        "aarch64" => "linux-sbsa",
-        _ => "linux-x86_64",
-    }
-}
-
 /// A directory or a server with archives.
 #[derive(Debug)]
 pub(super) struct Mirror<'a> {
@@ -57,6 +49,8 @@ pub(super) struct Mirror<'a> {
     env: &'a Env,
     /// The lock of the store, which curl inherits, so that no other process writes the same file.
     lock: &'a File,
+    /// The platform as the index calls it: `linux-sbsa`.
+    platform: String,
 }
 
 #[derive(Debug)]
@@ -70,7 +64,7 @@ enum Place {
 type Indexed = (PinnedPackage, String);
 
 impl<'a> Mirror<'a> {
-    pub fn new(env: &'a Env, lock: &'a File) -> Result<Self, Failure> {
+    pub fn new(env: &'a Env, lock: &'a File, target: &Target) -> Result<Self, Failure> {
         let named = env.peek(VARIABLE).filter(|value| !value.is_empty());
         let named = named.unwrap_or(OsStr::new(NVIDIA));
         let url = named.to_str().and_then(|text| text.split_once("://"));
@@ -93,7 +87,13 @@ impl<'a> Mirror<'a> {
                     .hint("use a directory, or a URL with `file`, `http` or `https`"));
             }
         };
-        Ok(Self { place, env, lock })
+        let (machine, system) = target.directory().split_once('-').unwrap_or_default();
+        Ok(Self {
+            place,
+            env,
+            lock,
+            platform: format!("{system}-{machine}"),
+        })
     }
 
     fn shown(&self) -> String {
@@ -115,7 +115,7 @@ impl<'a> Mirror<'a> {
         for &component in &spec.components {
             let contains = |(it, _): &&Indexed| it.contains(FetchFrom::Redist, component, major);
             let Some((package, _)) = archives.iter().find(contains) else {
-                let (place, platform) = (self.shown(), platform());
+                let (place, platform) = (self.shown(), &self.platform);
                 return Err(lacking(format!(
                     "redistrib_{version}.json of {place} has no `{component}` for {platform}"
                 )));
@@ -153,13 +153,13 @@ impl<'a> Mirror<'a> {
             .ok_or_else(|| lacking(format!("{} has no redistrib_{release}*.json", self.shown())))
     }
 
-    /// The archives for this platform in the index of a version.
+    /// The archives for the platform in the index of a version.
     fn archives(&self, version: &str, part: &StagingDirectory) -> Result<Vec<Indexed>, Failure> {
         let name = format!("redistrib_{version}.json");
         let index: Value = serde_json::from_str(&self.text(&name, part)?)
             .map_err(|error| lacking(format!("{name} of {}: {error}", self.shown())))?;
         let entries = index.as_object().into_iter().flatten();
-        let archives = entries.filter_map(|(name, entry)| archive(name, entry));
+        let archives = entries.filter_map(|(name, entry)| archive(name, entry, &self.platform));
         Ok(archives.collect())
     }
 
@@ -264,15 +264,20 @@ impl<'a> Mirror<'a> {
 }
 
 /// An entry of an index: `"cuda_nvcc": {"version": "12.4.131", "linux-x86_64": {"relative_path": …, "sha256": …}}`.
-/// `None` if it has no archive for this platform.
-fn archive(name: &str, entry: &Value) -> Option<Indexed> {
-    let file = entry.get(platform())?;
+/// `None` if it has no archive for the platform.
+fn archive(name: &str, entry: &Value, platform: &str) -> Option<Indexed> {
     let text = |value: &Value, key: &str| Some(value.get(key)?.as_str()?.to_owned());
-    let path = text(file, "relative_path")?;
+    let path = text(entry.get(platform)?, "relative_path")?;
+    // One set is fetched for several platforms, as with uv.
+    let files = entry.as_object()?.iter();
+    let files = files.filter(|(key, _)| key.starts_with("linux-"));
+    let hashes = files.map(|(_, file)| Sha256::from_hex(&text(file, "sha256")?));
+    let mut hashes: Vec<Sha256> = hashes.collect::<Option<_>>()?;
+    hashes.sort();
     let package = PinnedPackage {
         name: normalized_name(name),
         version: text(entry, "version")?,
-        hashes: vec![Sha256::from_hex(&text(file, "sha256")?)?],
+        hashes,
     };
     Some((package, path))
 }
@@ -327,14 +332,15 @@ mod tests {
             let file = serde_json::json!({"relative_path": path, "sha256": hash, "size": "12"});
             archive(
                 "cuda_nvcc",
-                &serde_json::json!({"version": "12.4.131", platform(): file}),
+                &serde_json::json!({"version": "12.4.131", "linux-x86_64": file, "linux-sbsa": file}),
+                "linux-sbsa",
             )
         };
         let (found, _) = entry("cuda_nvcc/linux-x86_64/a.tar.xz", hash).unwrap();
-        assert_eq!(found.name, "cuda-nvcc");
+        assert_eq!((found.name.as_str(), found.hashes.len()), ("cuda-nvcc", 2));
         assert!(entry("a", "e3").is_none());
         let windows = serde_json::json!({"version": "1", "windows-x86_64": {}});
-        assert!(archive("a", &windows).is_none());
+        assert!(archive("a", &windows, "linux-sbsa").is_none());
     }
 
     #[test]
