@@ -440,7 +440,7 @@ impl<'a> Finder<'a> {
             let shown: Vec<String> = guesses.iter().map(Guess::to_string).collect();
             output::status("Guessed", &shown.join(", "));
         }
-        let added = store::add(&add, self.env)?;
+        // It comes first, because it fails with pip.
         if !self.target.is_native() {
             let add_for_target = AddRequest {
                 target: Some(self.target.clone()),
@@ -448,6 +448,7 @@ impl<'a> Finder<'a> {
             };
             store::add(&add_for_target, self.env)?;
         }
+        let added = store::add(&add, self.env)?;
         for guess in &guesses {
             if added.unavailable.contains(&guess.component) {
                 let reason = match add.locked {

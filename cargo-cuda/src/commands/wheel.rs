@@ -39,6 +39,9 @@ pub struct WheelArgs {
     /// Capabilities instead of the manifest's, as in `8.0,9.0,10.0,12.0+PTX`
     #[arg(long, value_name = "LIST")]
     capabilities: Option<String>,
+    /// The platform to build for, as in `aarch64-unknown-linux-gnu`
+    #[arg(long, value_name = "TRIPLE")]
+    target: Option<String>,
     /// A Python to build for, as in `python3.12`; may be repeated
     #[arg(long, short, value_name = "PYTHON")]
     interpreter: Vec<PathBuf>,
@@ -56,7 +59,7 @@ pub struct WheelArgs {
         long,
         value_name = "WHEEL",
         requires = "cuda",
-        conflicts_with_all = ["package", "manifest_path", "capabilities", "profile", "fetch", "locked", "interpreter", "exclude", "rpath", "passthrough"]
+        conflicts_with_all = ["package", "manifest_path", "capabilities", "profile", "fetch", "locked", "target", "interpreter", "exclude", "rpath", "passthrough"]
     )]
     from_wheel: Option<PathBuf>,
     /// The largest wheel that the index accepts, as in `200 MiB`
@@ -107,6 +110,9 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built, Fa
     // after it are for rustc.
     let mut passthrough: Vec<OsString> = Vec::new();
     passthrough.extend(arguments.locked.then(|| "--locked".into()));
+    if let Some(target) = &arguments.target {
+        passthrough.extend(["--target".into(), target.into()]);
+    }
     for python in &arguments.interpreter {
         passthrough.extend(["--interpreter".into(), python.into()]);
     }
