@@ -31,12 +31,6 @@ fn without_an_installer() {
         .run(&["add", "13"])
         .failed(exit_code::NO_INSTALLER, &words);
     assert!(sandbox.stored().is_empty());
-    let windows = ["add", "13", "--target", "x86_64-pc-windows-msvc"];
-    let run = sandbox.run(&windows);
-    run.failed(
-        exit_code::USAGE,
-        &["installed on Windows, with `pip install`"],
-    );
 }
 
 mod online {

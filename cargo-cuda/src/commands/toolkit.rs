@@ -73,11 +73,7 @@ struct AddArgs {
 }
 
 fn target(text: &str) -> Result<Target, String> {
-    let target = Target::from_triple(text).map_err(|error| error.to_string())?;
-    match target.is_windows() {
-        true => Err("packages for Windows are installed on Windows, with `pip install`".to_owned()),
-        false => Ok(target),
-    }
+    Target::from_triple(text).map_err(|error| error.to_string())
 }
 
 impl AddArgs {

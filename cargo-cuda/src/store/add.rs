@@ -81,7 +81,7 @@ impl AddRequest {
         }
         let named = self.components.iter().copied();
         Ok(with_needed(
-            named.chain(default_set(major, from)),
+            named.chain(default_set(major, from, self.target.as_ref())),
             major,
             from,
         ))
@@ -107,14 +107,23 @@ fn with_needed(
 
 /// The components that are fetched by default, which compile device code. If the wheels of a major
 /// contain no nvcc, as in CUDA 12 (`nvidia-cuda-nvcc-cu12` has only `ptxas` and libNVVM), nvcc and its
-/// parts are left out, and NVRTC is the compiler.
-fn default_set(major: u32, from: FetchFrom) -> impl Iterator<Item = Component> {
-    let compiler = [Component::Nvcc, Component::Nvvm, Component::Crt];
+/// parts are left out, and NVRTC is the compiler. So it is on Windows, where libraries are not supported.
+fn default_set(
+    major: u32,
+    from: FetchFrom,
+    target: Option<&Target>,
+) -> impl Iterator<Item = Component> {
+    let has_nvcc = from == FetchFrom::Redist || is_nvcc_packaged(major);
+    let has_libraries = has_nvcc && !target.is_some_and(Target::is_windows);
+    let for_libraries = [
+        Component::Nvcc,
+        Component::Nvvm,
+        Component::Crt,
+        Component::Culibos,
+    ];
     Component::all()
         .filter(|component| component.facts().in_every_toolkit)
-        .filter(move |component| {
-            from == FetchFrom::Redist || is_nvcc_packaged(major) || !compiler.contains(component)
-        })
+        .filter(move |component| has_libraries || !for_libraries.contains(component))
         .filter(move |component| from.has_package(*component, major))
 }
 
@@ -488,9 +497,12 @@ mod tests {
         );
         assert_eq!(ids("12", &[]), ["cudart", "cccl", "nvrtc"]);
         assert_eq!(ids("11.8", &[]), ["cudart", "cccl", "nvrtc"]);
-        let of_archives = default_set(12, FetchFrom::Redist).map(Component::id);
+        let of_archives = default_set(12, FetchFrom::Redist, None).map(Component::id);
         let expected = ["cudart", "nvcc", "nvvm", "crt", "cccl", "nvrtc"];
         assert!(of_archives.eq(expected));
+        let windows = Target::from_triple("x86_64-pc-windows-msvc").unwrap();
+        let for_windows = default_set(13, FetchFrom::Wheels, Some(&windows)).map(Component::id);
+        assert!(for_windows.eq(["cudart", "cccl", "nvrtc"]));
     }
 
     #[test]

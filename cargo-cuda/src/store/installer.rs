@@ -234,8 +234,11 @@ impl Installer {
             let text = "only uv fetches for another platform: pip records the hashes of this machine's files alone";
             return Err(Failure::new(exit_code::NO_INSTALLER, text).hint("install uv"));
         }
-        let architecture = target.and_then(|target| target.triple().split('-').next());
-        let platform = architecture.map(|it| format!("--python-platform={it}-manylinux_2_28"));
+        let platform = target.map(|target| match target.is_windows() {
+            true => target.triple().to_owned(),
+            false => format!("{}-manylinux_2_28", target.architecture()),
+        });
+        let platform = platform.map(|it| format!("--python-platform={it}"));
         let requirements = part.path("requirements.txt");
         write(&requirements, &requirements_file(packages))?;
         let call = self.install_call(&requirements, part, platform, use_cache);

@@ -117,7 +117,7 @@ impl<'a> Mirror<'a> {
             let Some((package, _)) = archives.iter().find(contains) else {
                 let (place, platform) = (self.shown(), &self.platform);
                 return Err(lacking(format!(
-                    "redistrib_{version}.json of {place} has no `{component}` for {platform}"
+                    "redistrib_{version}.json of {place} has no `.tar.xz` with `{component}` for {platform}"
                 )));
             };
             packages.insert(package.clone());
@@ -268,6 +268,7 @@ impl<'a> Mirror<'a> {
 fn archive(name: &str, entry: &Value, platform: &str) -> Option<Indexed> {
     let text = |value: &Value, key: &str| Some(value.get(key)?.as_str()?.to_owned());
     let path = text(entry.get(platform)?, "relative_path")?;
+    let path = Some(path).filter(|path| path.ends_with(".tar.xz"))?;
     // One set is fetched for several platforms, as with uv.
     let files = entry.as_object()?.iter();
     let files = files.filter(|(key, _)| key.starts_with("linux-"));
@@ -338,7 +339,7 @@ mod tests {
         };
         let (found, _) = entry("cuda_nvcc/linux-x86_64/a.tar.xz", hash).unwrap();
         assert_eq!((found.name.as_str(), found.hashes.len()), ("cuda-nvcc", 2));
-        assert!(entry("a", "e3").is_none());
+        assert!(entry("a.tar.xz", "e3").is_none());
         let windows = serde_json::json!({"version": "1", "windows-x86_64": {}});
         assert!(archive("a", &windows, "linux-sbsa").is_none());
     }
