@@ -473,6 +473,10 @@ mod online {
             );
             package.build("out", "9.0");
         }
+        // As in a store that can only be read, the file can neither be removed nor written.
+        fs::remove_file(&file).unwrap();
+        fs::create_dir_all(file.join("in the way")).unwrap();
+        assert_eq!(package.build("blocked", "8.0").0.len(), 1);
         let fatbin = Fatbin::parse(&package.output("out")).unwrap();
         assert_eq!(fatbin.entries().count(), 1);
         assert!(

@@ -187,11 +187,7 @@ impl KeptOutputs {
 
     /// The kept outputs of a step, in the order of the files' names. Outputs that were made from other inputs are
     /// removed, so that they are not read again.
-    pub(super) fn load(
-        &mut self,
-        freshness: &mut Freshness,
-        step: &Step,
-    ) -> Result<Vec<KeptOutput>, Error> {
+    pub(super) fn load(&mut self, freshness: &mut Freshness, step: &Step) -> Vec<KeptOutput> {
         let mut outputs = Vec::new();
         for key in self.keys(step) {
             let prefix = file_prefix(step, key);
@@ -212,12 +208,13 @@ impl KeptOutputs {
                             output::touch(&path);
                         }
                     }
-                    None => output::remove(&path)?,
+                    // In a store that can only be read, it stays, and is not used in the next build either.
+                    None => drop(output::remove(&path)),
                 }
             }
         }
         self.mark_used(step);
-        Ok(outputs)
+        outputs
     }
 
     /// Records that this build has the step, so that [`Self::remove_unused`] does not remove its outputs.
@@ -227,7 +224,7 @@ impl KeptOutputs {
         }
     }
 
-    /// Keeps the output of a call of a compiler.
+    /// Keeps the output of a call of a compiler. A store that several builds share may be one that can only be read.
     pub(super) fn write(
         &self,
         step: &Step,
@@ -255,7 +252,11 @@ impl KeptOutputs {
         let name = format!("{}.{list:08x}", file_prefix(step, key));
         output::create_directory(&self.directory)?;
         let bytes = [head.into_bytes(), content].concat();
-        Ok(output::write(&self.directory.join(name), &bytes)?)
+        let written = output::write(&self.directory.join(name), &bytes);
+        match self.shared {
+            Some(_) => Ok(()),
+            None => Ok(written?),
+        }
     }
 
     /// Removes the outputs of steps that this build does not have. In a shared directory nothing is removed, because

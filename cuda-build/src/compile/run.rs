@@ -322,7 +322,7 @@ impl Runner {
         let started = Instant::now();
         let mut kept = Vec::new();
         if !step.images.is_empty() {
-            kept = self.kept.load(&mut self.freshness, step)?;
+            kept = self.kept.load(&mut self.freshness, step);
         }
         let job = Job {
             step,
