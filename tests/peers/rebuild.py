@@ -27,6 +27,8 @@ STEPS = [
     ("4 → 5", FIVE),
     ("5 → 4", FOUR),
 ]
+# The parts of a target directory that say what has been built.
+PARTS = ["debug/build", "debug/.fingerprint", "release/build", "release/.fingerprint"]
 # Not sccache's default, which another server may use.
 PORT = 42261
 # With this at its start, a build script can be compiled and run without building anything.
@@ -141,13 +143,12 @@ class Peer:
         self.project = Project(self.directory, way)
         self.outcomes: list[list[Outcome]] = [[] for _ in STEPS]
         # The build script and its dependencies are compiled for both profiles: neither is measured here.
-        for profile in ["dev", "release"]:
-            self.build(ONE, profile, "--lib", PEERS_PREPARE="1")
-        for capabilities in [FOUR, FIVE] if way.wrapped else []:
-            self.copy(self.target(ONE), self.target(capabilities))
-        for profile in ["debug", "release"]:
-            for name in ["build", ".fingerprint"]:
-                self.copy(self.target(ONE) / profile / name, self.directory / "prepared" / profile / name)
+        for capabilities in [ONE, FOUR, FIVE] if way.wrapped else [ONE]:
+            for profile in ["dev", "release"]:
+                self.build(capabilities, profile, "--lib", PEERS_PREPARE="1")
+            target = self.target(capabilities)
+            for part in PARTS:
+                self.copy(target / part, self.prepared(target) / part)
         lock = (self.directory / "Cargo.lock").read_text()
         version = re.search(f'name = "{way.package}"\nversion = "(.*)"', lock)
         self.version = version[1] if version else ""
@@ -158,12 +159,15 @@ class Peer:
         to.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["cp", "-a", source, to], check=True)
 
+    def prepared(self, target: pathlib.Path) -> pathlib.Path:
+        return self.directory / "prepared" / target.name
+
     def reset(self, profile: str) -> None:
         """As if the build script had never run for this profile."""
         for target in {self.target(capabilities) for capabilities in [ONE, FOUR, FIVE]}:
-            for name in ["build", ".fingerprint"]:
-                shutil.rmtree(target / profile / name)
-                self.copy(self.directory / "prepared" / profile / name, target / profile / name)
+            for part in (part for part in PARTS if part.startswith(profile)):
+                shutil.rmtree(target / part)
+                self.copy(self.prepared(target) / part, target / part)
 
     def target(self, capabilities: list[str]) -> pathlib.Path:
         """Cargo's target directory. `cargo cuda` has one for each list."""

@@ -75,10 +75,12 @@ fn main() -> cudaforge::Result<()> {{
 }}
 """
 
+# `Release`, because debug information has paths in it, as with `cc`.
 CMAKE = f"""
 fn main() {{
     let capabilities = std::env::var("CAPABILITIES").unwrap();
     let out = cmake::Config::new("kernels")MORE
+        .profile("Release")
         .define("CMAKE_CUDA_ARCHITECTURES", format!("{{}}-real", capabilities.replace(' ', "-real;")))
         .build();
     println!("cargo:rustc-link-search=native={{}}/lib", out.display());
