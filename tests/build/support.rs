@@ -66,37 +66,19 @@ pub fn dynamic(program: &Path, tag: &str) -> Vec<String> {
 /// The pip components of one CUDA major.
 pub struct Components {
     pub nvrtc: PathBuf,
-    /// Include directories of the toolkit, CCCL's too.
-    pub include: Vec<PathBuf>,
     pub bin: PathBuf,
 }
 
 /// CUDA 11, 12 or 13; `None` where tests of real components are left out.
 pub fn components(major: u32) -> Components {
-    let site_packages = site_packages(major);
-    let nvidia = site_packages.join("nvidia");
-    let components = if major == 13 {
-        let root = nvidia.join("cu13");
-        Components {
-            nvrtc: root.join("lib/libnvrtc.so.13"),
-            include: vec![root.join("include"), root.join("include/cccl")],
-            bin: root.join("bin"),
-        }
-    } else {
-        let soname = if major == 11 {
-            "libnvrtc.so.11.2"
-        } else {
-            "libnvrtc.so.12"
-        };
-        Components {
-            nvrtc: nvidia.join("cuda_nvrtc/lib").join(soname),
-            include: vec![
-                nvidia.join("cuda_runtime/include"),
-                nvidia.join("cuda_cccl/include"),
-            ],
-            bin: nvidia.join("cuda_nvcc/bin"),
-        }
+    let nvidia = site_packages(major).join("nvidia");
+    let (nvrtc, bin) = match major {
+        11 => ("cuda_nvrtc/lib/libnvrtc.so.11.2", "cuda_nvcc/bin"),
+        12 => ("cuda_nvrtc/lib/libnvrtc.so.12", "cuda_nvcc/bin"),
+        _ => ("cu13/lib/libnvrtc.so.13", "cu13/bin"),
     };
+    let (nvrtc, bin) = (nvidia.join(nvrtc), nvidia.join(bin));
+    let components = Components { nvrtc, bin };
     assert!(
         components.nvrtc.is_file(),
         "no {}",

@@ -433,7 +433,7 @@ impl Job<'_> {
             headers: input.headers.clone(),
         };
         let compiled = input.nvrtc.compile(&program);
-        let compiled = compiled.map_err(|failure| failed(&program.options, failure.to_string()))?;
+        let compiled = compiled.map_err(|reason| failed(&program.options, reason))?;
         let bytes = compiled.image;
         let content = match image {
             _ if step.form == Form::Single => return Ok((bytes, compiled.log)),

@@ -42,7 +42,7 @@ pub(super) fn by_nvrtc(library: &Path, flag: &str, settings: &Settings<'_>) -> R
             ..Program::default()
         };
         let compiled = Nvrtc::load(library)?.compile(&program);
-        Ok(compiled.map(drop).map_err(|failure| failure.to_string()))
+        Ok(compiled.map(drop))
     })
 }
 

@@ -39,20 +39,10 @@ pub(super) struct Api {
     pub(super) ptx: Getter,
     /// `None` before CUDA 11.1.
     pub(super) cubin: Option<Getter>,
-    /// `None` before CUDA 11.2.
-    pub(super) archs: Option<Archs>,
-}
-
-/// `nvrtcGetNumSupportedArchs` and `nvrtcGetSupportedArchs`: the number of supported capabilities, and each
-/// capability × 10.
-#[derive(Clone, Copy)]
-pub(super) struct Archs {
-    pub(super) count: unsafe extern "C" fn(*mut c_int) -> Status,
-    pub(super) list: unsafe extern "C" fn(*mut c_int) -> Status,
 }
 
 impl Api {
-    /// Looks up all functions. `cubin` and `archs` may be missing; any other missing function is an error.
+    /// Looks up all functions. `cubin` may be missing; any other missing function is an error.
     pub(super) fn load(library: &Library) -> Result<Self, libloading::Error> {
         // SAFETY: each function pointer has the type that `nvrtc.h` declares for the function of this name.
         // The declarations are the same in every release from CUDA 11.0 to 13.4.
@@ -61,12 +51,6 @@ impl Api {
                 Ok(Getter {
                     size: *library.get(size)?,
                     bytes: *library.get(bytes)?,
-                })
-            };
-            let archs = || -> Result<Archs, libloading::Error> {
-                Ok(Archs {
-                    count: *library.get(c"nvrtcGetNumSupportedArchs")?,
-                    list: *library.get(c"nvrtcGetSupportedArchs")?,
                 })
             };
             Ok(Self {
@@ -78,7 +62,6 @@ impl Api {
                 log: getter(c"nvrtcGetProgramLogSize", c"nvrtcGetProgramLog")?,
                 ptx: getter(c"nvrtcGetPTXSize", c"nvrtcGetPTX")?,
                 cubin: getter(c"nvrtcGetCUBINSize", c"nvrtcGetCUBIN").ok(),
-                archs: archs().ok(),
             })
         }
     }

@@ -1,7 +1,6 @@
 //! Compiles one program to a cubin or to PTX.
 
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,7 +24,7 @@ pub struct Program<'a> {
     /// path is relative to the working directory of the process.
     pub name: &'a str,
     /// NVRTC's options, such as `-arch=sm_90a`, `-std=c++17`, `-I/usr/local/cuda/include`.
-    /// `-arch` decides the output: a cubin for `sm_`, PTX for `compute_` or without `-arch`.
+    /// `-arch=`, or `--gpu-architecture=`, decides the output: a cubin for `sm_`, PTX for `compute_` or without it.
     /// NVRTC defines `__CUDA_ARCH_LIST__` as the one capability that it compiles for; `-D` and `-U` do not
     /// change this macro. Without `-std=`, NVRTC 11 compiles C++98.
     pub options: Vec<String>,
@@ -43,37 +42,6 @@ pub struct Output {
     pub log: String,
 }
 
-/// The reason that a compilation failed.
-#[derive(Debug)]
-pub struct NvrtcFailure {
-    /// NVRTC's name of the error: `NVRTC_ERROR_COMPILATION`, `NVRTC_ERROR_INVALID_OPTION` …
-    pub error: String,
-    /// The compiler's messages with file and line; empty if the compiler was not started.
-    pub log: String,
-}
-
-impl fmt::Display for NvrtcFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.error)?;
-        if self.log.is_empty() {
-            Ok(())
-        } else {
-            write!(f, "\n{}", self.log)
-        }
-    }
-}
-
-impl std::error::Error for NvrtcFailure {}
-
-impl NvrtcFailure {
-    fn new(error: impl Into<String>) -> Self {
-        Self {
-            error: error.into(),
-            log: String::new(),
-        }
-    }
-}
-
 impl Nvrtc {
     /// Compiles one program for one architecture.
     ///
@@ -82,14 +50,18 @@ impl Nvrtc {
     /// `-lineinfo`, it also contains the working directory.
     ///
     /// # Errors
-    /// [`NvrtcFailure`] with NVRTC's own messages.
-    pub fn compile(&self, program: &Program<'_>) -> Result<Output, NvrtcFailure> {
-        let getter = if wants_cubin(&program.options) {
-            self.api.cubin.ok_or_else(|| {
-                NvrtcFailure::new("this NVRTC cannot make cubins: CUDA 11.1 or newer is needed")
-            })?
-        } else {
-            self.api.ptx
+    /// NVRTC's name of the error (`NVRTC_ERROR_COMPILATION`, `NVRTC_ERROR_INVALID_OPTION` …), and after it the messages
+    /// with file and line, if the compiler was started.
+    pub fn compile(&self, program: &Program<'_>) -> Result<Output, String> {
+        let is_real = |option: &String| {
+            let names = ["-arch=sm_", "--gpu-architecture=sm_"];
+            names.iter().any(|name| option.starts_with(name))
+        };
+        let makes_cubin = program.options.iter().any(is_real);
+        let getter = match makes_cubin {
+            true => (self.api.cubin)
+                .ok_or("this NVRTC cannot make cubins: CUDA 11.1 or newer is needed")?,
+            false => self.api.ptx,
         };
         let source = text("the source", program.source)?;
         let name = text("the source's name", program.name)?;
@@ -116,28 +88,16 @@ impl Nvrtc {
         let log = String::from_utf8_lossy(&log);
         let log = log.trim_end_matches(['\0', '\n']).to_owned();
         if status != 0 {
-            return Err(NvrtcFailure {
-                error: error_string(self.api, status),
-                log,
-            });
+            let message = format!("{}\n{log}", error_string(self.api, status));
+            return Err(message.trim_end().to_owned());
         }
         let mut image = handle.get(getter)?;
-        if !wants_cubin(&program.options) {
+        if !makes_cubin {
             let end = image.iter().rposition(|&byte| byte != 0);
             image.truncate(end.map_or(0, |last| last + 1));
         }
         Ok(Output { image, log })
     }
-}
-
-/// Whether the options name a real architecture, as one option (`-arch=sm_90`) or as two (`-arch`, `sm_90`).
-fn wants_cubin(options: &[String]) -> bool {
-    const NAMES: [&str; 4] = ["-arch", "--gpu-architecture", "-gpu-architecture", "--arch"];
-    options.iter().enumerate().any(|(index, option)| {
-        let next = || options.get(index + 1).map_or("", String::as_str);
-        let (name, value) = option.split_once('=').unwrap_or_else(|| (option, next()));
-        NAMES.contains(&name) && value.trim_start().starts_with("sm_")
-    })
 }
 
 /// An `nvrtcProgram`, destroyed when it goes out of scope.
@@ -153,7 +113,7 @@ impl Handle {
         name: &CStr,
         header_names: &[*const c_char],
         header_texts: &[*const c_char],
-    ) -> Result<Self, NvrtcFailure> {
+    ) -> Result<Self, String> {
         let mut raw: RawProgram = ptr::null_mut();
         let count = length(header_names.len())?;
         // SAFETY: `count` is the length of both header lists, all strings end in NUL and outlive
@@ -169,26 +129,24 @@ impl Handle {
             )
         };
         if status != 0 {
-            return Err(NvrtcFailure::new(error_string(api, status)));
+            return Err(error_string(api, status));
         }
         Ok(Self { api, raw })
     }
 
-    fn get(&self, getter: Getter) -> Result<Vec<u8>, NvrtcFailure> {
-        let failed = |status| NvrtcFailure::new(error_string(self.api, status));
+    fn get(&self, getter: Getter) -> Result<Vec<u8>, String> {
         let mut size = 0_usize;
         // SAFETY: the handle is alive; the function writes one size.
         let status = unsafe { (getter.size)(self.raw, &raw mut size) };
         if status != 0 {
-            return Err(failed(status));
+            return Err(error_string(self.api, status));
         }
         let mut bytes = vec![0_u8; size];
         // SAFETY: the function writes as many bytes as it has just reported, and `bytes` has room.
         let status = unsafe { (getter.bytes)(self.raw, bytes.as_mut_ptr().cast()) };
-        if status != 0 {
-            Err(failed(status))
-        } else {
-            Ok(bytes)
+        match status {
+            0 => Ok(bytes),
+            status => Err(error_string(self.api, status)),
         }
     }
 }
@@ -212,40 +170,15 @@ fn error_string(api: Api, status: Status) -> String {
         .into_owned()
 }
 
-fn text(what: &str, value: impl Into<Vec<u8>>) -> Result<CString, NvrtcFailure> {
-    CString::new(value).map_err(|error| {
-        NvrtcFailure::new(format!(
-            "{what} holds a NUL at byte {}",
-            error.nul_position()
-        ))
-    })
+fn text(what: &str, value: impl Into<Vec<u8>>) -> Result<CString, String> {
+    let text = CString::new(value);
+    text.map_err(|error| format!("{what} holds a NUL at byte {}", error.nul_position()))
 }
 
 fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).collect()
 }
 
-fn length(count: usize) -> Result<c_int, NvrtcFailure> {
-    c_int::try_from(count)
-        .map_err(|_| NvrtcFailure::new(format!("too many options or headers: {count}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::wants_cubin;
-
-    #[test]
-    fn real_architectures_give_cubins() {
-        let check = |options: &[&str], expected| {
-            let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
-            assert_eq!(wants_cubin(&options), expected, "{options:?}");
-        };
-        check(&[], false);
-        check(&["-arch=compute_90"], false);
-        check(&["-arch=sm_90a"], true);
-        check(&["--gpu-architecture=sm_80", "-I", "dir"], true);
-        check(&["-arch", "sm_80"], true);
-        check(&["-DX=sm_80"], false);
-        check(&["-I", "sm_80"], false);
-    }
+fn length(count: usize) -> Result<c_int, String> {
+    c_int::try_from(count).map_err(|_| format!("too many options or headers: {count}"))
 }

@@ -1,8 +1,7 @@
-//! Loads NVRTC and queries its version and capabilities.
+//! Loads NVRTC and queries its version.
 
 use std::ffi::c_int;
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use libloading::Library;
 
@@ -14,7 +13,6 @@ use crate::error::Error;
 /// Threads may share it: compilations run in parallel. Several versions can be loaded at once.
 pub struct Nvrtc {
     pub(super) api: Api,
-    path: PathBuf,
     version: (u32, u32),
 }
 
@@ -56,51 +54,13 @@ impl Nvrtc {
             }
         };
         load_builtins(path, version)?;
-        Ok(Self {
-            api,
-            path: path.to_owned(),
-            version,
-        })
+        Ok(Self { api, version })
     }
 
     /// `(major, minor)`: `(12, 9)`.
     #[must_use]
     pub fn version(&self) -> (u32, u32) {
         self.version
-    }
-
-    /// The path that NVRTC was loaded from.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The capabilities × 10 that this NVRTC can compile for, ascending, without the suffixes `a` and `f`. Empty
-    /// before CUDA 11.2, because NVRTC could not report its capabilities.
-    #[must_use]
-    pub fn supported(&self) -> Vec<u32> {
-        let Some(archs) = self.api.archs else {
-            return Vec::new();
-        };
-        let mut count: c_int = 0;
-        // SAFETY: the function writes one integer.
-        if unsafe { (archs.count)(&raw mut count) } != 0 {
-            return Vec::new();
-        }
-        let mut list: Vec<c_int> = vec![0; usize::try_from(count).unwrap_or(0)];
-        // SAFETY: the function writes as many integers as it has just reported, and `list` has room
-        // for them.
-        if unsafe { (archs.list)(list.as_mut_ptr()) } != 0 {
-            return Vec::new();
-        }
-        crate::list::sorted_set(list.into_iter().filter_map(|arch| u32::try_from(arch).ok()))
-    }
-}
-
-impl fmt::Debug for Nvrtc {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (major, minor) = self.version;
-        write!(f, "NVRTC {major}.{minor} ({})", self.path.display())
     }
 }
 

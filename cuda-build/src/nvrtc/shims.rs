@@ -11,12 +11,10 @@
 //! that header first. The tests compile a sample of toolkit and CCCL headers together with the
 //! shims, with NVRTC 11.8, 12.9 and 13.4.
 
-use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::freshness::Files;
 use crate::hash::Fnv;
-use crate::includes::{Scan, Scanner, SearchPath};
+use crate::includes::Scan;
 
 macro_rules! shims {
     ($($name:literal $(with $counterpart:literal)?),* $(,)?) => {
@@ -70,14 +68,4 @@ pub(crate) fn for_scan(scan: &Scan) -> Vec<(String, String)> {
             ((*name).to_owned(), include.unwrap_or_default() + text)
         });
     headers.collect()
-}
-
-/// The shims for a source that is compiled with these directories of the toolkit.
-pub fn for_source(source: &Path, toolkit: &[PathBuf]) -> Vec<(String, String)> {
-    let search = SearchPath {
-        toolkit: toolkit.to_vec(),
-        ..SearchPath::default()
-    };
-    let (files, sources) = (&mut Files::default(), [source.to_owned()]);
-    for_scan(&Scanner::default().scan(files, sources, &[], names(), &search))
 }
