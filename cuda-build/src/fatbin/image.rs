@@ -69,14 +69,9 @@ struct HeaderFields {
     major: u16,
     minor: u16,
     flags: u64,
-    notes: Option<Notes>,
-}
-
-/// The notes at the end of the header. `length` does not count the NUL in `text`, which is the first byte for
-/// a cubin and the last byte for PTX.
-struct Notes {
-    length: u32,
-    text: Vec<u8>,
+    /// The text of the notes at the end of the header; empty if there are none. One byte is a NUL, which the length in the
+    /// header does not count: the first byte for a cubin, and the last for PTX.
+    notes: Vec<u8>,
 }
 
 impl HeaderFields {
@@ -106,10 +101,7 @@ impl HeaderFields {
             minor,
             flags: 0,
             // The text of the notes is the options for `ptxas`. There are none, so only its NUL is left.
-            notes: Some(Notes {
-                length: 0,
-                text: vec![0],
-            }),
+            notes: vec![0],
         })
     }
 
@@ -141,12 +133,6 @@ impl HeaderFields {
         }
         let compat =
             elf::section(bytes, b".nv.compat").filter(|_| has_second_abi && flags & 3 != 0);
-        let notes = compat.and_then(|compat| {
-            Some(Notes {
-                length: u32::try_from(compat.len()).ok()?,
-                text: [b"\0", compat].concat(),
-            })
-        });
         Ok(Self {
             kind: 2,
             capability,
@@ -157,7 +143,7 @@ impl HeaderFields {
             } else {
                 0
             },
-            notes,
+            notes: compat.map_or_else(Vec::new, |compat| [b"\0", compat].concat()),
         })
     }
 
@@ -165,11 +151,11 @@ impl HeaderFields {
     fn to_bytes(&self, payload_len: usize) -> Vec<u8> {
         let mut tail = Vec::new();
         let mut notes_offset = 0;
-        if let Some(notes) = &self.notes {
+        if let [_, counted @ ..] = self.notes.as_slice() {
             notes_offset = ENTRY_HEADER as u32;
             tail.extend_from_slice(&(notes_offset + 8).to_le_bytes());
-            tail.extend_from_slice(&notes.length.to_le_bytes());
-            tail.extend_from_slice(&notes.text);
+            tail.extend_from_slice(&(counted.len() as u32).to_le_bytes());
+            tail.extend_from_slice(&self.notes);
             tail.resize(tail.len().next_multiple_of(8), 0);
         }
         let suffix_flag = match self.capability.suffix {
