@@ -8,6 +8,7 @@
 //!
 //! The name of a finished run is used again, because debug information contains it.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use super::step::{Step, depfile_of};
@@ -144,19 +145,28 @@ impl RunDirectory {
     }
 }
 
-/// Refuses paths that nvcc misreads. nvcc 13.5 puts paths between double quotes into shell commands: for a source in
-/// the directory `$(touch x)`, it runs `touch x`.
+/// Refuses what nvcc misreads. nvcc 13.5 puts paths and options between double quotes into shell commands: for a source
+/// in the directory `$(touch x)`, it runs `touch x`.
 fn check_paths(step: &Step, invocation: &Invocation, output: &Path) -> Result<(), Error> {
     let package = invocation.directory.as_deref();
-    let mut paths = package.into_iter().chain([step.source.as_path(), output]);
-    let has_shell_syntax = |path: &&Path| path.to_string_lossy().contains(['$', '\\', '`', '"']);
-    if let Some(path) = paths.find(has_shell_syntax) {
-        let path = path.display();
+    let paths = package.into_iter().chain([step.source.as_path(), output]);
+    let mut paths = paths.map(|path| path.to_string_lossy());
+    let arguments = invocation.arguments.iter().map(|it| it.to_string_lossy());
+    let mut arguments = arguments.filter(|_| step.tool.starts_with("nvcc "));
+    let has_shell_syntax = |path: &Cow<'_, str>| path.contains(['$', '\\', '`', '"']);
+    // In options other than macros, nvcc 13.4 escapes `$`, unless a backslash stands before it. Options for the host
+    // compiler are quoted already.
+    let is_interpreted = |option: &Cow<'_, str>| {
+        let is_macro = option.starts_with("-D") || option.starts_with("-U");
+        let has_dollar = option.contains("\\$") || is_macro && option.contains('$');
+        (has_dollar || option.contains('`')) && !option.starts_with("-Xcompiler=")
+    };
+    let path = paths.find(has_shell_syntax);
+    if let Some(text) = path.or_else(|| arguments.find(is_interpreted)) {
         return Err(Error::usage(
-            format!(
-                "the path {path} has a character that a shell interprets in the commands of nvcc"
-            ),
-            "remove `$`, backslashes, backquotes and double quotes from the names of the directories and the file",
+            format!("`{text}` has a character that a shell interprets in the commands of nvcc"),
+            "remove `$`, backslashes, backquotes and double quotes from the names of the directories and the file, and \
+             from the macro",
         ));
     }
     if output.to_string_lossy().contains(',') {

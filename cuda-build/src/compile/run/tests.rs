@@ -113,6 +113,27 @@ fn a_path_that_a_shell_would_run_is_refused() {
 }
 
 #[test]
+fn an_option_of_nvcc_that_a_shell_would_run_is_refused() {
+    for (option, is_refused) in [
+        ("-Ia`x`", true),
+        (r"-Ia\$(x)", true),
+        ("-DX=$(x)", true),
+        ("-Ia$x", false),
+        (r#"-DX=\"x\""#, false),
+        ("-Xcompiler='`'", false),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let out = directory.path();
+        output::write(&out.join("a"), b"1").unwrap();
+        let mut step = copy(&out.join("a"), &out.join("b"));
+        *invocation(&mut step) = Invocation::new("true").args([option]);
+        step.tool = "nvcc 13.4.92".to_owned();
+        let message = run(&[step], out).unwrap_err().to_string();
+        assert_eq!(message.contains("that a shell"), is_refused, "{message}");
+    }
+}
+
+#[test]
 fn a_program_that_writes_nothing_failed() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path();
