@@ -167,11 +167,6 @@ impl Candidate {
         Self::new(step, label, path, Layout::Roots { more, nvcc })
     }
 
-    /// A Python site-packages directory.
-    pub fn site_packages(step: SearchStep, label: impl Into<Label>, path: PathBuf) -> Self {
-        Self::new(step, label, path, Layout::SitePackages)
-    }
-
     /// One candidate for several roots. Each root is followed by its [`associated_roots`]. `None` if `roots` is empty.
     pub fn scattered(
         root: &Root,

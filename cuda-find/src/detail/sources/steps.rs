@@ -69,6 +69,8 @@ pub fn candidates(
     target: &Target,
     arguments: &[PathBuf],
 ) -> Result<Sources, Error> {
+    let listed = listed_steps(env)?;
+    let is_listed = |step| listed.is_empty() || listed.contains(&step);
     let mut steps = Steps {
         root,
         env,
@@ -76,10 +78,13 @@ pub fn candidates(
     };
     steps.explicit(arguments);
     steps.variables(target);
-    let stored = stored::Store::read(root, env, target);
-    let (locked, candidates) = stored.locked(root, env)?;
-    steps.found.locked = locked;
-    steps.found.candidates.extend(candidates);
+    let reads_store = is_listed(SearchStep::Locked) || is_listed(SearchStep::Stored);
+    let stored = reads_store.then(|| stored::Store::read(root, env, target));
+    if let Some(stored) = stored.as_ref().filter(|_| is_listed(SearchStep::Locked)) {
+        let (locked, candidates) = stored.locked(root, env)?;
+        steps.found.locked = locked;
+        steps.found.candidates.extend(candidates);
+    }
     steps.virtual_environment();
     steps.conda();
     if !target.is_windows() {
@@ -87,8 +92,10 @@ pub fn candidates(
         steps.spack();
         steps.active_hpc_sdk();
     }
-    steps.found.candidates.extend(stored.candidates());
-    steps.found.remarks.extend(stored.unusable);
+    if let Some(stored) = stored {
+        steps.found.candidates.extend(stored.candidates());
+        steps.found.remarks.extend(stored.unusable);
+    }
     // On Windows, every user can create `C:\usr`, so nothing of it is searched.
     if target.is_windows() {
         steps.installed_on_windows();
@@ -100,7 +107,10 @@ pub fn candidates(
     }
     steps.python_on_path(target);
     let mut found = steps.found;
-    retain_listed_steps(env, &mut found)?;
+    (found.candidates).retain(|candidate| is_listed(candidate.step));
+    if !is_listed(SearchStep::Variable) {
+        found.disagreements.clear();
+    }
     drop_duplicates(root, &mut found.candidates);
     Ok(found)
 }
@@ -123,7 +133,7 @@ impl Steps<'_> {
     }
 
     fn site_packages(&mut self, step: SearchStep, label: &str, packages: Vec<PathBuf>) {
-        let candidate = |path| Candidate::site_packages(step, label, path);
+        let candidate = |path| Candidate::new(step, label, path, Layout::SitePackages);
         self.propose(packages.into_iter().map(candidate));
     }
 
@@ -455,13 +465,13 @@ fn drop_duplicates(root: &Root, candidates: &mut Vec<Candidate>) {
     });
 }
 
-/// Keeps the steps that `CUDA_BUILD_SOURCES` lists. Arguments, `CUDA_BUILD_ROOTS` and the variables of products are
-/// always kept.
-fn retain_listed_steps(env: &Env, found: &mut Sources) -> Result<(), Error> {
+/// The steps that `CUDA_BUILD_SOURCES` lists, with those that are never left out: arguments, `CUDA_BUILD_ROOTS` and the
+/// variables of products. Empty if the variable is not set.
+fn listed_steps(env: &Env) -> Result<Vec<SearchStep>, Error> {
     let Some(text) = env.text("CUDA_BUILD_SOURCES") else {
-        return Ok(());
+        return Ok(Vec::new());
     };
-    let mut wanted = vec![SearchStep::Argument, SearchStep::Roots, SearchStep::Product];
+    let mut listed = vec![SearchStep::Argument, SearchStep::Roots, SearchStep::Product];
     for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
         let step = SearchStep::ALL.iter().find(|(_, id)| *id == name);
         let (step, _) = step.ok_or_else(|| {
@@ -469,18 +479,9 @@ fn retain_listed_steps(env: &Env, found: &mut Sources) -> Result<(), Error> {
             let reason = format!("`{name}` is not a step of the search; known: {known}");
             Error::variable("CUDA_BUILD_SOURCES", reason)
         })?;
-        wanted.push(*step);
+        listed.push(*step);
     }
-    if !wanted.contains(&SearchStep::Variable) {
-        found.disagreements.clear();
-    }
-    if !wanted.contains(&SearchStep::Locked) {
-        found.locked.clear();
-    }
-    found
-        .candidates
-        .retain(|candidate| wanted.contains(&candidate.step));
-    Ok(())
+    Ok(listed)
 }
 
 /// The candidates for directories that the user named: roots, virtual environments, site-packages, directories of
@@ -504,7 +505,8 @@ fn named(root: &Root, step: SearchStep, label: &Label, paths: &[PathBuf]) -> Vec
         }
         roots.extend(archives);
         for path in packages {
-            proposed.push(Candidate::site_packages(step, label.clone(), path));
+            let layout = Layout::SitePackages;
+            proposed.push(Candidate::new(step, label.clone(), path, layout));
         }
     }
     // Roots come first, then the site-packages with further components.

@@ -253,20 +253,15 @@ impl Store {
             let fetched = smallest(true).into_iter();
             let fetched = fetched.flat_map(|toolkit| [Some(toolkit), smallest(false)]);
             let label = Label::Text(format!("CUDA {version} of `{LOCK_FILE}`"));
-            let fetched = fetched
-                .flatten()
-                .map(|toolkit| toolkit.candidate(SearchStep::Locked, label.clone()));
-            let first = candidates.len();
-            candidates.extend(fetched);
+            let candidate = |it: &StoredToolkit| it.candidate(SearchStep::Locked, label.clone());
+            let fetched: Vec<Candidate> = fetched.flatten().map(candidate).collect();
             locked.push(Locked {
                 file: file.clone(),
                 version,
                 release,
-                paths: candidates[first..]
-                    .iter()
-                    .map(|place: &Candidate| place.path.clone())
-                    .collect(),
+                paths: fetched.iter().map(|place| place.path.clone()).collect(),
             });
+            candidates.extend(fetched);
         }
         Ok((locked, candidates))
     }
@@ -576,32 +571,44 @@ mod stored_tests {
         }
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_source_that_is_not_listed_is_not_read() {
+        let top = tempfile::tempdir().unwrap();
+        let [lock, cache] = [LOCK_FILE, "cache"].map(|name| top.path().join(name));
+        file(&lock, "broken");
+        file(&cache.join("toolkits/13.4.3-a").join(MANIFEST), "broken");
+        let root = Root::below(top.path());
+        let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
+        let found = |listed: &str| {
+            let env = Env::from_pairs([(LOCK_VARIABLE, &lock), ("CUDA_BUILD_CACHE_DIR", &cache)]);
+            let env = env.with("CUDA_BUILD_SOURCES", listed);
+            super::super::candidates(&root, &env, &target, &[])
+        };
+        assert!(found("lock").is_err());
+        assert_eq!(found("stored").unwrap().remarks.len(), 1);
+        assert!(found("system").unwrap().remarks.is_empty());
+    }
+
     #[test]
     fn broken_lock_files_are_refused() {
         for (text, reason) in [
             ("<<<<<<< HEAD\n", "invalid"),
             ("", "`format_version` is missing or not a number"),
             ("format_version = 2\n", "format_version 2"),
-            (
-                "format_version = 1\n[[toolkit]]\n",
-                "`version` is missing or not a string",
-            ),
-            (
-                "format_version = 1\n[[toolkit]]\nversion = \"new\"\n",
-                "is not a CUDA release",
-            ),
-            (
-                "format_version = 1\n[[toolkit]]\nversion = \"13.4\\u001b[31m\"\npackages = []\n",
-                "is not a CUDA release",
-            ),
-            (
-                "format_version = 1\n[[toolkit]]\nversion = \"13.4.3\"\n",
-                "`packages` is missing or not an array",
-            ),
         ] {
             let error = parse_lock(text).unwrap_err();
-            assert!(!error.is_empty(), "{text}");
             assert!(reason == "invalid" || error.contains(reason), "{error}");
+        }
+        for (toolkit, reason) in [
+            ("", "`version` is missing or not a string"),
+            (r#"version = "new""#, "is not a CUDA release"),
+            (r#"version = "13.4\u001b[31m""#, "is not a CUDA release"),
+            (r#"version = "13.4.3""#, "`packages` is missing or not"),
+        ] {
+            let lock = format!("format_version = 1\n[[toolkit]]\n{toolkit}\n");
+            let error = parse_lock(&lock).unwrap_err();
+            assert!(error.contains(reason), "{error}");
         }
     }
 }
