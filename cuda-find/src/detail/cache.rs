@@ -100,27 +100,14 @@ impl CachedAnswer {
 ///
 /// `path` and its parent directory must belong to the current user or to root, and must not be writable by every
 /// user. Only the parent may be writable by every user if it has the sticky bit, as `/tmp` has. Write permission for
-/// a group is accepted.
+/// a group is accepted. What cannot be inspected is not trusted, except a path at which there is nothing.
 #[cfg(unix)]
 pub fn distrust(root: &Root, path: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     // The owner of this directory is the user of this process.
-    let owner = root.metadata(Path::new("/proc/self"));
-    distrust_of(root, path, owner.map(|metadata| metadata.uid()))
-}
-
-/// [`distrust`] for the user of this process. What cannot be inspected is not trusted, except a path at which there is
-/// nothing.
-#[cfg(unix)]
-fn distrust_of(root: &Root, path: &Path, user: io::Result<u32>) -> Option<String> {
-    use std::os::unix::fs::MetadataExt as _;
-    let user = match user {
-        Ok(user) => user,
-        Err(error) => {
-            return Some(format!(
-                "/proc/self cannot be read ({error}), so its owner is unknown"
-            ));
-        }
+    let user = match root.metadata(Path::new("/proc/self")) {
+        Ok(metadata) => metadata.uid(),
+        Err(error) => return Some(format!("the user is unknown: /proc/self: {error}")),
     };
     let parent = path.parent().unwrap_or(path);
     let mut places = [(path, 0), (parent, STICKY)].into_iter();
@@ -221,12 +208,9 @@ mod tests {
             let reason = ownership_problem(65534, 0o755, user, STICKY).unwrap();
             assert!(reason.contains("user 65534") && reason.contains(&format!("user {user}")));
         }
-        let root = Root::system();
-        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
-        let distrusted = |path: &str, user| distrust_of(&root, Path::new(path), user).is_some();
-        assert!(distrusted("/usr", Err(denied())), "the user is unknown");
-        assert!(!distrusted("/usr", Ok(1000)) && !distrusted("/nowhere", Ok(1000)));
+        let distrusted = |path: &str| distrust(&Root::system(), Path::new(path)).is_some();
+        assert!(!distrusted("/usr") && !distrusted("/nowhere"));
         // A file in place of a directory: the path cannot be inspected.
-        assert!(distrusted("/proc/self/exe/below", Ok(1000)));
+        assert!(distrusted("/proc/self/exe/below"));
     }
 }

@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::detail::cache::CachedAnswer;
-use crate::detail::command::Invocation;
+use crate::detail::command::{Invocation, split_words};
 use crate::detail::env::Env;
 use crate::detail::error::Error;
 use crate::detail::hash::Fnv;
@@ -221,7 +221,7 @@ impl NvccAnswer {
         for line in text.lines().filter_map(|line| line.strip_prefix("#$ ")) {
             if line.contains(" -E -x c++ ") {
                 // `gcc -E …`, `"/usr/bin"/g++-12 -E …`
-                answer.host_compiler = words(line).first().map(PathBuf::from);
+                answer.host_compiler = split_words(line).first().map(PathBuf::from);
                 continue;
             }
             let Some((name, value)) = line.split_once('=') else {
@@ -278,7 +278,7 @@ fn printed_version(text: &str) -> Option<Version> {
 /// (`"-isystem" "/a"`).
 fn flagged(value: &str, flag: &str) -> Vec<PathBuf> {
     let mut paths = Vec::new();
-    let mut words = words(value).into_iter();
+    let mut words = split_words(value).into_iter();
     while let Some(word) = words.next() {
         let Some(rest) = word.strip_prefix(flag) else {
             continue;
@@ -288,23 +288,6 @@ fn flagged(value: &str, flag: &str) -> Vec<PathBuf> {
         paths.extend(path.and_then(|path| absolute(&path)));
     }
     paths
-}
-
-/// The words of `value`, split at white space outside double quotes. The quotes are removed.
-fn words(value: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word = String::new();
-    let mut quoted = false;
-    for c in value.chars() {
-        match c {
-            '"' => quoted = !quoted,
-            c if c.is_whitespace() && !quoted => words.push(std::mem::take(&mut word)),
-            c => word.push(c),
-        }
-    }
-    words.push(word);
-    words.retain(|word| !word.is_empty());
-    words
 }
 
 #[cfg(test)]

@@ -57,12 +57,7 @@ pub fn is_file(path: &Path) -> bool {
 
 /// Removes a directory with everything in it.
 pub fn remove_directory(path: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::io("remove", path)(error))
-        }
-        _ => Ok(()),
-    }
+    unless_absent(fs::remove_dir_all(path), path)
 }
 
 /// Creates a directory with a link to each of `targets`, which do not exist. Its modification time is set to 1970.
@@ -141,11 +136,14 @@ pub fn remove_existing(path: &Path) -> Result<(), Error> {
 
 /// Removes a file, if it exists.
 pub fn remove(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::io("remove", path)(error))
-        }
-        _ => Ok(()),
+    unless_absent(fs::remove_file(path), path)
+}
+
+/// The error of removing `path`, unless there was nothing to remove.
+fn unless_absent(removed: io::Result<()>, path: &Path) -> Result<(), Error> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(Error::io("remove", path)),
     }
 }
 
