@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 /// A dotted version of any length: `12.9.1.4`, `13.3.5.0.6`, `9.27.0.42`.
@@ -91,12 +90,6 @@ impl PartialEq for Version {
 
 impl Eq for Version {}
 
-impl Hash for Version {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.trimmed().hash(state);
-    }
-}
-
 impl Ord for Version {
     fn cmp(&self, other: &Self) -> Ordering {
         self.trimmed().cmp(other.trimmed())
@@ -128,7 +121,7 @@ fn invalid(text: &str) -> String {
 /// assert_eq!(v.to_string(), "13.4");
 /// assert!(v > ToolkitVersion::new(12, 9));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ToolkitVersion {
     /// The CUDA major: 11, 12, 13 … The names of wheels, SONAMEs and the required driver depend on it.
     pub major: u32,

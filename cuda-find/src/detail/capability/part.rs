@@ -24,10 +24,9 @@ use crate::detail::version::ToolkitVersion;
 /// assert!(blackwell.of_plan(&declared, toolkit, None)?.is_none());
 /// # Ok::<(), cuda_find::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartCapabilities(Vec<PartEntry>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum PartEntry {
     /// `9.0a`
     One(Capability),

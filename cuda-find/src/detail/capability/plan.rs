@@ -165,31 +165,12 @@ pub fn undeclared() -> Error {
     }
 }
 
-impl fmt::Display for DeclaredEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Real(capability) => write!(f, "{capability}"),
-            Self::Virtual(capability) => f.write_str(&capability.compute()),
-            Self::Native => f.write_str("native"),
-            Self::All => f.write_str("all"),
-            Self::AllMajor => f.write_str("all-major"),
-        }
-    }
-}
-
-/// The entries, separated by `, `. [`Declared::parse`] reads them back as the same list.
-impl fmt::Display for Declared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&join(&self.entries))
-    }
-}
-
 /// The capabilities that are built with one toolkit. The toolkit supports all of them. Each list is sorted and has no
 /// duplicates.
 ///
 /// A plan is printed as a list that [`Declared::parse`] can read: `8.0, 9.0a, 12.0+PTX`, with `compute_90` for PTX
 /// without SASS.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The capabilities to compile SASS for.
     pub real: Vec<Capability>,
@@ -198,10 +179,7 @@ pub struct Plan {
 }
 
 /// The reason why a toolkit cannot build an entry, and what to write instead. The reason does not end with a full stop.
-struct Refusal {
-    reason: String,
-    hint: String,
-}
+type Refusal = (String, String);
 
 /// The capabilities that a toolkit can build for.
 struct ToolkitTargets {
@@ -246,11 +224,10 @@ impl Declared {
                 }
                 DeclaredEntry::Real(capability) => plan.real.push(capability),
                 DeclaredEntry::Virtual(capability) => plan.ptx.push(capability),
-                DeclaredEntry::Native if gpus.is_empty() => refused.push(Refusal {
-                    reason: "`native` builds for the GPUs in this machine, and there is none"
-                        .to_owned(),
-                    hint: format!("name the capabilities, for example\n{EXAMPLE}"),
-                }),
+                DeclaredEntry::Native if gpus.is_empty() => refused.push((
+                    "`native` builds for the GPUs in this machine, and there is none".to_owned(),
+                    format!("name the capabilities, for example\n{EXAMPLE}"),
+                )),
                 DeclaredEntry::Native => {
                     for gpu in gpus.iter().map(|gpu| gpu.base()) {
                         if compiler.targets.contains(&gpu) {
@@ -321,20 +298,18 @@ impl Plan {
     /// 13.0 to 13.5 reject this ("The same GPU code … generated for non family-specific and family-specific GPU
     /// arch"). They accept 10.0 beside 10.0a, and PTX never conflicts.
     fn family_conflicts(&self) -> impl Iterator<Item = Refusal> {
-        self.real
-            .iter()
-            .filter(|c| c.suffix == Some(Suffix::Family) && self.real.contains(&c.base()))
-            .map(|family| Refusal {
-                reason: format!(
-                    "capabilities {} and {family} can't both be compiled to SASS: nvcc refuses",
-                    family.base()
+        let is_family = |c: &&Capability| c.suffix == Some(Suffix::Family);
+        let families = self.real.iter().filter(is_family);
+        let conflicts = families.filter(|family| self.real.contains(&family.base()));
+        conflicts.map(|family| {
+            let (base, ptx) = (family.base(), family.base().compute());
+            (
+                format!(
+                    "capabilities {base} and {family} can't both be compiled to SASS: nvcc refuses"
                 ),
-                hint: format!(
-                    "keep {family}, or {}; `{}` adds PTX beside {family}",
-                    family.base(),
-                    family.base().compute()
-                ),
-            })
+                format!("keep {family}, or {base}; `{ptx}` adds PTX beside {family}"),
+            )
+        })
     }
 }
 
@@ -346,7 +321,6 @@ impl ToolkitTargets {
     /// Explains why a capability is not among the targets.
     fn refuse(&self, capability: Capability) -> Refusal {
         let version = self.version;
-        let refusal = |reason: String, hint: String| Refusal { reason, hint };
         if let Some((other, at)) = renamed(capability)
             && self.targets.contains(&other)
         {
@@ -354,7 +328,7 @@ impl ToolkitTargets {
                 true => format!("from CUDA {at} on"),
                 false => format!("before CUDA {at}"),
             };
-            return refusal(
+            return (
                 format!(
                     "capability {capability} is called {other} {when}; this toolkit is {version}"
                 ),
@@ -365,7 +339,7 @@ impl ToolkitTargets {
         let removed = facts.and_then(|facts| facts.removed_in);
         if let Some(removed) = removed.filter(|removed| version >= *removed) {
             let (base, last) = (capability.base(), removed.major - 1);
-            return refusal(
+            return (
                 format!(
                     "capability {base} was removed in CUDA {removed}; {last}.x is the last that builds for it"
                 ),
@@ -379,7 +353,7 @@ impl ToolkitTargets {
         }
         let since = facts.and_then(|facts| facts.since(capability.suffix));
         if let Some(since) = since.filter(|since| version < *since) {
-            return refusal(
+            return (
                 format!(
                     "capability {capability} needs CUDA {since} or newer; this toolkit is {version}"
                 ),
@@ -387,7 +361,7 @@ impl ToolkitTargets {
             );
         }
         let (newest, targets) = (release::newest(), join(&self.targets));
-        refusal(
+        (
             format!("CUDA {version} does not support compute capability {capability}"),
             match version > newest && !self.observed {
                 true => format!(
@@ -402,25 +376,25 @@ impl ToolkitTargets {
     /// The refusal of a GPU in this machine. If SASS for a target of the toolkit runs on the GPU, the hint names that
     /// target.
     fn refuse_gpu(&self, gpu: Capability) -> Refusal {
-        let Refusal { reason, hint } = self.refuse(gpu);
+        let (reason, hint) = self.refuse(gpu);
         let mut targets = self.without_suffix().collect::<Vec<_>>().into_iter();
         let substitute = targets.rfind(|target| sass_runs_on(*target, gpu, self.version));
-        Refusal {
-            reason: format!("`native` selects {gpu} for this machine's GPU, but {reason}"),
-            hint: substitute.map_or(hint, |c| format!("write {c}, which runs on it")),
-        }
+        (
+            format!("`native` selects {gpu} for this machine's GPU, but {reason}"),
+            substitute.map_or(hint, |c| format!("write {c}, which runs on it")),
+        )
     }
 }
 
-fn join(list: &[impl ToString]) -> String {
-    let texts: Vec<String> = list.iter().map(ToString::to_string).collect();
+fn join(list: &[Capability]) -> String {
+    let texts: Vec<String> = list.iter().map(Capability::to_string).collect();
     texts.join(", ")
 }
 
 /// One error with all reasons and all hints, each on its own line, so that one build reports every refused entry.
 fn refusals(refused: Vec<Refusal>) -> Error {
     let (mut reasons, mut hints) = (Vec::new(), Vec::new());
-    for Refusal { reason, hint } in refused {
+    for (reason, hint) in refused {
         if !reasons.contains(&reason) {
             reasons.push(reason);
             if !hints.contains(&hint) {
