@@ -159,24 +159,10 @@ fn release_conflict(compiler: &Found, other: &Found) -> Option<Conflict> {
         Component::Nvvm => ("cicc (nvvm)", "is"),
         component => (component.id(), "is"),
     };
-    let version = other.shown_version();
-    // If both components are in the same place, the place is printed once.
-    let (place, compiler, origin) = if compiler.origin == other.origin {
-        (
-            format!("{}: ", compiler.origin),
-            compiler.to_string(),
-            String::new(),
-        )
-    } else {
-        (
-            String::new(),
-            name(compiler),
-            format!(" ({})", other.origin),
-        )
-    };
+    let (compiler, version, origin) = (name(compiler), other.shown_version(), &other.origin);
     Some(Conflict {
         reason: format!(
-            "{place}{compiler} is from CUDA {wanted}, but {what} {version}{origin} {is} from CUDA {release}: they must be \
+            "{compiler} is from CUDA {wanted}, but {what} {version} ({origin}) {is} from CUDA {release}: they must be \
              from the same release"
         ),
         fix: release_fix(other, wanted),

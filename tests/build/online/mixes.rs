@@ -89,14 +89,8 @@ fn mixes_below_a_named_package_directory() {
     let linked = tempfile::tempdir().unwrap();
     let link = linked.path().join("cuda");
     std::os::unix::fs::symlink(older_cicc.join("nvidia/cu13"), &link).unwrap();
-    let of_cicc = [
-        "nvcc 13.5.37 is from CUDA 13.5",
-        "cicc (nvvm) 13.0.88 is from CUDA 13.0",
-    ];
-    let of_crt = [
-        "nvcc 13.0.88 is from CUDA 13.0",
-        "crt 13.5.37 is from CUDA 13.5",
-    ];
+    let of_cicc = ["nvcc 13.5.37 (", "13.5, but cicc (nvvm) 13.0.88 ("];
+    let of_crt = ["nvcc 13.0.88 (", "13.0, but crt 13.5.37 ("];
     for (home, texts) in [
         (older_cicc.join("nvidia/cu13"), of_cicc),
         (link, of_cicc),
