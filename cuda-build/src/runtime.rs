@@ -21,7 +21,8 @@ const SOURCE: &str = include_str!("runtime_source.rs.in");
 /// - `check_device(major, minor) -> Result<Support, DeviceError>`, with `Support::Native` or `Support::Jit`
 ///   (PTX that the driver compiles). The text of the error is a message for the user.
 ///
-/// `modules` has the name of each module, and the capabilities in its file.
+/// `modules` has the name of each module, and the capabilities in its file. `None` gives the source of a skipped build,
+/// whose `check_device` always returns an error.
 ///
 /// ```
 /// use cuda_build::detail::runtime::generated_source;
@@ -29,7 +30,7 @@ const SOURCE: &str = include_str!("runtime_source.rs.in");
 /// use cuda_build::ToolkitVersion;
 /// let toolkit = ToolkitVersion::new(13, 4);
 /// let plan = Declared::parse(["7.5+PTX"])?.plan(toolkit, &[], None)?;
-/// let source = generated_source(&plan, toolkit, "static", &[]);
+/// let source = generated_source(&plan, toolkit, "static", Some(&[]));
 /// assert!(source.contains(r#"CAPABILITY_LIST: &str = "7.5+PTX""#));
 /// # Ok::<(), cuda_build::Error>(())
 /// ```
@@ -37,41 +38,19 @@ pub fn generated_source(
     plan: &Plan,
     toolkit: ToolkitVersion,
     cudart: &str,
-    modules: &[(&str, Plan)],
-) -> String {
-    source(plan, toolkit, cudart, Some(modules))
-}
-
-/// The same source for a build without CUDA: the lists are empty, and `check_device` always returns an error.
-pub fn source_of_skipped_build() -> String {
-    source(&Plan::default(), ToolkitVersion::new(0, 0), "none", None)
-}
-
-/// `modules` is `None` in a skipped build.
-fn source(
-    plan: &Plan,
-    toolkit: ToolkitVersion,
-    cudart: &str,
     modules: Option<&[(&str, Plan)]>,
 ) -> String {
+    let is_skipped = modules.is_none();
+    let modules = modules.unwrap_or_default();
     let code_of_module = |(name, plan): &(&str, Plan)| {
         let (sass, ptx) = (codes(&plan.real), codes(&plan.ptx));
         format!("({name:?}, ({sass}, {ptx}, {:?}))", plan.to_string())
     };
-    let listed: Vec<String> = modules
-        .unwrap_or_default()
-        .iter()
-        .map(code_of_module)
-        .collect();
+    let listed: Vec<String> = modules.iter().map(code_of_module).collect();
     let mut all = plan.all();
-    all.extend(
-        modules
-            .unwrap_or_default()
-            .iter()
-            .flat_map(|(_, plan)| plan.all()),
-    );
+    all.extend(modules.iter().flat_map(|(_, plan)| plan.all()));
     SOURCE
-        .replace("@SKIPPED@", &modules.is_none().to_string())
+        .replace("@SKIPPED@", &is_skipped.to_string())
         .replace("@MODULES@", &format!("&[{}]", listed.join(", ")))
         .replace(
             "@CUDA_VERSION@",

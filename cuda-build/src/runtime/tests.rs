@@ -70,7 +70,7 @@ fn the_compiled_source_agrees_with_the_rules() {
         let plan = plan(declared, toolkit);
         let output = run(
             edition,
-            &generated_source(&plan, toolkit, "shared", &[]),
+            &generated_source(&plan, toolkit, "shared", Some(&[])),
             PRINT_SUPPORT,
         );
         let text = String::from_utf8(output.stdout).unwrap();
@@ -90,7 +90,8 @@ fn the_compiled_source_agrees_with_the_rules() {
 #[test]
 fn messages() {
     let toolkit = ToolkitVersion::new(13, 4);
-    let source = generated_source(&plan("7.5+PTX 9.0a", toolkit), toolkit, "static", &[]);
+    let plan = plan("7.5+PTX 9.0a", toolkit);
+    let source = generated_source(&plan, toolkit, "static", Some(&[]));
     let output = run(
         "2021",
         &source,
@@ -133,7 +134,8 @@ fn a_skipped_build_has_code_for_no_device() {
     println!(\"{}\", cuda::check_device(9, 0).unwrap_err());
 }
 ";
-    let output = run("2024", &source_of_skipped_build(), main);
+    let skipped = generated_source(&Plan::default(), ToolkitVersion::new(0, 0), "none", None);
+    let output = run("2024", &skipped, main);
     assert_eq!(
         String::from_utf8(output.stdout).unwrap(),
         "this build has no GPU code, because `DOCS_RS` or `CUDA_BUILD_SKIP` was set when it was built\n"
@@ -144,7 +146,7 @@ fn a_skipped_build_has_code_for_no_device() {
 fn unused_source_and_an_empty_plan_compile_without_a_warning() {
     let toolkit = ToolkitVersion::new(13, 4);
     for edition in ["2021", "2024"] {
-        let source = generated_source(&Plan::default(), toolkit, "none", &[]);
+        let source = generated_source(&Plan::default(), toolkit, "none", Some(&[]));
         assert!(run(edition, &source, "fn main() {}\n").status.success());
     }
 }

@@ -27,6 +27,7 @@ use crate::{
     compile::Compiled,
     driver::{self, Driver, NoDriver},
     runtime,
+    version::ToolkitVersion,
 };
 
 /// The variable with which a user skips the build of CUDA code.
@@ -239,7 +240,16 @@ impl Build {
         if let Some(toolkit) = self.toolkit.get() {
             return Ok(toolkit);
         }
-        self.check_not_skipped()?;
+        if let Some(variable) = self.skipped_by {
+            return Err(Error::usage(
+                format!(
+                    "no CUDA toolkit is searched for, because `{variable}` is set, but the build script needs one"
+                ),
+                format!(
+                    "unset `{variable}`; or, in build.rs, call only `Build::run` if `Build::is_skipped` returns true"
+                ),
+            ));
+        }
         let target = self.target()?;
         #[cfg(feature = "compile")]
         match target.is_windows() {
@@ -308,20 +318,6 @@ impl Build {
     #[must_use]
     pub fn is_skipped(&self) -> bool {
         self.skipped_by.is_some()
-    }
-
-    /// An error in a skipped build, for functions that need a toolkit.
-    fn check_not_skipped(&self) -> Result<(), Error> {
-        let Some(variable) = self.skipped_by else {
-            return Ok(());
-        };
-        let reason = format!("no CUDA toolkit is searched for, because `{variable}` is set");
-        Err(Error::usage(
-            format!("{reason}, but the build script needs one"),
-            format!(
-                "unset `{variable}`; or, in build.rs, call only `Build::run` if `Build::is_skipped` returns true"
-            ),
-        ))
     }
 
     /// Finds a toolkit, compiles what is not up to date, and prints Cargo's directives. The directives are printed only
@@ -395,7 +391,9 @@ impl Build {
         #[cfg(feature = "compile")]
         {
             self.code.check(None)?;
-            self.write_source(runtime::source_of_skipped_build(), true)?;
+            let (plan, no_release) = (Plan::default(), ToolkitVersion::new(0, 0));
+            let source = runtime::generated_source(&plan, no_release, "none", None);
+            self.write_source(source, true)?;
             set_cfgs("cuda_part", self.code.names(), directives);
         }
         declare_cfgs(directives);

@@ -152,16 +152,16 @@ impl Build {
         toolkit: &Toolkit,
         directives: &mut Directives,
     ) -> Result<Built, Error> {
-        let cudart = if self.links(Component::Cudart, toolkit) {
-            self.config.cudart.as_str()
-        } else {
-            "none"
+        let cudart = match self.linked(toolkit).contains(&Component::Cudart) {
+            true => self.config.cudart.as_str(),
+            false => "none",
         };
         let version = toolkit.version();
         if self.code.is_empty() {
             // The crate includes the source whether or not a feature adds modules.
-            let modules = self.code.plans_of_modules(&Plan::default())?;
-            let source = runtime::generated_source(&Plan::default(), version, cudart, &modules);
+            let nothing = Plan::default();
+            let modules = self.code.plans_of_modules(&nothing)?;
+            let source = runtime::generated_source(&nothing, version, cudart, Some(&modules));
             self.write_source(source, false)?;
             return Ok(Built::default());
         }
@@ -181,7 +181,7 @@ impl Build {
         }
         let compiled = self.compile_for(toolkit, &plan, directives)?;
         let modules = self.code.plans_of_modules(&plan)?;
-        let source = runtime::generated_source(&plan, version, cudart, &modules);
+        let source = runtime::generated_source(&plan, version, cudart, Some(&modules));
         self.write_source(source, false)?;
         let mut numbers: Vec<String> = plan.all().iter().map(|c| c.base().to_string()).collect();
         numbers.dedup();
