@@ -97,12 +97,12 @@ impl Error {
         move |source| Self::Find(to_error(source))
     }
 
-    /// An error about the value of an environment variable.
     pub(crate) fn usage(reason: impl Into<String>, hint: impl Into<String>) -> Self {
         let (reason, hint) = (reason.into(), hint.into());
         Self::Usage { reason, hint }
     }
 
+    /// An error about the value of an environment variable.
     pub(crate) fn variable(name: &str, reason: String) -> Self {
         Self::Find(cuda_find::Error::variable(name, reason))
     }

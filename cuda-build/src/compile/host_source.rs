@@ -8,29 +8,9 @@ use super::Library;
 use super::sources::{Language, Sources};
 use super::step::{Compiler, Form, Settings, Step, depfile_of, reading, step_key};
 use crate::command::Invocation;
-use crate::env::Env;
 use crate::error::Error;
 use crate::includes::options;
 use crate::nvcc::locate;
-
-/// What Cargo's profile says about C and C++.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Profile {
-    /// `OPT_LEVEL`: `0` to `3`, `s` or `z`.
-    opt_level: Option<String>,
-    /// `DEBUG`.
-    debug: bool,
-}
-
-impl Profile {
-    fn of(env: &Env) -> Self {
-        let text = |name| env.peek(name).and_then(OsStr::to_str);
-        Self {
-            opt_level: text("OPT_LEVEL").map(str::to_owned),
-            debug: text("DEBUG").is_some_and(|debug| !["0", "false", "none"].contains(&debug)),
-        }
-    }
-}
 
 impl Library {
     /// The steps that compile the C and C++ sources.
@@ -112,14 +92,13 @@ impl Library {
         settings: &Settings<'_>,
     ) -> Result<(Option<PathBuf>, Invocation), Error> {
         let env = settings.env;
-        let profile = Profile::of(env);
         let text = |name| env.peek(name).and_then(OsStr::to_str);
         let target = text("TARGET").unwrap_or_default();
         let host = text("HOST").unwrap_or(target);
-        let level = self.opt_level.map(|level| level.to_string());
-        let level = level
-            .or(profile.opt_level)
-            .unwrap_or_else(|| "0".to_owned());
+        // Cargo's profile: the level is `0` to `3`, `s` or `z`.
+        let level = text("OPT_LEVEL").unwrap_or("0");
+        let level = (self.opt_level).map_or_else(|| level.to_owned(), |level| level.to_string());
+        let debug = text("DEBUG").is_some_and(|debug| !["0", "false", "none"].contains(&debug));
         let mut build = cc::Build::new();
         build
             .cargo_metadata(false)
@@ -129,7 +108,7 @@ impl Library {
             .host(host)
             .out_dir(settings.out)
             .opt_level_str(&level)
-            .debug(self.options.debug.unwrap_or(profile.debug));
+            .debug(self.options.debug.unwrap_or(debug));
         if language == Language::Cpp {
             build.cpp(true).std(self.options.std());
         }

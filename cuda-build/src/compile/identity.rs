@@ -1,6 +1,6 @@
 //! What an output depends on besides the user's files: variables and the toolkit itself.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use crate::component::Component;
@@ -41,17 +41,14 @@ impl Variables {
     pub(crate) fn of_nvcc(env: &Env) -> Self {
         let directories = HEADER_VARIABLES.iter().filter_map(|name| env.get(name));
         let options = NVCC_OPTIONS.iter().filter_map(|name| env.get(name));
-        let options = options.map(|value| value.to_string_lossy().into_owned());
+        let words = |value: &OsStr| -> Vec<String> {
+            let value = value.to_string_lossy();
+            value.split_whitespace().map(str::to_owned).collect()
+        };
         let names = HEADER_VARIABLES.iter().chain(&NVCC_OPTIONS);
         Self {
             directories: directories.flat_map(std::env::split_paths).collect(),
-            options: options
-                .flat_map(|text| {
-                    text.split_whitespace()
-                        .map(str::to_owned)
-                        .collect::<Vec<_>>()
-                })
-                .collect(),
+            options: options.flat_map(words).collect(),
             key: settings(env, names.copied().chain(NVCC_VARIABLES.split(' '))),
         }
     }
@@ -74,7 +71,9 @@ fn settings(env: &Env, names: impl IntoIterator<Item = &'static str>) -> Vec<Str
 /// replaced in place.
 pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
     let mut digest = Fnv::default();
-    for path in toolkit_files(files, toolkit) {
+    let mut paths = nvcc_files(files, toolkit);
+    paths.extend(nvrtc_files(files, toolkit));
+    for path in paths {
         digest.field(path.as_os_str().as_encoded_bytes());
         if let Some((length, time)) = files.length_and_time(&path) {
             digest.field(&length.to_le_bytes());
@@ -97,13 +96,6 @@ pub(crate) fn of_contents(files: &mut Files, paths: &[PathBuf]) -> String {
 /// How many levels of subdirectories of an include directory are in the digest: `cub/version.cuh` is, deeper headers
 /// are not. A package update that replaces deeper headers also replaces headers at these levels.
 const HEADER_DEPTH: u32 = 1;
-
-/// The programs, libraries and headers with which device code is compiled.
-fn toolkit_files(files: &mut Files, toolkit: &Toolkit) -> Vec<PathBuf> {
-    let mut paths = nvcc_files(files, toolkit);
-    paths.extend(nvrtc_files(files, toolkit));
-    paths
-}
 
 /// nvcc, the programs that it starts, its configuration and its library of device functions. Headers are not among
 /// them, because nvcc lists those that it read.

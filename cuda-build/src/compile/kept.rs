@@ -23,7 +23,7 @@ use super::joining;
 use super::portable::PortableNames;
 use super::step::{Image, Step};
 use crate::cache::{cache_dir, distrust};
-use crate::config::parse_size;
+use crate::config::{parse_size, parsed_variable};
 use crate::env::Env;
 use crate::error::Error;
 use crate::fatbin::{Decompress, Fatbin, Kind};
@@ -136,9 +136,7 @@ impl KeptOutputs {
         if !is_named && distrust(root, &directory).is_some() {
             return Ok(None);
         }
-        let limit = env.text(LIMIT_VARIABLE).map(|text| parse_size(&text));
-        let limit = limit.transpose();
-        let limit = limit.map_err(|reason| Error::variable(LIMIT_VARIABLE, reason))?;
+        let limit = parsed_variable(env, LIMIT_VARIABLE, parse_size)?;
         let store = SharedStore {
             names: names(),
             decompress,

@@ -31,17 +31,13 @@ pub(crate) struct Options {
 }
 
 /// nvcc's options that choose capabilities.
-const CAPABILITY_OPTIONS: &str = "-arch -gpu-architecture -code -gpu-code -gencode -generate-code";
+const CAPABILITY_OPTIONS: &str = "arch gpu-architecture code gpu-code gencode generate-code";
 
 /// Whether a word of a command line is an option that chooses capabilities.
 pub(super) fn chooses_capabilities(word: &str) -> bool {
     let name = word.split('=').next().unwrap_or_default();
-    let name = if name.starts_with("--") {
-        &name[1..]
-    } else {
-        name
-    };
-    CAPABILITY_OPTIONS.split(' ').any(|option| option == name)
+    let name = name.strip_prefix("--").or(name.strip_prefix('-'));
+    CAPABILITY_OPTIONS.split(' ').any(|it| Some(it) == name)
 }
 
 /// An option for the compiler of device code.

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::config::parse_size;
+use crate::config::{parse_size, parsed_variable};
 use crate::env::Env;
 use crate::error::Error;
 use crate::root::Root;
@@ -56,8 +56,7 @@ impl Workers {
     pub(crate) fn within_memory(env: &Env, root: &Root) -> Result<Self, Error> {
         const VARIABLE: &str = "CUDA_BUILD_COMPILER_MEMORY";
         let mut workers = Self::of_cargo(env);
-        let size = env.text(VARIABLE).map(|text| parse_size(&text)).transpose();
-        let size = size.map_err(|reason| Error::variable(VARIABLE, reason))?;
+        let size = parsed_variable(env, VARIABLE, parse_size)?;
         if let (Some(size), Some(memory)) = (size.filter(|size| *size > 0), memory(root)) {
             let max_processes = usize::try_from(memory / size).unwrap_or(usize::MAX);
             workers.limit = workers.limit.min(max_processes).max(1);
