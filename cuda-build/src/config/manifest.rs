@@ -35,6 +35,11 @@ impl Document {
         })
     }
 
+    /// Whether the file has a key at its top.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.root.get(key).is_some()
+    }
+
     /// The table at `keys`; empty if the file has none.
     pub(super) fn table(&self, keys: &[&str]) -> Table {
         let mut table = Some(&self.root);
@@ -130,37 +135,35 @@ impl Table {
         })
     }
 
+    /// The value of a key whose text `parse` understands. The error of `parse` is the reason in the message.
+    pub(super) fn parsed<T>(
+        &self,
+        key: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, Error> {
+        let text = self.text(key)?;
+        let parsed = text.map(|text| parse(&text).map_err(|reason| self.wrong(key, reason)));
+        parsed.transpose()
+    }
+
     /// The value of a key as a version requirement, such as `>=9`.
     pub(super) fn requirement(&self, key: &str) -> Result<Option<VersionReq>, Error> {
-        let parse = |text: String| {
-            VersionReq::parse(&text).map_err(|error| {
-                self.wrong(
-                    key,
-                    format!("`{text}` is not a version requirement: {error}"),
-                )
-            })
-        };
-        self.text(key)?.map(parse).transpose()
+        self.parsed(key, |text| {
+            VersionReq::parse(text)
+                .map_err(|error| format!("`{text}` is not a version requirement: {error}"))
+        })
     }
 
     /// The value of a key as the oldest accepted Linux driver, such as `>=580`.
     pub(super) fn driver(&self, key: &str) -> Result<Option<Version>, Error> {
-        let parse = |text: String| {
+        self.parsed(key, |text| {
             let driver = text.strip_prefix(">=").map(str::parse::<Version>);
             let is_valid = |it: &Version| !text.contains(',') && newest_for_driver(it).is_some();
             driver.and_then(Result::ok).filter(is_valid).ok_or_else(|| {
                 let expected = "`>=` and a Linux driver for CUDA 11 or newer, such as `>=580` or `>=580.65.06`";
-                self.wrong(key, format!("`{text}` is not {expected}"))
+                format!("`{text}` is not {expected}")
             })
-        };
-        self.text(key)?.map(parse).transpose()
-    }
-
-    /// The value of a key as a number of bytes, such as `200 MiB`.
-    pub(super) fn size(&self, key: &str) -> Result<Option<u64>, Error> {
-        let parse =
-            |text: String| super::parse_size(&text).map_err(|reason| self.wrong(key, reason));
-        self.text(key)?.map(parse).transpose()
+        })
     }
 
     fn list<T>(

@@ -26,6 +26,7 @@
 
 mod manifest;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub use crate::link::Cudart;
@@ -108,6 +109,8 @@ pub struct Config {
     pub wheel: Wheel,
     /// Whether the package's library is a `cdylib`, as it is for a Python extension.
     pub cdylib: bool,
+    /// Whether the package has a binary.
+    pub(crate) has_binary: bool,
     /// The manifest of the workspace, if the package belongs to a workspace.
     pub workspace: Option<PathBuf>,
 }
@@ -170,6 +173,16 @@ impl Config {
             let types = library.texts(key).ok().flatten().unwrap_or_default();
             config.cdylib |= types.iter().any(|name| name == "cdylib");
         }
+        let finds_binaries = package.table(&["package"]).flag("autobins").ok().flatten();
+        let programs = directory.join("src/bin");
+        let is_program = |name: &OsString| {
+            let path = programs.join(name);
+            path.extension().is_some_and(|it| it == "rs") || root.is_file(&path.join("main.rs"))
+        };
+        config.has_binary = package.has("bin")
+            || finds_binaries != Some(false)
+                && (root.is_file(&directory.join("src/main.rs"))
+                    || root.names(&programs).iter().any(is_program));
         Ok(config)
     }
 
@@ -229,9 +242,7 @@ impl Config {
         set(&mut self.toolkit, table.requirement("toolkit")?);
         set(&mut self.majors, table.numbers("majors")?);
         set(&mut self.dependencies, table.texts("dependencies")?);
-        if let Some(text) = table.text("cudart")? {
-            self.cudart = parse_cudart(&text).map_err(|reason| table.wrong("cudart", reason))?;
-        }
+        set(&mut self.cudart, table.parsed("cudart", parse_cudart)?);
         let single = table.text("single-capability")?;
         self.single_capability = single.or(self.single_capability.take());
         set(&mut self.jetson, table.flag("jetson")?);
@@ -264,7 +275,7 @@ impl Config {
             self.wheel = Wheel {
                 name: wheel.text("name")?.or(self.wheel.name.take()),
                 rpath: wheel.text("rpath")?.or(self.wheel.rpath.take()),
-                max_size: wheel.size("max-size")?.or(self.wheel.max_size),
+                max_size: (wheel.parsed("max-size", parse_size)?).or(self.wheel.max_size),
             };
         }
         Ok(())
@@ -272,10 +283,10 @@ impl Config {
 
     fn apply_variables(&mut self, env: &Env, package: &str) -> Result<(), Error> {
         self.release = RequestedRelease::from_env(env)?;
-        if let Some(text) = env.text("CUDA_BUILD_CUDART") {
-            self.cudart = parse_cudart(&text)
-                .map_err(|reason| Error::variable("CUDA_BUILD_CUDART", reason))?;
-        }
+        set(
+            &mut self.cudart,
+            parsed_variable(env, "CUDA_BUILD_CUDART", parse_cudart)?,
+        );
         // The list for this package alone decides before the list for all packages.
         let for_package = capabilities_variable(package);
         let in_workspace = self.packages.iter().find(|(name, _)| name == package);
@@ -315,6 +326,16 @@ fn parse_cudart(text: &str) -> Result<Cudart, String> {
         "shared" => Ok(Cudart::Shared),
         _ => Err(format!("`{text}` is neither `static` nor `shared`")),
     }
+}
+
+/// The value of a variable, if it is set.
+pub(crate) fn parsed_variable<T>(
+    env: &Env,
+    name: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Option<T>, Error> {
+    let parsed = env.text(name).map(|text| parse(&text)).transpose();
+    parsed.map_err(|reason| Error::variable(name, reason))
 }
 
 /// The bytes of a size such as `200 MiB`.

@@ -7,9 +7,13 @@ use crate::sources::workspace_root;
     clippy::disallowed_methods,
     reason = "tests write the manifests that are then read"
 )]
+fn put(file: &Path, text: &str) {
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, text).unwrap();
+}
+
 fn write(directory: &Path, text: &str) {
-    fs::create_dir_all(directory).unwrap();
-    fs::write(directory.join("Cargo.toml"), text).unwrap();
+    put(&directory.join("Cargo.toml"), text);
 }
 
 fn read(manifest: &str, env: &Env) -> Result<Config, Error> {
@@ -138,6 +142,20 @@ fn bad_values_name_file_and_key() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn a_binary_is_found_where_cargo_finds_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let package = directory.path();
+    let has_binary = |keys: &str| {
+        write(package, &format!("[package]\nname = 'a'\n{keys}\n"));
+        let config = Config::read(&Root::system(), &Env::default(), package);
+        config.unwrap().has_binary
+    };
+    assert!(!has_binary("") && has_binary("[[bin]]\nname = 'b'"));
+    put(&package.join("src/bin/b/main.rs"), "");
+    assert!(has_binary("") && !has_binary("autobins = false"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Build, needs};
+use super::Build;
 use crate::capability::Plan;
 #[cfg(feature = "compile")]
 use crate::cc_variables;
@@ -15,12 +15,8 @@ use crate::sources;
 use crate::toolkit::{Note, Toolkit};
 
 impl Build {
-    pub(super) fn links(&self, component: Component, toolkit: &Toolkit) -> bool {
-        self.linked(toolkit).contains(&component)
-    }
-
     /// The components to link: those that the manifest declares, and cudart if a library is compiled.
-    fn linked(&self, toolkit: &Toolkit) -> Vec<Component> {
+    pub(super) fn linked(&self, toolkit: &Toolkit) -> Vec<Component> {
         let declared = self.config.for_major(toolkit.version().major).components;
         let mut linked: Vec<Component> = declared.iter().map(|wanted| wanted.component).collect();
         #[cfg(feature = "compile")]
@@ -111,7 +107,8 @@ impl Build {
         }
         let linked = self.linked(toolkit);
         link::directives(toolkit, &linked, self.config.cudart, stubs, directives);
-        link::add_nixos_driver_rpath(&self.root, self.config.cdylib, directives);
+        let (has_cdylib, has_binary) = (self.config.cdylib, self.config.has_binary);
+        link::add_nixos_driver_rpath(&self.root, has_cdylib, has_binary, directives);
         #[cfg(feature = "compile")]
         if !self.code.libraries.is_empty()
             && let Some((kind, name)) = cc_variables::cxx_runtime(&self.env, &self.triple)
@@ -170,7 +167,7 @@ impl Build {
     pub(super) fn watch(&self, toolkit: &Toolkit, directives: &mut Directives) {
         let mut watched = self.manifests();
         for found in toolkit.components() {
-            watched.extend(needs::files_to_watch(&self.root, found));
+            watched.extend(found.files_to_watch(&self.root));
         }
         watched.extend(self.env.path("CUDA_BUILD_TOOLKIT"));
         match sources::lock_file(&self.root, &self.env) {

@@ -32,6 +32,8 @@ pub enum Directive {
     },
     /// Pass an argument to the linker for every binary, `cdylib`, example, test and benchmark of this package.
     LinkArg(String),
+    /// The same for every binary alone. Cargo refuses it in a package that has none.
+    LinkArgBins(String),
     /// Set `DEP_<links>_<KEY>` for the build scripts of packages that depend on this package.
     Metadata {
         /// `<KEY>` in lower case; Cargo converts it to upper case.
@@ -69,6 +71,7 @@ impl Directive {
             Self::LinkSearch(path) => ("cargo::rustc-link-search=native=", path.into()),
             Self::LinkLib { kind, name } => ("cargo::rustc-link-lib=", pair(kind, name)),
             Self::LinkArg(argument) => ("cargo::rustc-link-arg=", argument.into()),
+            Self::LinkArgBins(argument) => ("cargo::rustc-link-arg-bins=", argument.into()),
             Self::Metadata { key, value } => ("cargo::metadata=", pair(key, value)),
             Self::RustcEnv { name, value } => ("cargo::rustc-env=", pair(name, value)),
             // In a message, a line break may become a space. In a path it may not, so `line` returns an error.

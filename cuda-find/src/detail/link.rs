@@ -45,16 +45,14 @@ pub fn directives(
     into: &mut Directives,
 ) {
     for component in components {
-        if let Some(library) = import_library(toolkit, *component)
-            && (*component, cudart) != (Component::Cudart, Cudart::Static)
-        {
+        if (*component, cudart) == (Component::Cudart, Cudart::Static) {
+            link_static_cudart(toolkit, into);
+        } else if let Some(library) = import_library(toolkit, *component) {
             link_import_library(library, into);
-            continue;
-        }
-        match (component, cudart) {
-            (Component::Cudart, Cudart::Static) => link_static_cudart(toolkit, into),
-            _ if component.facts().is_driver() => link_driver(*component, stubs, into),
-            _ => link_shared(toolkit, *component, into),
+        } else if component.facts().is_driver() {
+            link_driver(*component, stubs, into);
+        } else {
+            link_shared(toolkit, *component, into);
         }
     }
 }
@@ -69,10 +67,22 @@ pub fn nixos_driver_directory(root: &Root) -> Option<&'static str> {
 }
 
 /// On NixOS, adds the driver's directory to the run-time search path of programs. A `cdylib` does not get it,
-/// because native modules are `cdylib`s and their wheels are installed on other machines.
-pub fn add_nixos_driver_rpath(root: &Root, cdylib: bool, into: &mut Directives) {
-    if let Some(place) = nixos_driver_directory(root).filter(|_| !cdylib) {
-        into.push(Directive::LinkArg(format!("-Wl,-rpath,{place}")));
+/// because native modules are `cdylib`s and their wheels are installed on other machines. Beside a `cdylib`, only
+/// binaries get it.
+pub fn add_nixos_driver_rpath(
+    root: &Root,
+    has_cdylib: bool,
+    has_binary: bool,
+    into: &mut Directives,
+) {
+    let Some(place) = nixos_driver_directory(root) else {
+        return;
+    };
+    let argument = format!("-Wl,-rpath,{place}");
+    if !has_cdylib {
+        into.push(Directive::LinkArg(argument));
+    } else if has_binary {
+        into.push(Directive::LinkArgBins(argument));
     }
 }
 
@@ -171,20 +181,18 @@ mod tests {
     fn only_programs_get_the_nixos_driver_rpath() {
         let top = tempfile::tempdir().unwrap();
         let root = Root::below(top.path());
-        let printed = |cdylib| {
+        let printed = |cdylib, binary| {
             let mut directives = Directives::default();
-            add_nixos_driver_rpath(&root, cdylib, &mut directives);
-            directives.lines().to_vec()
+            add_nixos_driver_rpath(&root, cdylib, binary, &mut directives);
+            directives.to_lines().unwrap().join(" ")
         };
-        assert!(printed(false).is_empty(), "no other system has that place");
+        assert_eq!(printed(false, true), "", "no other system has that place");
         std::fs::create_dir(top.path().join("etc")).unwrap();
         std::fs::write(top.path().join("etc/NIXOS"), "").unwrap();
-        assert_eq!(
-            printed(false),
-            [Directive::LinkArg(
-                "-Wl,-rpath,/run/opengl-driver/lib".to_owned()
-            )]
-        );
-        assert!(printed(true).is_empty());
+        let argument = "-Wl,-rpath,/run/opengl-driver/lib";
+        let expected = ["", "-bins"].map(|of| format!("cargo::rustc-link-arg{of}={argument}"));
+        assert_eq!(printed(false, true), expected[0]);
+        assert_eq!(printed(true, true), expected[1]);
+        assert_eq!(printed(true, false), "");
     }
 }
