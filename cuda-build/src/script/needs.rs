@@ -1,11 +1,7 @@
 //! Lists the parts of a toolkit that a package needs, given what it declares and compiles.
 
-use std::path::PathBuf;
-
 use crate::component::Component;
 use crate::config::{Config, Cudart, Wanted};
-use crate::found::Found;
-use crate::root::Root;
 use crate::select::{Need, Part, Request, RequestedRelease, Strength};
 
 const DECLARED: &str = "declared in `[package.metadata.cuda]`";
@@ -95,15 +91,4 @@ pub(super) fn nvrtc_header_needs() -> [Need; 2] {
         headers(Component::Cudart, "headers of the runtime"),
         headers(Component::Cccl, "headers of CUB, Thrust and libcu++"),
     ]
-}
-
-/// Files that change when the component is replaced in place.
-pub(super) fn files_to_watch(root: &Root, found: &Found) -> Vec<PathBuf> {
-    let binaries = [&found.tools, &found.libraries, &found.archives];
-    let binary = binaries.iter().find_map(|files| files.first()).cloned();
-    let header = found.component.facts().header.and_then(|header| {
-        let mut headers = found.include.iter().map(|directory| directory.join(header));
-        headers.find(|path| root.is_file(path))
-    });
-    binary.into_iter().chain(header).collect()
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::detail::component::{Class, Component, windows};
+use crate::detail::root::Root;
 use crate::detail::sources::{Candidate, SearchStep};
 use crate::detail::version::{ToolkitVersion, Version};
 
@@ -72,11 +73,15 @@ impl Found {
         self.archive(&windows::import_library(library))
     }
 
-    /// A file that changes when the component is replaced in place.
-    pub fn main_file(&self) -> Option<PathBuf> {
+    /// Files that change when the component is replaced in place: a program or library, and a header.
+    pub fn files_to_watch(&self, root: &Root) -> impl Iterator<Item = PathBuf> {
         let files = self.tools.iter().chain(&self.libraries);
-        let file = files.chain(&self.archives).next().cloned();
-        file.or_else(|| Some(self.include.first()?.join(self.component.facts().header?)))
+        let binary = files.chain(&self.archives).next().cloned();
+        let header = self.component.facts().header.and_then(|header| {
+            let mut headers = self.include.iter().map(|directory| directory.join(header));
+            headers.find(|path| root.is_file(path))
+        });
+        binary.into_iter().chain(header)
     }
 
     /// Every file and directory of the component.

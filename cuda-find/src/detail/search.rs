@@ -8,7 +8,7 @@ use crate::detail::component::Component;
 use crate::detail::directive::{Directive, Directives};
 use crate::detail::env::Env;
 use crate::detail::error::Error;
-use crate::detail::found::{Attempt, ComponentSet, Found};
+use crate::detail::found::{Attempt, ComponentSet};
 use crate::detail::link::{self, Cudart};
 use crate::detail::nvcc;
 use crate::detail::probe::{Prober, RELATIVE_PATH_REASON};
@@ -145,7 +145,8 @@ impl Search {
             directives.push(Directive::RerunIfEnvChanged(name));
         }
         let lock = lock_file(&root, env).filter(|file| root.exists(file));
-        let files = toolkit.components().iter().filter_map(Found::main_file);
+        let components = toolkit.components().iter();
+        let files = components.flat_map(|found| found.files_to_watch(&root));
         directives.rerun_if_changed(files.chain(lock));
         toolkit.cargo_directives = directives.to_lines()?;
         Ok(toolkit)
@@ -239,8 +240,14 @@ impl SearchContext<'_> {
     }
 
     fn probe(&self, candidate: &Candidate) -> Vec<Attempt> {
-        let query_nvcc = |nvcc: &Path| nvcc::query(self.root, self.env, nvcc);
-        Prober::new(self.root, self.target, &query_nvcc).probe_each(candidate)
+        let (root, target) = (self.root, self.target);
+        let query_nvcc = &|nvcc: &Path| nvcc::query(root, self.env, nvcc);
+        let prober = Prober {
+            root,
+            target,
+            query_nvcc,
+        };
+        prober.probe_each(candidate)
     }
 
     /// The toolkit in the file that `CUDA_BUILD_TOOLKIT` names, which `cargo cuda` wrote.
@@ -375,7 +382,7 @@ impl<'s> Walk<'s> {
         }
         let mut toolkit = chosen.unwrap_or_else(|| self.select(&Request::default()))?;
         let (root, target) = (self.search.root, self.search.target);
-        toolkit.warnings.clone_from(&self.sources.disagreements);
+        (toolkit.warnings).splice(0..0, self.sources.disagreements.iter().cloned());
         toolkit.default_search_dirs = root.default_search_dirs(target.multiarch());
         Ok(toolkit)
     }
@@ -478,14 +485,19 @@ pub fn probe_stored(root: &Root, target: &Target, directory: &Path, is_archives:
         true => Candidate::root(step, label, directory.join(ARCHIVES)),
         false => Candidate::new(step, label, directory, Layout::SitePackages),
     };
-    let query_nvcc = |nvcc: &Path| {
+    let query_nvcc = &|nvcc: &Path| {
         Err(Error::Format {
             what: "nvcc",
             reason: format!("{} was not queried", nvcc.display()),
             hint: "run `cargo cuda doctor`, which queries it",
         })
     };
-    Prober::new(root, target, &query_nvcc).probe(&candidate)
+    let prober = Prober {
+        root,
+        target,
+        query_nvcc,
+    };
+    prober.probe(&candidate)
 }
 
 #[cfg(test)]

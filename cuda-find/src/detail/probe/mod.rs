@@ -13,4 +13,4 @@ mod roots;
 
 pub use attempt::RELATIVE_PATH_REASON;
 pub use files::release_in_file_name;
-pub use prober::Prober;
+pub(crate) use prober::Prober;

@@ -9,26 +9,11 @@ use crate::detail::root::Root;
 use crate::detail::target::Target;
 
 /// Reads candidates.
-pub struct Prober<'a> {
-    pub(super) root: &'a Root,
-    pub(super) target: &'a Target,
-    pub(super) query_nvcc: &'a dyn Fn(&Path) -> Result<NvccAnswer, Error>,
-}
-
-impl<'a> Prober<'a> {
-    /// A prober for one platform. `query_nvcc` is [`nvcc::query`](crate::detail::nvcc::query) or a
-    /// substitute.
-    pub fn new(
-        root: &'a Root,
-        target: &'a Target,
-        query_nvcc: &'a dyn Fn(&Path) -> Result<NvccAnswer, Error>,
-    ) -> Self {
-        Self {
-            root,
-            target,
-            query_nvcc,
-        }
-    }
+pub(crate) struct Prober<'a> {
+    pub(crate) root: &'a Root,
+    pub(crate) target: &'a Target,
+    /// [`nvcc::query`](crate::detail::nvcc::query) or a substitute.
+    pub(crate) query_nvcc: &'a dyn Fn(&Path) -> Result<NvccAnswer, Error>,
 }
 
 impl Prober<'_> {

@@ -92,9 +92,10 @@ pub fn select(request: &Request, target: &Target, attempts: &[&Attempt]) -> Resu
     } else {
         select_by_step(request, &places)
     };
-    let Some(toolkit) = toolkit else {
+    let Some(mut toolkit) = toolkit else {
         return Err(not_found(request, target, named, &product_places, &unused));
     };
+    toolkit.warnings = products_of_another_version(request, &toolkit, &places.products);
     let mut conflicts = products_of_another_major(request, &toolkit, &places.products);
     if conflicts.is_empty() {
         conflicts = consistency::conflicts(toolkit.components());
@@ -133,6 +134,28 @@ fn products_of_another_major(
         }
     }
     conflicts
+}
+
+/// A warning for each needed product that its variable offers only in a version that is not accepted, and that was taken
+/// from another place.
+fn products_of_another_version(
+    request: &Request,
+    toolkit: &Toolkit,
+    products: &[&Attempt],
+) -> Vec<String> {
+    let major = toolkit.version().major;
+    let needs = request.needs_of(major).iter();
+    let warning = |need: &Need| {
+        let (accepted, used) = (need.version.as_ref()?, toolkit.get(need.component)?);
+        let mut sets = products.iter().flat_map(|attempt| &attempt.sets);
+        let is_unfit = |it: &&Found| it.origin != used.origin && !need.is_met_by(it);
+        let unfit = sets.find_map(|set| set.get(need.component).filter(is_unfit))?;
+        let (used, place, origin) = (used.shown_version(), &used.origin, &unfit.origin);
+        Some(format!(
+            "{origin} has {unfit}, but `{accepted}` is required: {used} of {place} is used"
+        ))
+    };
+    needs.filter_map(warning).collect()
 }
 
 /// Selects for the CUDA major of a product that a variable names, the newest major first. `None` if the selection
@@ -190,32 +213,21 @@ fn select_by_step(request: &Request, places: &Places<'_>) -> Option<Toolkit> {
     let is_base = |set: &&ComponentSet| set.step != SearchStep::Product && set.is_toolkit();
     let toolkits: Vec<_> = all.iter().copied().filter(is_base).collect();
     let mut steps = toolkits.chunk_by(|one, other| one.step == other.step);
-    steps
-        .find_map(|here| {
-            let mut here = here.to_vec();
-            here.sort_by_key(|set| Reverse((set.major, set.release())));
-            newest_complete(request, &here, &all)
+    let newest_complete = |here: &[&ComponentSet]| {
+        let mut here = here.to_vec();
+        here.sort_by_key(|set| Reverse((set.major, set.release())));
+        here.iter().find_map(|base| {
+            // Products may come from any place.
+            let pool = pool(base, &all, ComponentSet::has_product);
+            let (mut toolkit, _) = complete(request, &pool, Rule::BaseAndProducts)?;
+            let is_other = |other: &&ComponentSet| !std::ptr::eq(*other, *base);
+            note_others(&mut toolkit, here.iter().copied().filter(is_other));
+            Some(toolkit)
         })
+    };
+    steps
+        .find_map(newest_complete)
         .or_else(|| select_combined(request, &toolkits, &all))
-}
-
-/// Selects the first complete toolkit in `here`, which has the toolkits of one step, newest first. Products may come
-/// from any place.
-fn newest_complete(
-    request: &Request,
-    here: &[&ComponentSet],
-    all: &[&ComponentSet],
-) -> Option<Toolkit> {
-    here.iter().copied().find_map(|base| {
-        let pool = pool(base, all, ComponentSet::has_product);
-        let (mut toolkit, _) = complete(request, &pool, Rule::BaseAndProducts)?;
-        let others = here
-            .iter()
-            .copied()
-            .filter(|other| !std::ptr::eq(*other, base));
-        note_others(&mut toolkit, others);
-        Some(toolkit)
-    })
 }
 
 /// Tries each toolkit in turn as a base, and takes the components that the base lacks from the others. A base of which

@@ -295,7 +295,8 @@ impl Failed<'_> {
                 ids.join(",")
             ),
         };
-        if hint_is_for_target && target.architecture() == "aarch64" {
+        let may_be_jetson = major < release::JETSON_UNIFIED_SINCE;
+        if hint_is_for_target && target.architecture() == "aarch64" && may_be_jetson {
             hint = format!(
                 "for a Jetson board, write `jetson = true` in `[package.metadata.cuda]`; otherwise {hint}"
             );

@@ -195,10 +195,6 @@ impl Need {
         self.component.facts().is_product()
     }
 
-    pub(super) fn is_required(&self) -> bool {
-        self.strength == Strength::Required
-    }
-
     /// Whether `found` meets the need.
     pub fn is_met_by(&self, found: &Found) -> bool {
         let has_part = match self.part {
@@ -336,7 +332,7 @@ impl Request {
     pub(super) fn requires(&self, found: &Found) -> bool {
         let needs = self.needs_of(found.major).iter();
         let mut needs = needs.chain(self.alternatives.iter().flatten());
-        needs.any(|need| need.is_required() && need.is_met_by(found))
+        needs.any(|need| need.strength == Strength::Required && need.is_met_by(found))
     }
 
     /// One group for each alternative; at least one group has to be met. A group has `needs`, the needs of its

@@ -170,159 +170,92 @@ fn outcome(result: Result<Toolkit, Error>) -> String {
     format!("{}{combined} {}", toolkit.version(), places.join(" "))
 }
 
-/// Name, request, places, and the outcome, or texts of the error.
-const SITUATIONS: &[[&str; 4]] = &[
-    [
-        "pip cu11",
-        "module",
-        "environment /venv: PIP11",
-        "11.8 /venv",
-    ],
-    [
-        "pip cu12",
-        "module",
-        "environment /venv: PIP12",
-        "12.9 /venv",
-    ],
-    [
-        "pip cu13",
-        "library",
-        "environment /venv: PIP13",
-        "13.4 /venv",
-    ],
-    [
-        "two majors in one venv: the newest",
-        "module",
-        "environment /venv: PIP12, PIP13",
-        "13.4 /venv",
-    ],
-    [
-        "two majors in one venv, major fixed",
-        "module 12",
-        "environment /venv: PIP12, PIP13",
-        "12.9 /venv",
-    ],
-    [
-        "unpinned pip: nvcc 13.5 beside nvtx 13.4 works",
-        "library",
-        "environment /venv: nvcc 13.5.37, nvvm 13.5.37, crt 13.5.37, cudart 13.5.37, nvtx 13.4.92",
-        "13.5 /venv",
-    ],
-    [
-        "nvcc 13.5 with cicc 13.0 is refused",
-        "library",
-        "environment /venv: nvcc 13.5.37, nvvm 13.0.88, crt 13.5.37, cudart 13.5.37",
-        "error: nvcc 13.5.37 && cicc (nvvm) 13.0.88 && nvidia-nvvm==13.5.*",
-    ],
-    [
-        "torch without nvcc does not hide /usr/local/cuda",
-        "library",
-        "environment /venv: TORCH; default /usr/local/cuda: LOCAL",
-        "12.4 /usr/local/cuda",
-    ],
-    [
-        "torch serves a module",
-        "module",
-        "environment /venv: TORCH; default /usr/local/cuda: LOCAL",
-        "13.0 /venv",
-    ],
-    [
-        "headers newer than the library are refused",
-        "module",
-        "default /usr/local/cuda: cudart 12.2.140/12.4, nvrtc 12.4.127",
-        "error: headers && 12.4 && library is from CUDA 12.2",
-    ],
-    [
-        "the administrator's link beats a newer version beside it",
-        "library",
-        "default /usr/local/cuda: LOCAL; versioned /usr/local/cuda-13.4: PIP13",
-        "12.4 /usr/local/cuda",
-    ],
-    [
-        "a partial newest version does not win over a whole older one",
-        "library",
-        "versioned /usr/local/cuda-13.5: cudart 13.5.37; versioned /usr/local/cuda-12.4: LOCAL",
-        "12.4 /usr/local/cuda-12.4",
-    ],
-    [
-        "two variables: the first, not the newest",
-        "module",
-        "variable /12: PIP12; variable /13: PIP13",
-        "12.9 /12",
-    ],
-    [
-        "two variables: the second if the first lacks nvcc",
-        "library",
-        "variable /12: PIP12; variable /13: PIP13",
-        "13.4 /13",
-    ],
-    [
-        "a wrong variable stops the search and names what else is there",
-        "library",
-        "variable /nowhere: ; environment /venv: PIP13",
-        "error: `CUDA_HOME` (/nowhere): does not exist && available, not used && /venv && nvcc 13.4.92 && unset",
-    ],
-    [
-        "a named place without nvcc is not filled up from elsewhere",
-        "library",
-        "variable /opt/cuda: cudart 12.6.77, cublas 12.6; environment /venv: PIP13",
-        "error: `nvcc` not found (needed to compile 2 .cu files) && no `nvcc` && found cudart 12.6.77 && available, not used",
-    ],
-    [
-        "two named roots are combined",
-        "library",
-        "roots /a: nvcc 13.4.92, nvvm 13.4.92, crt 13.4.92; roots /b: cudart 13.4.92",
-        "13.4 /b /a",
-    ],
-    [
-        "two named roots of different releases are refused",
-        "library",
-        "roots /a: nvcc 13.4.92, nvvm 13.4.92, crt 13.4.92; roots /b: cudart 13.0.48",
-        "error: nvcc 13.4.92 && 13.0 && (/b)",
-    ],
-    [
-        "nothing complete: the same release is combined",
-        "library",
-        "environment /venv: nvcc 13.4.92, nvvm 13.4.92, crt 13.4.92; stored /s/13.0: cudart 13.0.48; \
-         stored /s/13.4: cudart 13.4.92",
-        "13.4 combined /s/13.4 /venv",
-    ],
-    [
-        "two toolkits fetched: the newest",
-        "module",
-        "stored /s/13: PIP13; stored /s/12: PIP12",
-        "13.4 /s/13",
-    ],
-    [
-        "a library for 12 with wheels alone",
-        "library 12",
-        "stored /s: PIP12",
-        "error: `nvcc` not found && no wheel of CUDA 12",
-    ],
-    [
-        "the manifest's range",
-        "module <13",
-        "stored /s: PIP13",
-        "error: has CUDA 13.4, but `toolkit = \"<13\"` is requested",
-    ],
-    [
-        "a release that nothing shows",
-        "module",
-        "stored /s: cudnn 13.1",
-        "error: `cudart` not found && cudnn 13.1",
-    ],
-    [
-        "nothing at all",
-        "library",
-        "",
-        "error: `nvcc` not found && cargo cuda toolkit add 13",
-    ],
-];
+/// Three lines for each situation: its name; the request and the places; the outcome, or texts of the error.
+const SITUATIONS: &str = r#"
+pip cu11
+    module | environment /venv: PIP11
+    11.8 /venv
+pip cu12
+    module | environment /venv: PIP12
+    12.9 /venv
+pip cu13
+    library | environment /venv: PIP13
+    13.4 /venv
+two majors in one venv: the newest
+    module | environment /venv: PIP12, PIP13
+    13.4 /venv
+two majors in one venv, major fixed
+    module 12 | environment /venv: PIP12, PIP13
+    12.9 /venv
+unpinned pip: nvcc 13.5 beside nvtx 13.4 works
+    library | environment /venv: nvcc 13.5.37, nvvm 13.5.37, crt 13.5.37, cudart 13.5.37, nvtx 13.4.92
+    13.5 /venv
+nvcc 13.5 with cicc 13.0 is refused
+    library | environment /venv: nvcc 13.5.37, nvvm 13.0.88, crt 13.5.37, cudart 13.5.37
+    error: nvcc 13.5.37 && cicc (nvvm) 13.0.88 && nvidia-nvvm==13.5.*
+torch without nvcc does not hide /usr/local/cuda
+    library | environment /venv: TORCH; default /usr/local/cuda: LOCAL
+    12.4 /usr/local/cuda
+torch serves a module
+    module | environment /venv: TORCH; default /usr/local/cuda: LOCAL
+    13.0 /venv
+headers newer than the library are refused
+    module | default /usr/local/cuda: cudart 12.2.140/12.4, nvrtc 12.4.127
+    error: headers && 12.4 && library is from CUDA 12.2
+the administrator's link beats a newer version beside it
+    library | default /usr/local/cuda: LOCAL; versioned /usr/local/cuda-13.4: PIP13
+    12.4 /usr/local/cuda
+a partial newest version does not win over a whole older one
+    library | versioned /usr/local/cuda-13.5: cudart 13.5.37; versioned /usr/local/cuda-12.4: LOCAL
+    12.4 /usr/local/cuda-12.4
+two variables: the first, not the newest
+    module | variable /12: PIP12; variable /13: PIP13
+    12.9 /12
+two variables: the second if the first lacks nvcc
+    library | variable /12: PIP12; variable /13: PIP13
+    13.4 /13
+a wrong variable stops the search and names what else is there
+    library | variable /nowhere: ; environment /venv: PIP13
+    error: `CUDA_HOME` (/nowhere): does not exist && available, not used && /venv && nvcc 13.4.92 && unset
+a named place without nvcc is not filled up from elsewhere
+    library | variable /opt/cuda: cudart 12.6.77, cublas 12.6; environment /venv: PIP13
+    error: `nvcc` not found (needed to compile 2 .cu files) && no `nvcc` && found cudart 12.6.77 && available, not used
+two named roots are combined
+    library | roots /a: nvcc 13.4.92, nvvm 13.4.92, crt 13.4.92; roots /b: cudart 13.4.92
+    13.4 /b /a
+two named roots of different releases are refused
+    library | roots /a: nvcc 13.4.92, nvvm 13.4.92, crt 13.4.92; roots /b: cudart 13.0.48
+    error: nvcc 13.4.92 && 13.0 && (/b)
+nothing complete: the same release is combined
+    library | environment /venv: nvcc 13.4.92, nvvm 13.4.92, crt 13.4.92; stored /s/13.0: cudart 13.0.48; stored /s/13.4: cudart 13.4.92
+    13.4 combined /s/13.4 /venv
+two toolkits fetched: the newest
+    module | stored /s/13: PIP13; stored /s/12: PIP12
+    13.4 /s/13
+a library for 12 with wheels alone
+    library 12 | stored /s: PIP12
+    error: `nvcc` not found && no wheel of CUDA 12
+the manifest's range
+    module <13 | stored /s: PIP13
+    error: has CUDA 13.4, but `toolkit = "<13"` is requested
+a release that nothing shows
+    module | stored /s: cudnn 13.1
+    error: `cudart` not found && cudnn 13.1
+nothing at all
+    library |
+    error: `nvcc` not found && cargo cuda toolkit add 13
+"#;
 
 #[test]
 fn every_situation_has_the_expected_outcome() {
     let mut wrong = String::new();
-    for [name, request, places, expected] in SITUATIONS {
+    let lines: Vec<&str> = SITUATIONS.trim().lines().map(str::trim).collect();
+    for situation in lines.chunks(3) {
+        let [name, request, expected] = *situation else {
+            panic!("{situation:?}");
+        };
+        let (request, places) = request.split_once('|').unwrap();
+        let request = request.trim();
         let (base, limit) = request.split_once(' ').unwrap_or((request, ""));
         let mut request = if base == "module" {
             module()
@@ -335,7 +268,7 @@ fn every_situation_has_the_expected_outcome() {
         }
         let outcome = outcome(select(&request, places));
         let is_expected = match expected.strip_prefix("error: ") {
-            None => outcome == *expected,
+            None => outcome == expected,
             Some(texts) => texts.split(" && ").all(|text| outcome.contains(text)),
         };
         if !is_expected {
@@ -419,6 +352,32 @@ fn the_variable_of_a_product_counts_only_for_it() {
         error.contains("/nowhere") && error.contains("does not exist"),
         "{error}"
     );
+}
+
+#[test]
+fn an_unfit_version_of_a_variable_is_a_warning() {
+    let mut request = with(module(), Component::Cudnn, Strength::Required);
+    request.needs[1].version = Some("<13.1".parse().unwrap());
+    let places = "product /opt/cudnn: cudnn 13.1; stored /s: PIP13, cudnn 13.0";
+    let expected = "environment variable `CUDNN_PATH` (/opt/cudnn) has cudnn 13.1, but `<13.1` is required: 13.0 of \
+                    toolkit (/s) is used";
+    assert_eq!(select(&request, places).unwrap().warnings(), [expected]);
+}
+
+#[test]
+fn jetson_is_mentioned_before_cuda_13_only() {
+    let triple = "aarch64-unknown-linux-gnu";
+    let target = Target::from_triple(triple).unwrap().built_on(triple);
+    for (toolkit, is_mentioned) in [("<13", true), ("*", false)] {
+        let toolkit = toolkit.parse().unwrap();
+        let request = Request {
+            toolkit,
+            ..module()
+        };
+        let error = super::select(&request, &target, &[]).unwrap_err();
+        let hints = error.hints().concat();
+        assert_eq!(hints.contains("jetson = true"), is_mentioned, "{hints}");
+    }
 }
 
 #[test]
