@@ -23,7 +23,7 @@ const LIBRARY_NAMES: [&str; 4] = [
 ];
 
 /// The driver's answers.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Driver {
     /// The newest CUDA release that the driver supports.
     pub version: ToolkitVersion,

@@ -63,19 +63,17 @@ pub(crate) fn mentions(text: &str) -> Vec<Mention> {
 /// Parses the header name at the start of `"name" …` or `<name> …`. `None` if there is no valid name.
 fn parse_header_name(rest: &str) -> Option<Mention> {
     let rest = rest.trim_start();
-    let until = |rest: &str, end: char| rest.split_once(end).map(|(name, _)| name.to_owned());
-    let mention = match rest.strip_prefix('"') {
-        Some(rest) => until(rest, '"').map(Mention::Quoted),
-        None => rest
-            .strip_prefix('<')
-            .and_then(|rest| until(rest, '>'))
-            .map(Mention::Angled),
+    let (name, is_quoted) = match rest.strip_prefix('"') {
+        Some(rest) => (rest.split_once('"')?.0, true),
+        None => (rest.strip_prefix('<')?.split_once('>')?.0, false),
     };
     // The text has U+FFFD in place of invalid UTF-8. The real file name cannot be recovered from it.
-    let is_name = |name: &String| !name.is_empty() && !name.contains('\u{fffd}');
-    mention.filter(|mention| match mention {
-        Mention::Quoted(name) | Mention::Angled(name) => is_name(name),
-        Mention::ComputedInclude | Mention::ComputedQuery | Mention::Assembly => true,
+    if name.is_empty() || name.contains('\u{fffd}') {
+        return None;
+    }
+    Some(match is_quoted {
+        true => Mention::Quoted(name.to_owned()),
+        false => Mention::Angled(name.to_owned()),
     })
 }
 

@@ -83,7 +83,7 @@ struct Argument {
 }
 
 /// The images that the options for architectures request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Requested {
     /// No option chooses an architecture.
     Default,

@@ -53,7 +53,7 @@ const DEFAULT_OPT_LEVEL: u32 = 3;
 ///
 /// It is linked (`stdc++`). The variable `CXXSTDLIB` names another one, as for the `cc` crate; if it is
 /// empty, none is linked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Library {
     name: String,
     sources: Vec<Source>,

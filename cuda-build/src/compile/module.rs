@@ -65,7 +65,7 @@ impl Format {
 ///     .debug(false);
 /// assert_eq!(module.name(), "scan_fast");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Module {
     name: String,
     source: PathBuf,

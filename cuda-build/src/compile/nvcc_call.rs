@@ -13,9 +13,11 @@ use crate::view::View;
 
 /// nvcc with the options that all its calls share.
 pub(super) struct NvccCall {
-    tool: String,
-    nvcc: Invocation,
-    toolkit_includes: Vec<PathBuf>,
+    /// `nvcc` with its version.
+    pub(super) tool: String,
+    pub(super) nvcc: Invocation,
+    /// The directories with the toolkit's headers.
+    pub(super) toolkit_includes: Vec<PathBuf>,
 }
 
 impl NvccCall {
@@ -50,20 +52,6 @@ impl NvccCall {
             nvcc: Invocation::new(program).args(options),
             toolkit_includes,
         })
-    }
-
-    /// nvcc as a build script calls it, with headers of the toolkit in `toolkit_includes`.
-    #[cfg(feature = "nvcc-wrapper")]
-    pub(super) fn of_script(
-        version: &str,
-        nvcc: Invocation,
-        toolkit_includes: Vec<PathBuf>,
-    ) -> Self {
-        Self {
-            tool: format!("nvcc {version}"),
-            nvcc,
-            toolkit_includes,
-        }
     }
 
     /// Whether nvcc accepts a flag.

@@ -12,7 +12,7 @@ use crate::error::Error;
 const DEFAULT_STD: &str = "c++17";
 
 /// What a build script sets on a module or a library.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) includes: Vec<PathBuf>,
     pub(crate) defines: Vec<(String, Option<String>)>,
@@ -41,7 +41,7 @@ pub(super) fn chooses_capabilities(word: &str) -> bool {
 }
 
 /// An option for the compiler of device code.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Flag {
     pub(crate) text: String,
     pub(crate) only_if_supported: bool,

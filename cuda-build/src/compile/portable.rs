@@ -18,7 +18,6 @@ use crate::root::Root;
 use crate::toolkit::Toolkit;
 
 /// What identifies a compiler.
-#[derive(Clone, Debug, Default)]
 struct CompilerIdentity {
     /// By paths and times: in the keys of steps.
     by_time: String,
@@ -27,7 +26,6 @@ struct CompilerIdentity {
 }
 
 /// What is replaced in the keys and paths of the output store.
-#[derive(Debug, Default)]
 pub(crate) struct PortableNames {
     nvcc: CompilerIdentity,
     nvrtc: CompilerIdentity,
@@ -69,58 +67,15 @@ impl PortableNames {
         let host_files =
             |_: &mut Files| host.map_or_else(Vec::new, |(host, _)| host.compiler.files.clone());
         let host_identity = host.map_or("", |(_, identity)| identity);
-        let identities = [
-            identity("nvcc", toolkit_identity, &nvcc_files),
-            identity("nvrtc", toolkit_identity, &nvrtc_files),
-            identity("host", host_identity, &host_files),
-        ];
         let processor = root.text(Path::new("/proc/cpuinfo")).unwrap_or_default();
         let mut lines = processor.lines();
         let flags = lines.find(|line| line.starts_with("flags") || line.starts_with("Features"));
         Self {
+            nvcc: identity("nvcc", toolkit_identity, &nvcc_files),
+            nvrtc: identity("nvrtc", toolkit_identity, &nvrtc_files),
+            host: identity("host", host_identity, &host_files),
             processor: flags.unwrap_or_default().to_owned(),
-            ..Self::new(toolkit, others, identities)
-        }
-    }
-
-    fn new(
-        toolkit: &Toolkit,
-        others: &[(&Path, &str)],
-        [nvcc, nvrtc, host]: [CompilerIdentity; 3],
-    ) -> Self {
-        let mut directories: Vec<(PathBuf, String)> = Vec::new();
-        let mut add = |directory: &Path, name: String| {
-            if !directories.iter().any(|(known, _)| known == directory) {
-                directories.push((directory.to_owned(), format!("<{name}>")));
-            }
-        };
-        let program = toolkit.tool(Component::Nvcc, "nvcc");
-        if let Some(root) = program.and_then(|nvcc| nvcc.parent()?.parent()) {
-            add(root, "nvcc".to_owned());
-        }
-        for (directory, name) in others {
-            add(directory, (*name).to_owned());
-        }
-        // Several components share a directory. The first name stays the same if a component is added.
-        let first = [
-            Component::Crt,
-            Component::Cudart,
-            Component::Nvrtc,
-            Component::Cccl,
-        ];
-        for component in first.into_iter().chain(Component::all()) {
-            let include = toolkit.get(component).map(|found| found.include.as_slice());
-            for (index, directory) in include.unwrap_or_default().iter().enumerate() {
-                add(directory, format!("{component} {index}"));
-            }
-        }
-        directories.sort_by_key(|(path, _)| std::cmp::Reverse(path.as_os_str().len()));
-        Self {
-            nvcc,
-            nvrtc,
-            host,
-            directories,
-            processor: String::new(),
+            directories: named_directories(toolkit, others),
         }
     }
 
@@ -177,4 +132,36 @@ impl PortableNames {
             output.windows(path.len()).any(|window| window == path)
         })
     }
+}
+
+/// The toolkit's directories and `others`, each with its name. The longest path comes first.
+fn named_directories(toolkit: &Toolkit, others: &[(&Path, &str)]) -> Vec<(PathBuf, String)> {
+    let mut directories: Vec<(PathBuf, String)> = Vec::new();
+    let mut add = |directory: &Path, name: String| {
+        if !directories.iter().any(|(known, _)| known == directory) {
+            directories.push((directory.to_owned(), format!("<{name}>")));
+        }
+    };
+    let program = toolkit.tool(Component::Nvcc, "nvcc");
+    if let Some(root) = program.and_then(|nvcc| nvcc.parent()?.parent()) {
+        add(root, "nvcc".to_owned());
+    }
+    for (directory, name) in others {
+        add(directory, (*name).to_owned());
+    }
+    // Several components share a directory. The first name stays the same if a component is added.
+    let first = [
+        Component::Crt,
+        Component::Cudart,
+        Component::Nvrtc,
+        Component::Cccl,
+    ];
+    for component in first.into_iter().chain(Component::all()) {
+        let include = toolkit.get(component).map(|found| found.include.as_slice());
+        for (index, directory) in include.unwrap_or_default().iter().enumerate() {
+            add(directory, format!("{component} {index}"));
+        }
+    }
+    directories.sort_by_key(|(path, _)| std::cmp::Reverse(path.as_os_str().len()));
+    directories
 }

@@ -25,7 +25,7 @@ use crate::output;
 const JOBSERVER_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The result of running steps.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Compiled {
     /// Outputs that were made, in the order of the steps.
     pub made: Vec<MadeOutput>,
@@ -40,7 +40,7 @@ pub struct Compiled {
 }
 
 /// An output that was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct MadeOutput {
     /// The file.
     pub output: PathBuf,

@@ -7,7 +7,7 @@ use crate::list::Set;
 use crate::root::Root;
 
 /// A source, as the build script names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Source {
     File(PathBuf),
     /// A pattern with `*` and `**`.
@@ -24,7 +24,7 @@ pub(crate) enum Language {
 }
 
 /// The sources of a library.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     /// Each file once, relative to the package.
     pub(crate) files: Vec<(PathBuf, Language)>,

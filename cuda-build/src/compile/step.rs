@@ -255,7 +255,7 @@ impl fmt::Display for Image {
 }
 
 /// How to find the files that a step reads.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum ReadFiles {
     /// The step reads only its inputs.
     Inputs,

@@ -107,7 +107,11 @@ impl WrappedNvcc<'_> {
         toolkit_includes.push(self.view.to_owned());
         let found = toolkit.get(Component::Nvcc);
         let version = found.map(crate::found::Found::shown_version);
-        let nvcc = NvccCall::of_script(&version.unwrap_or_default(), nvcc, toolkit_includes);
+        let nvcc = NvccCall {
+            tool: format!("nvcc {}", version.unwrap_or_default()),
+            nvcc,
+            toolkit_includes,
+        };
         let (variables, plan) = (Variables::of_nvcc(env), Plan::default());
         let settings = Settings {
             toolkit,

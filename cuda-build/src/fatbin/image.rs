@@ -7,7 +7,7 @@ use crate::capability::{Capability, Suffix};
 use crate::error::Error;
 
 /// The output of a compiler, as input for a fat binary.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum CompiledImage {
     /// SASS.
     Cubin {
@@ -241,10 +241,8 @@ mod tests {
             );
             let with_nul = format!("{text}\0");
             let plain = Fatbin::from_images(vec![ptx("12.0", &text)]).unwrap();
-            assert_eq!(
-                Fatbin::from_images(vec![ptx("12.0", &with_nul)]).unwrap(),
-                plain
-            );
+            let same = Fatbin::from_images(vec![ptx("12.0", &with_nul)]).unwrap();
+            assert_eq!(same.write(), plain.write());
             let entry = plain.entries().next().unwrap();
             assert_eq!(entry.image(), Some(text.as_bytes()));
             let bytes = plain.write();

@@ -26,7 +26,7 @@ use crate::lex::{self, Mention};
 use crate::list::Set;
 
 /// Where a compiler looks for headers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SearchPath {
     /// The directory that the compiler runs in. A header that an option such as `--pre-include` names is also
     /// looked up there.

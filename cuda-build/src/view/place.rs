@@ -13,7 +13,7 @@ use crate::target::Target;
 const VIEWS_VARIABLE: &str = "CUDA_BUILD_VIEWS";
 
 /// A view that was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct View {
     pub(super) path: PathBuf,
     pub(super) paths: Set<PathBuf>,

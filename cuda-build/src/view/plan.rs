@@ -12,7 +12,7 @@ use crate::hash::Fnv;
 use crate::root::Root;
 
 /// What a view has at one path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum ViewEntry {
     /// A file or directory of a component, with its absolute path.
     Component(ComponentPath),
@@ -25,7 +25,7 @@ pub(super) enum ViewEntry {
 }
 
 /// A file or directory of a component.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct ComponentPath {
     pub(super) component: Component,
     pub(super) path: PathBuf,

@@ -20,7 +20,7 @@ use crate::root::Root;
 use crate::target::Target;
 
 /// A library of the driver.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Driver {
     /// The component whose headers declare its functions.
     pub(super) component: Component,
@@ -94,7 +94,7 @@ pub(super) fn compiler(root: &Root, env: &Env, target: &Target) -> Result<PathBu
 }
 
 /// The inputs of a stub. The headers have about a megabyte, so they are read only when the view is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Stub {
     pub(super) driver: &'static Driver,
     /// The headers that were found, the required one first.

@@ -24,7 +24,7 @@ use crate::detail::error::Error;
 const QUERY_LIMIT: Duration = Duration::from_secs(30);
 
 /// A program to start. Its `Display` text can be pasted into a shell.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Invocation {
     /// The program: an absolute path, or a name on `PATH`.
     pub program: PathBuf,

@@ -71,7 +71,7 @@ impl fmt::Display for Note {
 ///
 /// A toolkit can be written to a file and read back. `cargo cuda` searches once and sets `CUDA_BUILD_TOOLKIT` to
 /// the path of such a file, so all build scripts of one run use the same toolkit.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Toolkit {
     /// The release that nvcc shows, otherwise NVRTC, otherwise cudart, otherwise the newest that any other chosen
     /// component shows, otherwise that of the place that `step` proposed.

@@ -484,7 +484,7 @@ fn jetson_mismatch(code: Capability, device: Capability, toolkit: ToolkitVersion
 }
 
 /// The capability for a consumer that takes exactly one.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Single {
     /// The capability.
     pub capability: Capability,

@@ -100,7 +100,8 @@ pub fn select(request: &Request, target: &Target, attempts: &[&Attempt]) -> Resu
     if conflicts.is_empty() {
         conflicts = consistency::conflicts(toolkit.components());
     } else if request.major.is_none()
-        && let Some(other) = reselect_with_product_major(request, target, attempts, &toolkit)
+        && let Some(other) =
+            reselect_with_product_major(request, target, attempts, &toolkit, &places.products)
     {
         return Ok(other);
     }
@@ -165,8 +166,8 @@ fn reselect_with_product_major(
     target: &Target,
     attempts: &[&Attempt],
     toolkit: &Toolkit,
+    products: &[&Attempt],
 ) -> Option<Toolkit> {
-    let products = Places::new(attempts).products;
     let sets = products.iter().flat_map(|attempt| &attempt.sets);
     let majors = sorted_set(sets.map(|set| set.major));
     let mut others = majors
