@@ -171,11 +171,9 @@ mod tests {
         std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
         assert_eq!(answer("a").read(&root), None, "the file is cut");
         std::fs::write(&file, whole).unwrap();
-        let mode = |mode| std::fs::Permissions::from_mode(mode);
-        std::fs::set_permissions(&file, mode(0o666)).unwrap();
+        let mode = std::fs::Permissions::from_mode(0o666);
+        std::fs::set_permissions(&file, mode).unwrap();
         assert_eq!(answer("a").read(&root), None, "every user can write it");
-        std::fs::set_permissions(&file, mode(0o644)).unwrap();
-        assert_eq!(answer("a").read(&root), expected());
         // Without a cache directory there is no answer, and nothing fails.
         let none = CachedAnswer::new(&Env::default(), "nvcc", []);
         none.write("1", "x");

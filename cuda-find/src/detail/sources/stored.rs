@@ -499,75 +499,38 @@ mod stored_tests {
     fn the_lock_of_the_built_workspace_is_found() {
         let top = tempfile::tempdir().unwrap();
         let top = &top.path().canonicalize().unwrap();
-        for path in [
-            "ws/Cargo.toml",
-            "dep/Cargo.toml",
-            "home/registry/dep/Cargo.toml",
-        ] {
-            file(&top.join(path), "[package]\nname = \"p\"\n[workspace]\n");
-            file(&top.join(path).with_file_name(LOCK_FILE), "");
+        for package in ["ws", "dep", "home/registry/dep", "vendor/dep"].map(|name| top.join(name)) {
+            let manifest = "[package]\nname = \"p\"\n[workspace]\n";
+            file(&package.join("Cargo.toml"), manifest);
+            file(&package.join(LOCK_FILE), "");
         }
         file(&top.join("bare/Cargo.toml"), "[workspace]\n");
-        file(
-            &top.join("vendor/dep/Cargo.toml"),
-            "[package]\nname = \"p\"\n[workspace]\n",
-        );
-        file(&top.join("vendor/dep/cuda-toolkits.lock"), "");
         file(&top.join("vendor/dep/.cargo-checksum.json"), "{}");
         file(&top.join("named.lock"), "");
-        let found = |variables: &[(&str, &str)]| {
-            let pairs = variables
-                .iter()
-                .map(|(name, below)| (*name, top.join(below)));
-            let env = Env::from_pairs(pairs).with("CARGO_HOME", top.join("home"));
-            let lock = lock_file(&Root::system(), &env)?;
-            Some(lock.strip_prefix(top).unwrap().display().to_string())
+        let found = |variables: &str| {
+            let variables = variables.split_whitespace();
+            let pairs = variables.filter_map(|text| text.split_once('='));
+            let env = Env::from_pairs(pairs.map(|(name, below)| (name, top.join(below))));
+            let lock = lock_file(&Root::system(), &env.with("CARGO_HOME", top.join("home")));
+            lock.map_or_else(String::new, |lock| {
+                lock.strip_prefix(top).unwrap().display().to_string()
+            })
         };
-        let out = ("OUT_DIR", "ws/target/debug/build/p-0/out");
-        for (variables, expected) in [
-            // A dependency, wherever it is, is built for the workspace of `OUT_DIR`.
-            (
-                vec![out, ("CARGO_MANIFEST_DIR", "home/registry/dep")],
-                Some("ws/cuda-toolkits.lock"),
-            ),
-            (
-                vec![out, ("CUDA_BUILD_LOCK", "named.lock")],
-                Some("named.lock"),
-            ),
-            (
-                vec![out, ("CUDA_BUILD_LOCK", "absent.lock")],
-                Some("absent.lock"),
-            ),
-            // The built workspace has no lock file, and that of the dependency is not used.
-            (
-                vec![
-                    ("OUT_DIR", "bare/target/out"),
-                    ("CARGO_MANIFEST_DIR", "dep"),
-                ],
-                Some("bare/cuda-toolkits.lock"),
-            ),
-            // A target directory elsewhere.
-            (
-                vec![("OUT_DIR", "elsewhere/out"), ("CARGO_MANIFEST_DIR", "dep")],
-                Some("dep/cuda-toolkits.lock"),
-            ),
-            (
-                vec![
-                    ("OUT_DIR", "elsewhere/out"),
-                    ("CARGO_MANIFEST_DIR", "home/registry/dep"),
-                ],
-                None,
-            ),
-            (
-                vec![
-                    ("OUT_DIR", "elsewhere/out"),
-                    ("CARGO_MANIFEST_DIR", "vendor/dep"),
-                ],
-                None,
-            ),
-            (vec![], None),
-        ] {
-            assert_eq!(found(&variables).as_deref(), expected, "{variables:?}");
+        // A dependency, wherever it is, is built for the workspace of `OUT_DIR`, perhaps one without a lock file. The
+        // last ones have a target directory elsewhere.
+        for case in "\
+OUT_DIR=ws/target/debug/build/p-0/out CARGO_MANIFEST_DIR=home/registry/dep -> ws/cuda-toolkits.lock
+OUT_DIR=ws/target/debug/build/p-0/out CUDA_BUILD_LOCK=named.lock -> named.lock
+OUT_DIR=ws/target/debug/build/p-0/out CUDA_BUILD_LOCK=absent.lock -> absent.lock
+OUT_DIR=bare/target/out CARGO_MANIFEST_DIR=dep -> bare/cuda-toolkits.lock
+OUT_DIR=elsewhere/out CARGO_MANIFEST_DIR=dep -> dep/cuda-toolkits.lock
+OUT_DIR=elsewhere/out CARGO_MANIFEST_DIR=home/registry/dep ->
+OUT_DIR=elsewhere/out CARGO_MANIFEST_DIR=vendor/dep ->
+ ->"
+        .lines()
+        {
+            let (variables, expected) = case.split_once(" ->").unwrap();
+            assert_eq!(found(variables), expected.trim(), "{variables}");
         }
     }
 
