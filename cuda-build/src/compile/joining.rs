@@ -43,7 +43,7 @@ pub(crate) struct Joining {
     /// Two architectures for the check.
     pair: Vec<Image>,
     /// The `objcopy` of a check that succeeded.
-    cached: Option<CachedAnswer>,
+    cached: CachedAnswer,
     /// The program `objcopy`, or why objects cannot be joined.
     checked: OnceLock<Result<PathBuf, String>>,
 }
@@ -65,7 +65,7 @@ impl Joining {
             root: root.clone(),
             search_path: env.search_path(),
             pair,
-            cached: Some(CachedAnswer::new(env, "objcopy", compilers.map(OsStr::new))),
+            cached: CachedAnswer::new(env, "objcopy", compilers.map(OsStr::new)),
             checked: OnceLock::new(),
         }
     }
@@ -93,10 +93,7 @@ impl Joining {
         let objcopy = self.objcopy_of(host)?;
         let content = of_content(&self.root.bytes(&objcopy)?);
         let identity = format!("{} {content:016x}", objcopy.display());
-        let known = self
-            .cached
-            .as_ref()
-            .and_then(|cached| cached.read(&self.root));
+        let known = self.cached.read(&self.root);
         if known.is_none_or(|(known, _)| known != identity) {
             let directory = run.place_of(&step.output.with_extension("self-check"));
             let checked = self.self_check(step, plain, &objcopy, &directory, run);
@@ -104,9 +101,7 @@ impl Joining {
             checked.map_err(|reason| {
                 format!("objects of this nvcc cannot be joined from images: {reason}")
             })?;
-            if let Some(cached) = &self.cached {
-                cached.write(&identity, "");
-            }
+            self.cached.write(&identity, "");
         }
         Ok(objcopy)
     }

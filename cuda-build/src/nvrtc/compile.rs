@@ -79,7 +79,7 @@ impl Nvrtc {
         let (names, texts) = (pointers(&names), pointers(&texts));
         let handle = Handle::create(self.api, &source, &name, &names, &texts)?;
         let options = pointers(&options);
-        let count = length(options.len())?;
+        let count = options.len() as c_int;
         // SAFETY: the handle is alive, and `options` holds `count` pointers to NUL-terminated
         // strings that outlive the call.
         let status = unsafe { (self.api.compile)(handle.raw, count, options.as_ptr()) };
@@ -115,7 +115,7 @@ impl Handle {
         header_texts: &[*const c_char],
     ) -> Result<Self, String> {
         let mut raw: RawProgram = ptr::null_mut();
-        let count = length(header_names.len())?;
+        let count = header_names.len() as c_int;
         // SAFETY: `count` is the length of both header lists, all strings end in NUL and outlive
         // the call, and NVRTC copies the data that it keeps.
         let status = unsafe {
@@ -177,8 +177,4 @@ fn text(what: &str, value: impl Into<Vec<u8>>) -> Result<CString, String> {
 
 fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).collect()
-}
-
-fn length(count: usize) -> Result<c_int, String> {
-    c_int::try_from(count).map_err(|_| format!("too many options or headers: {count}"))
 }

@@ -63,11 +63,16 @@ impl Code {
         self.modules.is_empty() && self.libraries.is_empty()
     }
 
+    /// The names and options of the parts.
+    fn parts(&self) -> impl Iterator<Item = (&str, &Options)> {
+        let modules = self.modules.iter().map(|it| (it.name(), &it.options));
+        modules.chain(self.libraries.iter().map(|it| (it.name(), &it.options)))
+    }
+
     /// Whether a part names what it is written for.
     pub(super) fn has_capabilities(&self) -> bool {
-        let modules = self.modules.iter().map(|module| &module.options);
-        let mut options = modules.chain(self.libraries.iter().map(|library| &library.options));
-        options.any(|options| !options.capabilities.is_empty())
+        let mut parts = self.parts();
+        parts.any(|(_, options)| !options.capabilities.is_empty())
     }
 
     /// Adds to `request` what is needed to compile this code.
@@ -156,15 +161,7 @@ impl Code {
         if let Some(reason) = &self.wrong_pattern {
             return Err(Error::usage(reason, PATTERN_HINT));
         }
-        let modules = self
-            .modules
-            .iter()
-            .map(|module| (module.name(), &module.options));
-        let libraries = self
-            .libraries
-            .iter()
-            .map(|library| (library.name(), &library.options));
-        for (name, options) in modules.chain(libraries) {
+        for (name, options) in self.parts() {
             options.check_flags(name)?;
         }
         for (index, library) in self.libraries.iter().enumerate() {
@@ -252,8 +249,7 @@ impl Code {
 
     /// The names of the parts, for `cfg(cuda_part)`.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        let modules = self.modules.iter().map(Module::name);
-        modules.chain(self.libraries.iter().map(Library::name))
+        self.parts().map(|(name, _)| name)
     }
 
     /// The part of the generated source that defines a constant for each module, and one with the names of its kernels. In a skipped build, every module is

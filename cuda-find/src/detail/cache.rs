@@ -46,9 +46,9 @@ const HEAD: &str = "cuda-build answer 1\n";
 const END: &str = "#end\n";
 
 /// The cache file of one answer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CachedAnswer {
-    /// `None` if no variable names a cache directory.
+    /// `None` if no variable names a cache directory. Then no answer is read or written.
     file: Option<PathBuf>,
 }
 

@@ -517,14 +517,11 @@ fn named(root: &Root, step: SearchStep, label: &Label, paths: &[PathBuf]) -> Vec
 /// Candidates for a compiler that a variable names: its root `path`, and site-packages below `path`.
 /// Redist archives below `path` are not proposed.
 fn of_compiler(root: &Root, variable: &'static str, path: &Path, nvcc: &Path) -> Vec<Candidate> {
-    let label = Label::Variable(variable);
-    let mut proposed = named(root, SearchStep::Variable, &label, &[path.to_owned()]);
-    proposed.retain(|candidate| candidate.layout == Layout::SitePackages);
-    proposed.insert(
-        0,
-        Candidate::root(SearchStep::Variable, label, path).with_nvcc(nvcc),
-    );
-    proposed
+    let (step, label) = (SearchStep::Variable, Label::Variable(variable));
+    let below = named(root, step, &label, &[path.to_owned()]).into_iter();
+    let packages = below.filter(|candidate| candidate.layout == Layout::SitePackages);
+    let compiler = Candidate::root(step, label, path).with_nvcc(nvcc);
+    [compiler].into_iter().chain(packages).collect()
 }
 
 /// The directory above a program's `bin` directory. A relative path is returned unchanged.
