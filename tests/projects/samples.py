@@ -148,7 +148,7 @@ def outputs(package: pathlib.Path) -> dict[str, str]:
             shown = subprocess.run(["objdump", "-s", "-t", "-r", path], capture_output=True, text=True, check=True)
             for member in re.split(r"\n(?=\S+:\s+file format)", shown.stdout)[1:]:
                 name, _, content = member.partition(":")
-                found[f"{path.name}: {name}"] = re.sub(r"tmpxft_[0-9a-f_]+", "tmpxft", content)
+                found[f"{path.name}: {name}"] = re.sub(r"tmpxft_[0-9a-f_]+|compute_\d+[af]?\.cudafe1", "", content)
     return found
 
 

@@ -463,6 +463,9 @@ mod tests {
             let expected = (spelling == "-arch=native").then_some("--ptx -arch=sm_80 k.cu");
             assert_eq!(ptx.as_deref(), expected);
         }
+        // As risc0 calls nvcc.
+        let call = "-arch=native -Xcudafe --display_error_number -c k.cu";
+        assert!(for_list(call, 80, "8.0, 9.0").is_some());
         // A script adds letters by itself.
         let letter = for_list(
             "-gencode=arch=compute_90a,code=sm_90a -c k.cu",

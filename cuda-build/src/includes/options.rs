@@ -47,7 +47,7 @@ const DEVICE_OPTIONS: &Table<Names> = &[
          ftz= fmad= prec-div= prec-sqrt= use_fast_math restrict extra-device-vectorization \
          default-stream= cudart= rdc= relocatable-device-code= dc dw c dlto ewp extensible-whole-program \
          G g dG device-debug debug lineinfo generate-line-info source-in-ptx source-in-ptx= \
-         Xptxas= ptxas-options= res-usage resource-usage keep-device-functions disable-optimizer-constants \
+         Xptxas= ptxas-options= Xcudafe= res-usage resource-usage keep-device-functions disable-optimizer-constants \
          w disable-warnings Werror= Wreorder Wdefault-stream-launch Wno-deprecated-gpu-targets \
          diag-suppress= diag-error= diag-warn= diag-remark= display-error-number no-display-error-number \
          extended-lambda expt-extended-lambda expt-relaxed-constexpr builtin-initializer-list= no-exceptions \
