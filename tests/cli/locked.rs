@@ -186,6 +186,15 @@ mod online {
         let words = [path, "does not pin `cutlass` ^3.8"];
         fetching.run(&locked).failed(exit_code::LOCK, &words);
         assert_eq!(fetching.lock(), pinned);
+        let version = "#define CUTLASS_MAJOR 3\n#define CUTLASS_MINOR 8\n#define CUTLASS_PATCH 0\n";
+        fetching.0.write("own/include/cutlass/version.h", version);
+        let mut with_own = fetching.command(&["check", "--fetch", "--locked"]);
+        with_own.env("CUTLASS_DIR", fetching.0.path.join("own"));
+        Finished::of(with_own.output().unwrap()).succeeded();
+        declare_cutlass("4.2");
+        let words = ["does not pin `cutlass` ^4.2"];
+        Finished::of(with_own.output().unwrap()).failed(exit_code::LOCK, &words);
+        declare_cutlass("3.8");
         fetching.run(&["fetch"]).succeeded();
         let grown = fetching.lock();
         assert!(grown.contains("\"nvidia-cutlass\"\nversion = \"3.8.0.0\"\n"));
