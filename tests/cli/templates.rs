@@ -119,6 +119,12 @@ fn init_adds_to_a_package_and_overwrites_nothing() {
     assert!(again.contains("unchanged: kernels/saxpy.cu\n"), "{again}");
     assert_eq!(text(package, "Cargo.toml"), changed);
 
+    let no_script = format!("{manifest}build = false\n[lib]\ncrate-type = [\"cdylib\"]\n");
+    fs::write(package.join("Cargo.toml"), no_script).unwrap();
+    let python = init(&["--template", "python"]).stdout;
+    assert!(python.contains("the package needs a build script with the template's calls"));
+    assert!(!python.contains("not added to Cargo.toml"), "{python}");
+
     fs::write(package.join("Cargo.toml"), "[workspace]\nmembers = []\n").unwrap();
     init(&[]).failed(exit_code::CONFIGURATION, &["no `[package]`", "member"]);
 }

@@ -104,7 +104,7 @@ pub fn init(arguments: &InitArgs, root: &Root) -> Result<String, Failure> {
             continue;
         }
         lines.push(if file.path == "build.rs" && has_other_script {
-            "not written: build.rs, because Cargo.toml has `build`: add the template's calls of cuda-build to that script".to_owned()
+            "not written: build.rs, because Cargo.toml has `build`: the package needs a build script with the template's calls of cuda-build".to_owned()
         } else if !root.exists(path) {
             output::write(path, file.content.as_bytes())?;
             format!("wrote {}", file.path)
@@ -115,19 +115,16 @@ pub fn init(arguments: &InitArgs, root: &Root) -> Result<String, Failure> {
         });
     }
     let changes = package.add(template, &origin, false)?;
-    lines.extend(
-        changes
-            .added
-            .iter()
-            .map(|key| format!("added to Cargo.toml: {key}")),
-    );
-    lines.extend(
-        changes
-            .different
-            .iter()
-            .map(|key| format!("not changed in Cargo.toml: {key}")),
-    );
-    if template == Template::Python {
+    for (what, keys) in [
+        ("added to", changes.added),
+        ("not changed in", changes.different),
+    ] {
+        lines.extend(keys.iter().map(|key| format!("{what} Cargo.toml: {key}")));
+    }
+    let kinds = package.manifest.get("lib");
+    let kinds = kinds.and_then(|lib| lib.get("crate-type")?.as_array());
+    let mut kinds = kinds.into_iter().flatten();
+    if template == Template::Python && !kinds.any(|kind| kind.as_str() == Some("cdylib")) {
         lines.push("not added to Cargo.toml: `[lib] crate-type = [\"cdylib\"]`, which a Python module needs; programs and tests cannot link a `cdylib`".to_owned());
     }
     let name = template.name();
