@@ -53,8 +53,8 @@ fn rewriting(major: u32) -> Rewrite {
     Rewrite {
         name: None,
         built_with: BuiltWith {
-            toolkit: ToolkitVersion::new(major, 4),
             components: [(Component::Cudart, "13.4.92".parse().unwrap())].into(),
+            ..BuiltWith::newest(major)
         },
         needs: Needs {
             required: cudart,
@@ -264,15 +264,12 @@ fn another_name_is_that_of_the_distribution() {
 }
 
 #[test]
-fn invalid_names_and_versions_are_refused() {
+fn invalid_names_are_refused() {
     for (metadata, words) in [
         ("Name: /elsewhere/x\nVersion: 0.1.0\n", "\"/elsewhere/x\""),
         ("Name: x\n  y\nVersion: 0.1.0\n", "x\\n  y"),
         ("Name: a\nName: b\nVersion: 0.1.0\n", "several `Name` lines"),
         ("Version: 0.1.0\n", "no Name"),
-        ("Name: saxpy\n", "no Version"),
-        ("Name: saxpy\nVersion: 0.2.0\n", "the file name has 0.1.0"),
-        ("Name: saxpy\nVersion: new\n", "not a Python version"),
     ] {
         let error = rewrite(wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)]));
         let error = error.err().unwrap().to_string();
