@@ -60,13 +60,9 @@ pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(Strin
         if let Ok(driver) = &driver {
             diagnosis.add_driver_limits(driver, toolkit.version(), &plans);
         }
-        let uses_cuda_build = match project.workspace {
-            Some(_) => project
-                .packages
-                .iter()
-                .any(|package| package.uses_cuda_build),
-            None => true,
-        };
+        let mut packages = project.packages.iter();
+        let uses_cuda_build =
+            project.workspace.is_none() || packages.any(|package| package.uses_cuda_build);
         let is_native = project.target.is_native();
         diagnosis.set_verdict(toolkit, uses_cuda_build, is_native, host_compiler_error);
     } else {
@@ -109,23 +105,14 @@ impl Diagnosis {
 
     fn add_toolkit(&mut self, toolkit: &Toolkit) {
         let version = toolkit.version();
-        let mut origins: Vec<(&str, String)> = Vec::new();
+        let mut origins: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for chosen in toolkit.components() {
-            let id = chosen.component.id();
-            match origins
-                .iter_mut()
-                .find(|(origin, _)| *origin == chosen.origin)
-            {
-                Some((_, ids)) => *ids += &format!(" {id}"),
-                None => origins.push((&chosen.origin, id.to_owned())),
-            }
+            let ids = origins.entry(&chosen.origin).or_default();
+            ids.push(chosen.component.id());
         }
         for (origin, ids) in origins {
-            self.add(
-                State::Ok,
-                &format!("CUDA {version}"),
-                format!("{ids}: {origin}"),
-            );
+            let text = format!("{}: {origin}", ids.join(" "));
+            self.add(State::Ok, &format!("CUDA {version}"), text);
         }
         for chosen in toolkit.components() {
             self.add(State::Detail, chosen, &chosen.evidence);
@@ -238,13 +225,9 @@ impl Diagnosis {
         }
         let major = toolkit.version().major;
         for package in &project.packages {
-            let needs = request(&package.config).needs_of(major).to_vec();
-            let is_optional = |need: &&Need| need.strength == Strength::Optional;
-            for need in needs
-                .iter()
-                .filter(is_optional)
-                .filter(|need| !is_met(need))
-            {
+            let request = request(&package.config);
+            let is_absent = |need: &&Need| need.strength == Strength::Optional && !is_met(need);
+            for need in request.needs_of(major).iter().filter(is_absent) {
                 let component = need.component;
                 let version = need.version.as_ref();
                 let version = version.map_or(String::new(), |version| format!(" {version}"));

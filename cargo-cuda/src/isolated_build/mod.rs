@@ -72,7 +72,7 @@ impl Build {
         } = project;
         let toolkit = project.finder().find()?;
         let version = toolkit.version();
-        let packages: Vec<&Package> = project.packages.iter().collect();
+        let packages = &project.packages;
         let has_nvcc = toolkit.get(Component::Nvcc).is_some();
         let wraps_nvcc = has_nvcc && purpose != Purpose::Program && !is_wrapper_off(env);
         let chosen = Capabilities::choose(project, purpose, &toolkit, gpus, wraps_nvcc)?;
@@ -96,7 +96,7 @@ impl Build {
             driver_link_path: driver_directory(root, target),
             driver_loader_path: link::nixos_driver_directory(root),
         };
-        let list = common_capabilities(&packages, version.major);
+        let list = common_capabilities(packages, version.major);
         // Every package of the workspace has read the same table.
         let of_packages = packages.first().map(|package| &package.config.packages);
         let of_packages = of_packages.into_iter().flatten();
@@ -172,9 +172,7 @@ impl Build {
     }
 
     pub fn print_notes(&self) {
-        let is_shown = |text: &&String| !output::is_quiet() || !text.starts_with("note:");
-        let shown = self.notes.iter().filter(is_shown);
-        shown.for_each(|text| output::message(text));
+        output::messages(&self.notes);
     }
 
     /// The variables for a program that does not load CUDA's libraries.
@@ -278,7 +276,7 @@ fn notes_about_variables(inputs: &Inputs<'_>, env: &Env, view: &View) -> Vec<Str
 
 /// The capabilities for build scripts of dependencies. `None` if the packages of the workspace
 /// declare different lists, or no list.
-fn common_capabilities(packages: &[&Package], major: u32) -> Option<String> {
+fn common_capabilities(packages: &[Package], major: u32) -> Option<String> {
     let configs = packages
         .iter()
         .map(|package| package.config.for_major(major));
