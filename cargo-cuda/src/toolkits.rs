@@ -557,12 +557,7 @@ pub fn choose_target(
     let triple = option
         .or(configured)
         .map_or_else(cargo_config::host, cargo_config::target_directory_name);
-    let target = Target::from_triple(&triple).map_err(|error| match (option, configured) {
-        (None, Some(_)) => Failure::from(error).hint(
-            "`[build] target` in Cargo's configuration names this target; `--target` overrides it",
-        ),
-        _ => error.into(),
-    })?;
+    let target = Target::from_triple(&triple)?;
     if target.is_windows() {
         let reason =
             format!("`cargo cuda` cannot build for {target}: no view can be made for Windows");

@@ -332,6 +332,12 @@ impl Diagnosis {
             false => "which is missing",
         };
         let is_nvcc_usable = has_nvcc && host_compiler_error.is_none();
+        if let Some(error) = host_compiler_error.filter(|_| uses_cuda_build && !has_nvrtc) {
+            self.exit_code = Failure::exit_code_for(&error);
+            let reason = "nvcc accepts no host compiler, and NVRTC is missing";
+            self.verdict = format!("Not ready to build: {reason}.");
+            return;
+        }
         let ready_for = match (is_nvcc_usable, has_nvrtc) {
             (true, _) if !uses_cuda_build => ".".to_owned(),
             (false, _) if !uses_cuda_build => {
@@ -342,16 +348,7 @@ impl Diagnosis {
             (false, true) => {
                 format!(": modules with NVRTC; libraries need nvcc, {reason_against_nvcc}.")
             }
-            (false, false) => {
-                if let Some(error) = host_compiler_error {
-                    self.exit_code = Failure::exit_code_for(&error);
-                    self.verdict =
-                        "Not ready to build: nvcc accepts no host compiler, and NVRTC is missing."
-                            .to_owned();
-                    return;
-                }
-                ", except device code: nvcc and NVRTC are missing.".to_owned()
-            }
+            (false, false) => ", except device code: nvcc and NVRTC are missing.".to_owned(),
         };
         self.verdict = format!("Ready to build{ready_for}");
     }

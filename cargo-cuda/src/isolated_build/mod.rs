@@ -110,17 +110,16 @@ impl Build {
         let placeholder = Environment::new(&inputs, Path::new("/view"), env);
         let mut affecting: Vec<(&str, &OsStr)> = placeholder.affecting_builds().collect();
         affecting.extend(list.iter().map(|list| (CAPABILITIES, OsStr::new(list))));
-        affecting.extend(
-            of_packages
-                .iter()
-                .map(|(name, list)| (name.as_str(), list.as_os_str())),
-        );
-        // Lists for one package that the user has set.
-        let prefix = capabilities_variable("");
-        let of_user = env
+        // Lists for one package, from the manifest and from the user.
+        let of_manifest = of_packages
+            .iter()
+            .map(|(name, list)| (name.as_str(), &**list));
+        let variables = env
             .variables()
             .filter_map(|(name, value)| Some((name.to_str()?, value)));
-        affecting.extend(of_user.filter(|(name, _)| name.starts_with(&prefix)));
+        let prefix = capabilities_variable("");
+        let of_user = variables.filter(|(name, _)| name.starts_with(&prefix));
+        affecting.extend(of_manifest.chain(of_user));
         // A crate that was compiled without the wrapper has other device code.
         affecting.extend(wraps_nvcc.then_some((nvcc_script::VARIABLE, OsStr::new("1"))));
         let directory = match target_directory {

@@ -186,7 +186,7 @@ impl FetchFrom {
     }
 
     /// Whether the package called `name` contains a component of a CUDA major.
-    fn contains(self, name: &str, component: Component, major: u32) -> bool {
+    pub(super) fn contains(self, name: &str, component: Component, major: u32) -> bool {
         let is_compiler = [Component::Nvvm, Component::Crt].contains(&component);
         match self {
             Self::Wheels => wheel_of(component, major) == Some(name),
@@ -224,10 +224,6 @@ impl PinnedPackage {
     /// Whether both are the same package at the same version and have a file in common.
     pub(super) fn shares_a_file_with(&self, other: &Self) -> bool {
         self.is(other) && self.hashes.iter().any(|hash| other.hashes.contains(hash))
-    }
-
-    pub(super) fn contains(&self, from: FetchFrom, component: Component, major: u32) -> bool {
-        from.contains(&self.name, component, major)
     }
 }
 
@@ -267,7 +263,7 @@ impl PackageSet {
     pub(super) fn package_for(&self, component: Component) -> Option<&PinnedPackage> {
         let (from, major) = (self.from, self.major());
         let mut packages = self.packages.iter();
-        packages.find(|package| package.contains(from, component, major))
+        packages.find(|package| from.contains(&package.name, component, major))
     }
 
     /// The first component that the set has no package for, or none of an accepted version.
@@ -287,7 +283,7 @@ impl PackageSet {
     fn accepts(&self, package: &PinnedPackage, accepted: &AcceptedVersions) -> bool {
         let version = package.version.parse::<Version>();
         accepted.iter().all(|(component, requirement)| {
-            !package.contains(self.from, *component, self.major())
+            !self.from.contains(&package.name, *component, self.major())
                 || version.as_ref().is_ok_and(|it| it.matches(requirement))
         })
     }

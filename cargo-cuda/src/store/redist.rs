@@ -112,7 +112,8 @@ impl<'a> Mirror<'a> {
         let archives = self.archives(&version, part)?;
         let mut packages = BTreeSet::new();
         for &component in &spec.components {
-            let contains = |(it, _): &&Indexed| it.contains(FetchFrom::Redist, component, major);
+            let contains =
+                |(it, _): &&Indexed| FetchFrom::Redist.contains(&it.name, component, major);
             let Some((package, _)) = archives.iter().find(contains) else {
                 let (place, platform) = (self.shown(), &self.platform);
                 return Err(lacking(format!(

@@ -187,7 +187,9 @@ impl Rewrite {
         let classifier = format!("Environment :: GPU :: NVIDIA CUDA :: {major}");
         metadata.add("Classifier", &classifier);
         wheel.set_text(metadata_path, metadata.to_string())?;
-        for path in sbom::paths(wheel) {
+        let mut bills = Vec::from_iter(wheel.entries.keys().cloned());
+        bills.retain(|path| path.starts_with(&format!("{}/sboms/", wheel.dist_info)));
+        for path in bills {
             let bill = sbom::reproducible(&wheel.bytes(&path)?);
             wheel.set_text(path, bill)?;
         }
