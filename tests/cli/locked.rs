@@ -8,8 +8,7 @@ use cargo_cuda::exit_code;
 
 use crate::components;
 use crate::project::{Project, checkout, store};
-use crate::support::{EXCLUDE_NEWER, Finished};
-use crate::tools;
+use crate::support::{EXCLUDE_NEWER, Finished, with_tools};
 
 const LOCK: &str = "cuda-toolkits.lock";
 
@@ -28,12 +27,6 @@ fn lock(releases: &[&str]) -> String {
         .collect();
     assert_eq!(kept.len(), releases.len());
     head.to_owned() + &kept.concat()
-}
-
-fn with_tools(command: &mut Command) {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let paths = std::iter::once(tools::directory().to_owned()).chain(std::env::split_paths(&path));
-    command.env("PATH", std::env::join_paths(paths).unwrap());
 }
 
 /// The manifest of the package `plain`.
@@ -69,7 +62,7 @@ impl Fetching {
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.0.command(arguments);
-        with_tools(&mut command);
+        command.env("PATH", with_tools());
         command.env("UV_EXCLUDE_NEWER", EXCLUDE_NEWER);
         command
     }

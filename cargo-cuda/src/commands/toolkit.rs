@@ -226,11 +226,6 @@ mod tests {
                 &["13", "--components", "cublass"],
                 "`cublass` is not a CUDA component",
             ),
-            (&["13", "--locked", "--upgrade"], "cannot be used with"),
-            (
-                &["13", "--only", "cudart", "--components", "cublas"],
-                "cannot be used with",
-            ),
         ] {
             let error = request(arguments).unwrap_err();
             assert!(error.contains(word), "{arguments:?}: {error}");

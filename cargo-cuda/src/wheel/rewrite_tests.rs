@@ -130,27 +130,6 @@ fn only_the_distribution_is_renamed() {
 }
 
 #[test]
-fn requirements_of_the_author_are_kept() {
-    let metadata =
-        "Name: saxpy\nVersion: 0.1.0\nRequires-Dist: CUDA-Toolkit[cudart,nvrtc]==13.4.3\n";
-    let (wheel_13, _) = rewrite(wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)])).unwrap();
-    let metadata = "saxpy_cu13-0.1.0.dist-info/METADATA";
-    let text = wheel_13.text(metadata).unwrap();
-    assert_eq!(
-        text.to_lowercase().matches("cuda-toolkit").count(),
-        1,
-        "{text}"
-    );
-
-    let metadata = "Name: saxpy\nVersion: 0.1.0\nRequires-Dist: nvidia-cublas-cu12>=12\n";
-    let error = rewrite(wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)]))
-        .err()
-        .unwrap();
-    let expected = "requires `nvidia-cublas-cu12>=12`, but the wheel is for CUDA 13";
-    assert!(error.message.contains(expected), "{error}");
-}
-
-#[test]
 fn report_has_the_requirements_of_the_metadata() {
     let metadata = "Name: saxpy\nVersion: 0.1.0\nProvides-Extra: plot\nRequires-Dist: numpy\n";
     let mut rewriting = rewriting(13);
@@ -224,20 +203,6 @@ fn grafted_libraries_are_refused() {
 }
 
 #[test]
-fn a_wheel_of_one_major_is_refused() {
-    let error = rewrite(wheel(&[(
-        "saxpy-0.1.0.dist-info/METADATA",
-        "Name: saxpy_cu12\nVersion: 0.1.0\n",
-    )]))
-    .err()
-    .unwrap();
-    assert!(
-        error.to_string().contains("ends with a CUDA major (12)"),
-        "{error}"
-    );
-}
-
-#[test]
 fn an_error_names_the_wheel_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut pure = wheel(&[]);
@@ -270,17 +235,10 @@ fn invalid_names_are_refused() {
         ("Name: x\n  y\nVersion: 0.1.0\n", "x\\n  y"),
         ("Name: a\nName: b\nVersion: 0.1.0\n", "several `Name` lines"),
         ("Version: 0.1.0\n", "no Name"),
+        ("Name: saxpy_cu12\n", "ends with a CUDA major (12)"),
     ] {
         let error = rewrite(wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)]));
         let error = error.err().unwrap().to_string();
         assert!(error.contains(words), "{metadata:?}: {error}");
-    }
-    for name in ["/elsewhere/x", "../../up", "a/b", "a b", "ü", "", "x\ny"] {
-        let rewriting = Rewrite {
-            name: Some(name.to_owned()),
-            ..rewriting(13)
-        };
-        let error = rewrite_with(&rewriting, wheel(&[])).err().unwrap();
-        assert!(error.message.contains("is not a valid name"), "{error}");
     }
 }
