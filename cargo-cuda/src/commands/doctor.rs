@@ -105,12 +105,16 @@ impl Diagnosis {
 
     fn add_toolkit(&mut self, toolkit: &Toolkit) {
         let version = toolkit.version();
-        let mut origins: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut origins: Vec<&String> = Vec::new();
         for chosen in toolkit.components() {
-            let ids = origins.entry(&chosen.origin).or_default();
-            ids.push(chosen.component.id());
+            if !origins.contains(&&chosen.origin) {
+                origins.push(&chosen.origin);
+            }
         }
-        for (origin, ids) in origins {
+        for origin in origins {
+            let components = toolkit.components().iter();
+            let same = components.filter(|chosen| chosen.origin == *origin);
+            let ids: Vec<&str> = same.map(|chosen| chosen.component.id()).collect();
             let text = format!("{}: {origin}", ids.join(" "));
             self.add(State::Ok, &format!("CUDA {version}"), text);
         }
