@@ -184,7 +184,7 @@ impl Project {
             workspace,
             packages,
             fetch,
-            lock: match workspace_options.cargo.is_locked() {
+            lock: match workspace_options.cargo.has(&["--locked", "--frozen"]) {
                 true => LockPolicy::Unchanged,
                 false => LockPolicy::Prefer,
             },

@@ -350,11 +350,9 @@ fn installation(needs: &Needs, built_with: &BuiltWith) -> Result<String, Failure
     let mut text = format!("  install with: pip install --target /opt/cuda '{pip}'\n");
     let name = |component: &Component| {
         let facts = component.facts();
-        let name = facts
-            .redist
-            .first()
-            .filter(|_| facts.is_part_of_toolkit())?;
-        Some(format!(" {name}-{}", built_with.toolkit).replace(['_', '.'], "-"))
+        let name = format!(" {}-{}", facts.redist.first()?, built_with.toolkit);
+        let is_named_by_release = facts.is_part_of_toolkit();
+        is_named_by_release.then(|| name.replace(['_', '.'], "-"))
     };
     if let Some(names) = needs.required.iter().map(name).collect::<Option<String>>() {
         text += &format!("  or from NVIDIA's repository: apt install{names}\n");

@@ -8,7 +8,7 @@ use cuda_find::detail::{
     env::Env,
     root::Root,
 };
-use toml_edit::{DocumentMut, Item};
+use toml_edit::DocumentMut;
 
 use crate::failure::Failure;
 use crate::template::{self, Changes, Template};
@@ -91,10 +91,8 @@ pub fn init(arguments: &InitArgs, root: &Root) -> Result<String, Failure> {
     let origin = arguments.origin.dependency(root)?;
     let template = arguments.template;
     let mut package = Package::read(Path::new(""), root)?;
-    let build = package
-        .manifest
-        .get("package")
-        .and_then(|table| table.get("build"));
+    let table = package.manifest.get("package");
+    let build = table.and_then(|table| table.get("build"));
     let has_other_script = build.is_some_and(|build| build.as_str() != Some("build.rs"));
     let mut lines = Vec::new();
     for file in template.files(&package.name) {
@@ -170,9 +168,7 @@ impl Package {
             invalid(&error.to_string(), "correct the syntax of the file")
         })?;
         let package = manifest.get("package");
-        let name = package
-            .and_then(|table| table.get("name"))
-            .and_then(Item::as_str);
+        let name = package.and_then(|table| table.get("name")?.as_str());
         let name = name.map(str::to_owned).ok_or_else(|| {
             let hint = "change to the directory of a member of the workspace";
             invalid("it has no `[package]` with a name", hint)

@@ -376,19 +376,18 @@ pub(super) fn hash_mismatch(files: &str) -> Failure {
 }
 
 pub(super) fn no_package(component: Component, major: u32, from: FetchFrom) -> Failure {
-    let (holder, is_wheel_available) = match from {
-        FetchFrom::Wheels => ("Python package", false),
-        FetchFrom::Redist => (
-            "archive of NVIDIA",
-            FetchFrom::Wheels.has_package(component, major),
-        ),
+    let holder = match from {
+        FetchFrom::Wheels => "Python package",
+        FetchFrom::Redist => "archive of NVIDIA",
     };
     let message = format!("no {holder} contains `{component}` for CUDA {major}");
     Failure::new(exit_code::NOT_RELEASED, message).hint(match component {
         Component::Driver => {
             "libcuda comes with the GPU driver, which need not be installed for linking"
         }
-        _ if is_wheel_available => "fetch it as a Python package, with `--from wheels`",
+        _ if FetchFrom::Wheels.has_package(component, major) => {
+            "fetch it as a Python package, with `--from wheels`"
+        }
         _ => OTHER_SOURCES_HINT,
     })
 }
