@@ -134,11 +134,6 @@ impl CargoOptions {
         !self.arguments_of(names).is_empty()
     }
 
-    /// Whether an option forbids changes to lock files.
-    pub fn is_locked(&self) -> bool {
-        self.has(&["--locked", "--frozen"])
-    }
-
     /// The options with these names, as arguments.
     fn arguments_of(&self, names: &[&str]) -> Vec<String> {
         let options = self.0.iter();

@@ -9,20 +9,10 @@ use cuda_find::detail::{env::Env, root::Root, sources};
 
 use crate::cargo_arguments::{self, CargoOptions, SplitArguments};
 use crate::cargo_config::CargoConfig;
-use crate::commands::audit::{self, AuditArgs};
-use crate::commands::build;
-use crate::commands::bundle::{self, BundleArgs};
-use crate::commands::capabilities::{self, CapabilitiesArgs};
-use crate::commands::clean::{self, CleanArgs};
-use crate::commands::develop::{self, DevelopArgs};
-use crate::commands::doctor::{self, DoctorArgs};
-use crate::commands::env::{self as variables, EnvArgs, ExecArgs};
-use crate::commands::fetch::{self, FetchArgs};
-use crate::commands::new::{self, InitArgs, NewArgs};
-use crate::commands::pep517::{self, Pep517Args};
-use crate::commands::toolkit::{self, ToolkitArgs};
-use crate::commands::view::{self, ViewArgs};
-use crate::commands::wheel::{self, WheelArgs};
+use crate::commands::{
+    audit, build, bundle, capabilities, clean, develop, doctor, env, fetch, new, pep517, toolkit,
+    view, wheel,
+};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::isolated_build::nvcc_script;
@@ -88,8 +78,8 @@ Example: cargo-cuda completions bash > ~/.local/share/bash-completion/completion
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(after_help = "Example: cargo cuda new --template module-cudarc hello")]
-    New(NewArgs),
-    Init(InitArgs),
+    New(new::NewArgs),
+    Init(new::InitArgs),
     /// `cargo build` with CUDA
     #[command(visible_alias = "b", after_help = CARGO_HELP)]
     Build(BuildOptions),
@@ -118,28 +108,28 @@ enum Command {
     #[command(after_help = CARGO_HELP)]
     Install(BuildOptions),
     #[command(after_help = BUNDLE_HELP)]
-    Bundle(Box<BundleArgs>),
+    Bundle(Box<bundle::BundleArgs>),
     #[command(after_help = "The exit code is that of a build.")]
-    Doctor(DoctorArgs),
+    Doctor(doctor::DoctorArgs),
     #[command(after_help = FETCH_HELP)]
-    Fetch(FetchArgs),
-    Toolkit(ToolkitArgs),
-    Capabilities(CapabilitiesArgs),
-    Clean(CleanArgs),
+    Fetch(fetch::FetchArgs),
+    Toolkit(toolkit::ToolkitArgs),
+    Capabilities(capabilities::CapabilitiesArgs),
+    Clean(clean::CleanArgs),
     #[command(after_help = WHEEL_HELP)]
-    Wheel(Box<WheelArgs>),
+    Wheel(Box<wheel::WheelArgs>),
     #[command(after_help = DEVELOP_HELP)]
-    Develop(DevelopArgs),
+    Develop(develop::DevelopArgs),
     #[command(
         after_help = "docs/audit.md describes the checks. The exit code is 17 if a finding is an error."
     )]
-    Audit(AuditArgs),
+    Audit(audit::AuditArgs),
     #[command(after_help = "Example: cargo cuda exec -- cmake -B build")]
-    Exec(ExecArgs),
+    Exec(env::ExecArgs),
     #[command(after_help = ENV_HELP)]
-    Env(EnvArgs),
+    Env(env::EnvArgs),
     #[command(after_help = "Example: cargo cuda view --output /opt/cuda --copy")]
-    View(ViewArgs),
+    View(view::ViewArgs),
     /// Print a script that completes commands and options in a shell
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
@@ -148,7 +138,7 @@ enum Command {
         shell: clap_complete::Shell,
     },
     #[command(hide = true)]
-    Pep517(Pep517Args),
+    Pep517(pep517::Pep517Args),
     /// The exit codes of `cargo cuda`
     #[command(hide = true, help_template = "{about}{after-help}", after_help = exit_code::table())]
     ExitCodes,
@@ -183,38 +173,33 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         true => "cargo cuda",
         false => PROGRAM,
     };
-    let (cli, split) = match parse(program, &arguments) {
-        Ok(parsed) => parsed,
+    let result = match parse(program, &arguments) {
+        Ok((cli, split)) => {
+            output::set_up(terminal_options(&cli, &split), &user_env);
+            signals::watch();
+            dispatch(&cli.command, &split, &user_env)
+        }
         Err(error) => {
             output::use_colour(color(&CargoOptions::parse(&arguments)), &user_env);
-            return print_help_or_usage_error(&error);
+            if error.use_stderr() {
+                let _ = error.print();
+                return exit_code::USAGE.into();
+            }
+            // Help, or the version.
+            let text = error.render();
+            let text = match output::stdout_has_colour() {
+                true => text.ansi().to_string(),
+                false => text.to_string(),
+            };
+            Ok((text, exit_code::SUCCESS))
         }
     };
-    output::set_up(terminal_options(&cli, &split), &user_env);
-    signals::watch();
-    let printed = dispatch(&cli.command, &split, &user_env)
-        .and_then(|(text, code)| output::print(&text).map(|()| code));
+    let printed = result.and_then(|(text, code)| output::print(&text).map(|()| code));
     let code = printed.unwrap_or_else(|failure| {
         output::message(&failure.to_string());
         failure.code
     });
     signals::finish();
-    ExitCode::from(code)
-}
-
-/// clap returns help, the version and a usage error in the same way. Returns the exit code.
-fn print_help_or_usage_error(error: &clap::Error) -> ExitCode {
-    let code = match (error.use_stderr(), error.print()) {
-        (true, _) => exit_code::USAGE,
-        (false, Ok(())) => exit_code::SUCCESS,
-        (false, Err(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => exit_code::SUCCESS,
-        (false, Err(error)) => {
-            output::message(&format!(
-                "error: could not write to standard output: {error}"
-            ));
-            exit_code::DISK
-        }
-    };
     ExitCode::from(code)
 }
 
@@ -333,8 +318,8 @@ fn dispatch(
             build::run(options, split, user_env, root).map(|(code, _)| without_text(code))
         }
         Command::Bundle(arguments) => bundle::run(arguments, split, user_env, root),
-        Command::Exec(arguments) => variables::exec(arguments, user_env, root).map(without_text),
-        Command::Env(arguments) => variables::print(arguments, user_env, root).map(with_success),
+        Command::Exec(arguments) => env::exec(arguments, user_env, root).map(without_text),
+        Command::Env(arguments) => env::print(arguments, user_env, root).map(with_success),
         Command::Wheel(arguments) => wheel::run(arguments, user_env, root).map(with_success),
         Command::Audit(arguments) => audit::run(arguments),
         Command::Develop(arguments) => develop::run(arguments, user_env, root).map(without_text),

@@ -94,6 +94,9 @@ fn overridable_variables(
     let libraries = std::env::join_paths([root, &root.join("lib"), &root.join("lib/stubs")]).ok();
     let single = inputs.single.map(|single| single.compute_cap().into());
     let cmake = inputs.plan.map(|plan| OsString::from(plan.cmake()));
+    let torch = inputs.plan.map(|plan| plan.torch().into());
+    let major = Some(inputs.version.major.to_string().into());
+    let cudarc = inputs.cudarc_version.map(|it| it.to_string().into());
     let home = Some(OsString::from(root));
     let host_compiler = inputs.host_compiler.clone().map(PathBuf::into_os_string);
     let [ccbin, cmake_host] = HOST_COMPILER_VARIABLES;
@@ -115,20 +118,9 @@ fn overridable_variables(
         ("CUDAARCHS", cmake.clone()),
         // For build scripts that pass `CMAKE_*` on.
         ("CMAKE_CUDA_ARCHITECTURES", cmake),
-        (
-            "TORCH_CUDA_ARCH_LIST",
-            inputs.plan.map(|plan| plan.torch().into()),
-        ),
-        (
-            "ORT_CUDA_VERSION",
-            Some(inputs.version.major.to_string().into()),
-        ),
-        (
-            "CUDARC_CUDA_VERSION",
-            inputs
-                .cudarc_version
-                .map(|version| version.to_string().into()),
-        ),
+        ("TORCH_CUDA_ARCH_LIST", torch),
+        ("ORT_CUDA_VERSION", major),
+        ("CUDARC_CUDA_VERSION", cudarc),
     ];
     let values = values.into_iter();
     values

@@ -163,14 +163,8 @@ fn linked_libraries(root: &Root, target: &Path) -> BTreeSet<String> {
         let output = directory.join("output");
         (changed(output.clone())? >= started).then(|| root.text(&output).ok())?
     });
-    outputs
-        .flat_map(|output| {
-            output
-                .lines()
-                .filter_map(linked_library)
-                .collect::<Vec<_>>()
-        })
-        .collect()
+    let outputs = Vec::from_iter(outputs).join("\n");
+    outputs.lines().filter_map(linked_library).collect()
 }
 
 /// The name in `cargo::rustc-link-lib=[KIND[:MODIFIERS]=]NAME[:RENAME]`, with one colon or two.

@@ -143,10 +143,7 @@ fn with_kept_outputs(
         ));
         call.remove_host_compiler();
     }
-    let working = std::env::current_dir().map_err(|_| Error::Usage {
-        reason: "the working directory does not exist".to_owned(),
-        hint: "run the command in another directory".to_owned(),
-    })?;
+    let working = std::env::current_dir().unwrap_or_default();
     let _slot = output::lock_one_of(&directory.wrapper_files(), most_compilers(env, &root)?);
     match wrapped.compile(call, &working) {
         Ok(printed) => Ok(printed.map(|printed| {

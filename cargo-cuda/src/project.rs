@@ -105,7 +105,9 @@ impl WorkspaceOptions {
         let workspace = match self.workspace {
             WorkspaceUse::Required => Some(load()?),
             // Cargo would search the same directories, but starting it takes ten times as long as creating a view.
-            WorkspaceUse::Optional if manifest.is_some() || workspace::has_manifest_above(root) => {
+            WorkspaceUse::Optional
+                if manifest.is_some() || workspace::nearest_manifest(root).is_some() =>
+            {
                 match load() {
                     Err(failure) if failure.code == exit_code::MISSING_PROGRAM => None,
                     workspace => Some(workspace?),
@@ -182,7 +184,7 @@ impl Project {
             workspace,
             packages,
             fetch,
-            lock: match workspace_options.cargo.is_locked() {
+            lock: match workspace_options.cargo.has(&["--locked", "--frozen"]) {
                 true => LockPolicy::Unchanged,
                 false => LockPolicy::Prefer,
             },

@@ -1,5 +1,7 @@
 //! Reports: JSON for all commands, and the rows of `doctor`.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::output::{ERROR, GOOD, NOTE, WARNING, printable};
@@ -22,6 +24,11 @@ pub fn json(report: &impl Serialize) -> String {
     // Cannot fail: reports contain only types that JSON supports.
     let text = serde_json::to_string_pretty(&versioned).unwrap_or_default();
     format!("{text}\n")
+}
+
+/// The same for a report that is one list.
+pub fn json_list<T: Serialize>(name: &str, items: &[T]) -> String {
+    json(&BTreeMap::from([(name, items)]))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -263,37 +263,26 @@ mod tests {
         assert_eq!(fs::read_dir(&root).unwrap().count(), templates().count());
     }
 
+    /// All files for a package, each with its path.
+    fn written(template: Template, name: &str) -> String {
+        let files = template.files(name).into_iter();
+        let texts = files.map(|file| format!("{}\n{}", file.path, file.content));
+        template.manifest(name) + &texts.collect::<String>()
+    }
+
     #[test]
     fn no_name_of_a_template_is_left() {
         for template in templates() {
-            let embedded = template.embedded();
-            let mut files = template.files("my-package");
-            files.push(File {
-                path: "Cargo.toml".to_owned(),
-                content: template.manifest("my-package"),
-            });
-            for File { path, content } in files {
-                for name in [embedded.name.to_owned(), embedded.name.replace('-', "_")] {
-                    let text = format!("{path}\n{content}").to_lowercase();
-                    assert!(!text.contains(&name), "{path} contains {name}");
-                }
+            let name = template.embedded().name;
+            let text = written(template, "my-package").to_lowercase();
+            for name in [name.to_owned(), name.replace('-', "_")] {
+                assert!(!text.contains(&name), "{name} in {text}");
             }
         }
     }
 
     #[test]
     fn a_new_name_may_contain_the_name_of_the_template() {
-        let written = |template: Template, name: &str| {
-            let mut files = template.files(name);
-            files.push(File {
-                path: "Cargo.toml".to_owned(),
-                content: template.manifest(name),
-            });
-            let texts = files
-                .into_iter()
-                .map(|file| file.path + "\n" + &file.content);
-            texts.collect::<String>()
-        };
         for template in templates() {
             for name in ["my-saxpy", "saxpy2", "native-app-2", "x"] {
                 let expected = written(template, "q-0")

@@ -1,18 +1,21 @@
 //! Finds the toolkit for a workspace, and fetches it if that is allowed.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cuda_build::detail::{ViewPlace, driver};
 use cuda_build::{Component, Toolkit, ToolkitVersion};
 use cuda_find::Error;
 use cuda_find::detail::{
     env::Env,
+    found::ComponentSet,
+    nvcc,
+    probe::Prober,
     release::is_nvcc_packaged,
     root::Root,
     search::{Outcome, SearchContext},
     select::{Need, Part, Request, RequestedRelease, Strength},
-    sources::{self, Sources},
+    sources::{self, SearchStep, Sources},
     target::Target,
     toolkit::Note,
 };
@@ -66,14 +69,6 @@ fn nvcc_needs() -> Vec<Need> {
         Need::new(Component::Crt, Part::Headers, COMPILER_REASON),
         Need::new(Component::Cudart, Part::Headers, COMPILER_REASON),
     ]
-}
-
-/// The components of a request without the optional ones.
-fn required_components(request: &Request) -> impl Iterator<Item = Component> {
-    let needs = request.needs_to_fetch().iter();
-    needs
-        .filter(|need| need.strength == Strength::Required)
-        .map(|need| need.component)
 }
 
 /// The versions of products that a request accepts. A toolkit's release decides the versions of its own components.
@@ -314,10 +309,34 @@ impl<'a> Finder<'a> {
         Ok(newest.map(|(release, _, set)| (release, set)))
     }
 
+    /// The components of a request that are fetched: not the optional ones, nor header packages that the user has.
+    fn components_to_fetch(&self, request: &Request) -> impl Iterator<Item = Component> {
+        let needs = request.needs_to_fetch().iter();
+        let required = needs.filter(|need| need.strength == Strength::Required);
+        let is_fetched =
+            |need: &&Need| !need.component.facts().is_header_package() || !self.is_named(need);
+        required.filter(is_fetched).map(|need| need.component)
+    }
+
+    /// Whether a directory that a variable of a product names, such as `CUTLASS_DIR`, meets a need.
+    fn is_named(&self, need: &Need) -> bool {
+        let query_nvcc = |nvcc: &Path| nvcc::query(self.root, self.env, nvcc);
+        let prober = Prober::new(self.root, self.target, &query_nvcc);
+        let mut products = self.sources().candidates.into_iter();
+        products.any(|candidate| {
+            let is_met = |set: &ComponentSet| {
+                let found = set.get(need.component);
+                found.is_some_and(|found| need.is_met_by(found))
+            };
+            candidate.step == SearchStep::Product
+                && prober.probe(&candidate).sets.iter().any(is_met)
+        })
+    }
+
     /// Whether the lock file has a toolkit for a request, but without some of its components.
     fn lock_lacks(&self, request: &Request) -> Result<bool, Failure> {
         let accepted = accepted_versions(request);
-        let lacks = |set: PackageSet| set.lacking(required_components(request), &accepted);
+        let lacks = |set: PackageSet| set.lacking(self.components_to_fetch(request), &accepted);
         let locked = self.newest_locked(request)?;
         Ok(locked.and_then(|(_, set)| lacks(set)).is_some())
     }
@@ -409,7 +428,7 @@ impl<'a> Finder<'a> {
 
     /// A request to the store for the components of `request` and the guessed components.
     fn add_request(&self, request: &Request) -> Result<AddRequest, Failure> {
-        let components: Vec<Component> = required_components(request).collect();
+        let components: Vec<Component> = self.components_to_fetch(request).collect();
         let guesses = self.guesses().iter().map(|guess| guess.component);
         Ok(AddRequest {
             optional: guesses
@@ -538,12 +557,7 @@ pub fn choose_target(
     let triple = option
         .or(configured)
         .map_or_else(cargo_config::host, cargo_config::target_directory_name);
-    let target = Target::from_triple(&triple).map_err(|error| match (option, configured) {
-        (None, Some(_)) => Failure::from(error).hint(
-            "`[build] target` in Cargo's configuration names this target; `--target` overrides it",
-        ),
-        _ => error.into(),
-    })?;
+    let target = Target::from_triple(&triple)?;
     if target.is_windows() {
         let reason =
             format!("`cargo cuda` cannot build for {target}: no view can be made for Windows");

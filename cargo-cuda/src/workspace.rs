@@ -139,10 +139,8 @@ impl Workspace {
 
     /// The package with this manifest, by default the one in or above the current directory.
     pub fn package_at(&self, root: &Root, manifest: Option<&Path>) -> Option<&Package> {
-        let here = std::env::current_dir().unwrap_or_default();
-        let mut above = here.ancestors().map(|above| above.join("Cargo.toml"));
-        let nearest = || above.find(|manifest| root.is_file(manifest));
-        let path = root.resolve(&manifest.map(Path::to_owned).or_else(nearest)?);
+        let manifest = manifest.map(Path::to_owned);
+        let path = root.resolve(&manifest.or_else(|| nearest_manifest(root))?);
         let mut packages = self.packages.iter();
         packages.find(|package| root.resolve(&package.manifest) == path)
     }
@@ -160,11 +158,11 @@ impl Workspace {
     }
 }
 
-/// Whether there is a manifest in the current directory or above.
-pub fn has_manifest_above(root: &Root) -> bool {
+/// The manifest in the current directory or the nearest one above.
+pub fn nearest_manifest(root: &Root) -> Option<PathBuf> {
     let here = std::env::current_dir().unwrap_or_default();
-    let mut directories = here.ancestors();
-    directories.any(|directory| root.is_file(&directory.join("Cargo.toml")))
+    let mut manifests = here.ancestors().map(|above| above.join("Cargo.toml"));
+    manifests.find(|manifest| root.is_file(manifest))
 }
 
 fn metadata_failure(error: cargo_metadata::Error) -> Failure {

@@ -1,11 +1,26 @@
 //! `cargo cuda bundle`: a program that runs where nothing of CUDA is installed.
 
+use std::process::Command;
+
+use crate::support::Finished;
+
+#[test]
+fn a_program_without_cuda_needs_no_toolkit() {
+    let place = tempfile::tempdir().unwrap();
+    let mut bundle = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+    bundle.args("cuda bundle --program /bin/sh --output app".split(' '));
+    bundle.env_clear().env("CUDA_BUILD_SOURCES", "environment");
+    let bundled = Finished::of(bundle.current_dir(place.path()).output().unwrap());
+    bundled.succeeded();
+    assert!(bundled.stdout.contains("needs glibc "), "{bundled:?}");
+    assert!(place.path().join("app/bin/sh").is_file());
+}
+
 mod online {
     use std::fs;
-    use std::process::Command;
 
+    use super::*;
     use crate::project::{Project, checkout};
-    use crate::support::Finished;
 
     /// Starts the program in a root that has the bundle, glibc and the compiler's libraries alone. `LD_ORIGIN_PATH` is
     /// `$ORIGIN` for the loader, because the root has no `/proc`. Containers let root call `chroot`, and nobody `unshare`.

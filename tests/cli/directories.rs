@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::time::{Duration, SystemTime};
 
 use crate::project::Project;
 use crate::support::Finished;
@@ -139,27 +138,6 @@ mod online {
         let build = format!("build.build-dir={:?}", project.path.join("intermediate"));
         project.run(&["build", "--config", &build]).succeeded();
         assert!(!project.path.join("intermediate").exists());
-    }
-
-    #[test]
-    fn clean_removes_what_is_unused() {
-        let project = counting("cleaned");
-        project.run(&["build"]).succeeded();
-        let kept = latest(&project);
-        project.run(&["build", "--cuda", "12"]).succeeded();
-        let old = latest(&project);
-        let nothing = project.run(&["clean"]);
-        assert!(nothing.stdout.starts_with("no directory"), "{nothing:?}");
-        let day = Duration::from_secs(24 * 60 * 60);
-        for (name, days) in [(&kept, 29), (&old, 31)] {
-            let directory = project.target.join("cargo-cuda").join(name);
-            let used = directory.join(".cuda/components.json");
-            let file = fs::File::options().append(true).open(used).unwrap();
-            file.set_modified(SystemTime::now() - day * days).unwrap();
-        }
-        let clean = project.run(&["clean"]);
-        assert!(clean.stdout.contains(&old), "{clean:?}");
-        assert_eq!(directories(&project), BTreeSet::from([kept]));
     }
 
     #[test]

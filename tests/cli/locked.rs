@@ -8,8 +8,7 @@ use cargo_cuda::exit_code;
 
 use crate::components;
 use crate::project::{Project, checkout, store};
-use crate::support::{EXCLUDE_NEWER, Finished};
-use crate::tools;
+use crate::support::{EXCLUDE_NEWER, Finished, with_tools};
 
 const LOCK: &str = "cuda-toolkits.lock";
 
@@ -28,12 +27,6 @@ fn lock(releases: &[&str]) -> String {
         .collect();
     assert_eq!(kept.len(), releases.len());
     head.to_owned() + &kept.concat()
-}
-
-fn with_tools(command: &mut Command) {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let paths = std::iter::once(tools::directory().to_owned()).chain(std::env::split_paths(&path));
-    command.env("PATH", std::env::join_paths(paths).unwrap());
 }
 
 /// The manifest of the package `plain`.
@@ -69,7 +62,7 @@ impl Fetching {
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.0.command(arguments);
-        with_tools(&mut command);
+        command.env("PATH", with_tools());
         command.env("UV_EXCLUDE_NEWER", EXCLUDE_NEWER);
         command
     }
@@ -186,6 +179,15 @@ mod online {
         let words = [path, "does not pin `cutlass` ^3.8"];
         fetching.run(&locked).failed(exit_code::LOCK, &words);
         assert_eq!(fetching.lock(), pinned);
+        let version = "#define CUTLASS_MAJOR 3\n#define CUTLASS_MINOR 8\n#define CUTLASS_PATCH 0\n";
+        fetching.0.write("own/include/cutlass/version.h", version);
+        let mut with_own = fetching.command(&["check", "--fetch", "--locked"]);
+        with_own.env("CUTLASS_DIR", fetching.0.path.join("own"));
+        Finished::of(with_own.output().unwrap()).succeeded();
+        declare_cutlass("4.2");
+        let words = ["does not pin `cutlass` ^4.2"];
+        Finished::of(with_own.output().unwrap()).failed(exit_code::LOCK, &words);
+        declare_cutlass("3.8");
         fetching.run(&["fetch"]).succeeded();
         let grown = fetching.lock();
         assert!(grown.contains("\"nvidia-cutlass\"\nversion = \"3.8.0.0\"\n"));

@@ -176,9 +176,6 @@ mod online {
             "-C cuda=<release>",
         ];
         run.failed(exit_code::CONFIGURATION, &words);
-        let run = package.hook("prepare_metadata_for_build_editable('.', {'cuad': '12'})");
-        let words = ["unknown field `cuad`", "hint: the settings are `cuda`"];
-        run.failed(exit_code::USAGE, &words);
 
         // Installers fetch no toolkit.
         let cache = package.place.join("empty");
@@ -193,12 +190,7 @@ mod online {
         assert!(!cache.join("toolkits").exists(), "{run:?}");
 
         let mut develop = package.command(env!("CARGO_BIN_EXE_cargo-cuda"));
-        let run = develop.args(["cuda", "develop"]).output();
-        let words = [
-            "no Python environment is active",
-            "hint: run `python3 -m venv .venv",
-        ];
-        Finished::of(run.unwrap()).failed(exit_code::CONFIGURATION, &words);
+        develop.args(["cuda", "develop"]);
         let mut venv = package.command(python());
         venv.args(["-m", "venv", "--without-pip", ".venv"]);
         Finished::of(venv.output().unwrap()).succeeded();

@@ -9,8 +9,7 @@ use tempfile::TempDir;
 
 use crate::build::cuobjdump;
 use crate::project::{Project, WITH_CUBLAS, checkout};
-use crate::support::Finished;
-use crate::tools;
+use crate::support::{Finished, with_tools};
 use crate::wheel_template::files;
 use crate::wheels::wheels;
 
@@ -119,6 +118,12 @@ fn init_adds_to_a_package_and_overwrites_nothing() {
     assert!(again.contains("unchanged: kernels/saxpy.cu\n"), "{again}");
     assert_eq!(text(package, "Cargo.toml"), changed);
 
+    let no_script = format!("{manifest}build = false\n[lib]\ncrate-type = [\"cdylib\"]\n");
+    fs::write(package.join("Cargo.toml"), no_script).unwrap();
+    let python = init(&["--template", "python"]).stdout;
+    assert!(python.contains("the package needs a build script with the template's calls"));
+    assert!(!python.contains("not added to Cargo.toml"), "{python}");
+
     fs::write(package.join("Cargo.toml"), "[workspace]\nmembers = []\n").unwrap();
     init(&[]).failed(exit_code::CONFIGURATION, &["no `[package]`", "member"]);
 }
@@ -134,13 +139,9 @@ mod online {
     }
 
     /// A command with the tools on `PATH`.
-    fn with_tools(mut command: Command) -> Command {
-        let path = std::env::var_os("PATH").unwrap();
-        let paths =
-            std::iter::once(tools::directory().to_owned()).chain(std::env::split_paths(&path));
-        command
-            .env("PATH", std::env::join_paths(paths).unwrap())
-            .env("CMAKE_GENERATOR", "Ninja");
+    fn prepared(mut command: Command) -> Command {
+        command.env("PATH", with_tools());
+        command.env("CMAKE_GENERATOR", "Ninja");
         command
     }
 
@@ -148,7 +149,7 @@ mod online {
 
     #[track_caller]
     fn run(project: &Project, arguments: &[&str]) -> Finished {
-        let run = Finished::of(with_tools(project.command(arguments)).output().unwrap());
+        let run = Finished::of(prepared(project.command(arguments)).output().unwrap());
         run.succeeded();
         run
     }
@@ -199,7 +200,7 @@ mod online {
     fn the_cmake_template_compiles_for_the_declared_capabilities() {
         let (_place, project) = made("cmake", "with-cmake");
         // `cargo cuda` would also set `CUDAARCHS`, which CMake reads.
-        let mut cargo = with_tools(Command::new("cargo"));
+        let mut cargo = prepared(Command::new("cargo"));
         project.prepare(cargo.args(["build", "--quiet"]));
         Finished::of(cargo.output().unwrap()).succeeded();
         let real = ["100", "120", "80", "90"].map(|number| format!("sm_{number}.cubin"));

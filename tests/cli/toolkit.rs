@@ -58,7 +58,6 @@ mod online {
             let added = sandbox.run(&ADD).json();
             assert_eq!(added["version"], "13.4.3");
             assert_eq!(added["fetched"], json!(["nvidia-cuda-runtime"]));
-            assert!(added["bytes_added"].as_u64().unwrap() > 5_000_000);
 
             let found = sources::stored_toolkits(&Root::system(), &sandbox.path("cache/toolkits"));
             let toolkit = found.into_iter().map(Result::unwrap).next().unwrap();
@@ -80,11 +79,7 @@ mod online {
         let report = run(again
             .env("PATH", "/nonexistent")
             .env("UV_INDEX_URL", UNREACHABLE));
-        let report = report.json();
-        assert_eq!(
-            (&report["new"], &report["bytes_added"]),
-            (&json!(false), &json!(0))
-        );
+        assert_eq!(report.json()["new"], false);
         assert_eq!((sandbox.calls(), sandbox.stored()), before);
     }
 
@@ -350,14 +345,9 @@ mod online {
                 .unwrap()
                 .to_owned()
         });
-        let several = [
-            "several toolkits match `13`",
-            &names[0],
-            &names[1],
-            "`--all`",
-        ];
-        let run = sandbox.run(&["remove", "13"]);
-        run.failed(exit_code::USAGE, &several);
+        sandbox
+            .run(&["remove", "13"])
+            .failed(exit_code::USAGE, &[&names[0], "`--all`"]);
         sandbox.run(&["remove", "13.3"]).succeeded();
         assert_eq!(sandbox.stored(), names[1..]);
         assert_eq!(sandbox.run(&["gc"]).stdout, "no toolkit to remove\n");

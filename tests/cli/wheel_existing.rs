@@ -136,11 +136,6 @@ mod online {
         let words = "`libcudart.so.13` of CUDA 13, but the package is for CUDA 12";
         rewrite(&old, "--cuda 12").failed(exit_code::WHEEL, &[words]);
         rewrite(&old, "--cuda 12,13").failed(exit_code::USAGE, &["takes one CUDA major"]);
-        // A changed byte in the compressed module.
-        let mut damaged = fs::read(&old).unwrap();
-        damaged[1000] ^= 1;
-        fs::write(&old, damaged).unwrap();
-        rewrite(&old, "--cuda 13").failed(exit_code::WHEEL, &[OLD, "could not be unpacked"]);
         assert!(!dist.exists(), "{:?}", files(&dist));
     }
 

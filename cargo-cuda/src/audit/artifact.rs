@@ -241,12 +241,8 @@ mod tests {
     fn names_have_majors() {
         for (name, major) in [
             ("saxpy-cu12", Some(12)),
-            ("cupy-cuda13x", Some(13)),
             ("jax-cuda12-plugin", Some(12)),
-            ("thing-cu118", Some(11)),
-            ("cupy", None),
             ("cu12", None),
-            ("mistralrs-cuda", None),
             ("a-cube2", None),
         ] {
             let artifact = Artifact {

@@ -58,25 +58,20 @@ fn check_majors(
     directories: &[String],
     findings: &mut Findings,
 ) {
-    let majors_of = directories
-        .iter()
-        .map(|directory| majors_of_directory(directory));
-    let majors_of: Vec<BTreeSet<u32>> = majors_of.collect();
-    let first = majors_of.iter().find(|majors| !majors.is_empty());
-    for (directory, majors) in directories.iter().zip(&majors_of) {
-        let other = match (major, first) {
-            (Some(major), _) if !majors.contains(&major) => {
-                format!("the module is for CUDA {major}")
-            }
-            (None, Some(first)) if first.is_disjoint(majors) => "to another CUDA".to_owned(),
+    let directories = directories.iter();
+    let mut of_cuda: Vec<(&String, BTreeSet<u32>)> = directories
+        .map(|directory| (directory, majors_of_directory(directory)))
+        .collect();
+    of_cuda.retain(|(_, majors)| !majors.is_empty());
+    for (directory, majors) in &of_cuda {
+        let other = match major {
+            Some(major) if !majors.contains(&major) => format!("the module is for CUDA {major}"),
+            None if of_cuda[0].1.is_disjoint(majors) => "to another CUDA".to_owned(),
             _ => continue,
         };
-        if !majors.is_empty() {
-            let majors = Vec::from_iter(majors.iter().map(u32::to_string)).join(" or ");
-            let text =
-                format!("the search path leads to `{directory}` of CUDA {majors}, and {other}");
-            findings.add_file(&W07, Error, &module.path, text);
-        }
+        let majors = Vec::from_iter(majors.iter().map(u32::to_string)).join(" or ");
+        let text = format!("the search path leads to `{directory}` of CUDA {majors}, and {other}");
+        findings.add_file(&W07, Error, &module.path, text);
     }
 }
 

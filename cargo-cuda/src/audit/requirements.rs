@@ -86,23 +86,21 @@ fn check_coverage(artifact: &Artifact, module: &NativeModule, major: u32, findin
         if is_package_of_component || artifact.required().any(|r| brings(r, component)) {
             continue;
         }
-        let needs = format!("needs `{soname}` of `{component}`");
-        let (severity, text) = if artifact.requires.iter().any(|r| brings(r, component)) {
+        let (severity, fault) = if artifact.requires.iter().any(|r| brings(r, component)) {
             (
                 Warning,
-                format!("{needs}, which only an extra of the wheel brings"),
+                "which only an extra of the wheel brings".to_owned(),
             )
         } else if let Some(other) = package_that_may_require_cuda(artifact, module, major) {
-            (
-                Note,
-                format!("{needs}, which no requirement brings, unless `{other}` does"),
-            )
+            let fault = format!("which no requirement brings, unless `{other}` does");
+            (Note, fault)
         } else {
             (
                 Error,
-                format!("{needs}, and no requirement of the wheel brings it"),
+                "and no requirement of the wheel brings it".to_owned(),
             )
         };
+        let text = format!("needs `{soname}` of `{component}`, {fault}");
         findings.add_file(&W05, severity, &module.path, text);
     }
 }

@@ -32,19 +32,13 @@ fn check_libraries(artifact: &Artifact, findings: &mut Findings) {
     for module in &artifact.modules {
         let needed = module.elf.needed.iter();
         for soname in needed.filter(|soname| is_driver_library(soname)) {
-            let (check, severity, text) = match without_hash(soname) {
-                Some(original) => (
-                    &W01,
-                    Error,
-                    format!("needs `{soname}`, a copy of the driver's `{original}`"),
-                ),
-                None => (
-                    &W03,
-                    Warning,
-                    format!("needs `{soname}`, so an import fails without a GPU driver"),
-                ),
-            };
-            findings.add_file(check, severity, &module.path, text);
+            if let Some(original) = without_hash(soname) {
+                let text = format!("needs `{soname}`, a copy of the driver's `{original}`");
+                findings.add_file(&W01, Error, &module.path, text);
+            } else {
+                let text = format!("needs `{soname}`, so an import fails without a GPU driver");
+                findings.add_file(&W03, Warning, &module.path, text);
+            }
         }
     }
     // Not for NVIDIA's packages, which own their libraries, and not for lone library files.
@@ -83,16 +77,13 @@ fn check_copy(artifact: &Artifact, module: &NativeModule, findings: &mut Finding
     if original.starts_with("libnvrtc.so.") && !has_builtins() {
         let text = "is a copy of NVRTC, and no `libnvrtc-builtins.so.<release>` is in the wheel";
         findings.add_file(&W12, Error, path, text.to_owned());
-    } else if is_renamed {
-        let text = format!("is a modified copy of NVIDIA's `{original}`");
-        findings.add_file(&W02, Error, path, text);
     } else {
-        findings.add_file(
-            &W02,
-            Warning,
-            path,
-            format!("is a copy of NVIDIA's `{original}`"),
-        );
+        let (severity, copy) = match is_renamed {
+            true => (Error, "a modified copy"),
+            false => (Warning, "a copy"),
+        };
+        let text = format!("is {copy} of NVIDIA's `{original}`");
+        findings.add_file(&W02, severity, path, text);
     }
 }
 

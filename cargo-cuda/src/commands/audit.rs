@@ -1,6 +1,5 @@
 //! `cargo cuda audit`: checks wheels and libraries that any program built.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -40,7 +39,7 @@ pub fn run(arguments: &AuditArgs) -> Result<(String, u8), Failure> {
         false => exit_code::SUCCESS,
     };
     let text = match arguments.json {
-        true => report::json(&BTreeMap::from([("artifacts", &artifacts)])),
+        true => report::json_list("artifacts", &artifacts),
         false => {
             let texts = artifacts.iter().map(Audited::text);
             // File names come from the wheel.

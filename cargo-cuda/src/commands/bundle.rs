@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_build::Component;
+use cuda_build::{Component, Toolkit};
 use cuda_find::detail::release::{NEWEST_MAJOR, driver_floor};
 use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease};
 
@@ -16,7 +16,7 @@ use crate::cargo_arguments::{CargoOptions, SplitArguments};
 use crate::cargo_config::target_directory_name;
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::output::{self, human_size};
+use crate::output::{self, file_name, human_size};
 use crate::package::archive;
 use crate::package::elf::ElfFacts;
 use crate::package::metadata::is_on_manylinux;
@@ -135,12 +135,16 @@ pub fn run(
         .required
         .extend(arguments.nvrtc.then_some(Component::Nvrtc));
     needs.required = with_dependencies(&needs.required, release.major);
-    let toolkit = project.finder().find_libraries(&needs.required)?;
-    let built_with = BuiltWith::of(&toolkit);
+    let toolkit = match needs.required.is_empty() {
+        true => None,
+        false => Some(project.finder().find_libraries(&needs.required)?),
+    };
+    let newest = || BuiltWith::newest(release.major);
+    let built_with = toolkit.as_ref().map_or_else(newest, BuiltWith::of);
     needs.add_module(&program, &built_with)?;
     let mut files = Files::new();
     if !arguments.no_libraries {
-        for found in toolkit.components() {
+        for found in toolkit.iter().flat_map(Toolkit::components) {
             let is_needed = needs.required.contains(&found.component);
             for path in found.libraries.iter().filter(|_| is_needed) {
                 let elf = ElfFacts::read_tables(archive::open(path)?.0)?;
@@ -164,7 +168,7 @@ pub fn run(
     let sizes = copy_all(&files, &directory, root, release.major)?;
     let mut text = description(&sizes, &files, release.major);
     if arguments.no_libraries {
-        text += &installation(&needs, &built_with, &toolkit.version().to_string())?;
+        text += &installation(&needs, &built_with)?;
     }
     output::write(&directory.join(DESCRIPTION), text.as_bytes())?;
     if top.ends_with(".tar.gz") {
@@ -209,11 +213,6 @@ fn copy_all(
         }
     }
     Ok(sizes)
-}
-
-fn file_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
 }
 
 /// The command line of `cargo rustc`. The search path is for the final crate alone, so that dependencies of an earlier
@@ -343,7 +342,7 @@ fn description(sizes: &BTreeMap<String, u64>, files: &Files, major: u32) -> Stri
 
 /// What installs the libraries on the target system. NVIDIA's apt repository has them as `libcublas-13-4`; the names of
 /// products such as cuDNN do not follow from the toolkit's release.
-fn installation(needs: &Needs, built_with: &BuiltWith, release: &str) -> Result<String, Failure> {
+fn installation(needs: &Needs, built_with: &BuiltWith) -> Result<String, Failure> {
     let pip = needs.requirements(built_with)?.join("' '");
     if pip.is_empty() {
         return Ok("  needs no library of NVIDIA's but the driver's\n".to_owned());
@@ -351,11 +350,9 @@ fn installation(needs: &Needs, built_with: &BuiltWith, release: &str) -> Result<
     let mut text = format!("  install with: pip install --target /opt/cuda '{pip}'\n");
     let name = |component: &Component| {
         let facts = component.facts();
-        let name = facts
-            .redist
-            .first()
-            .filter(|_| facts.is_part_of_toolkit())?;
-        Some(format!(" {name}-{release}").replace(['_', '.'], "-"))
+        let name = format!(" {}-{}", facts.redist.first()?, built_with.toolkit);
+        let is_named_by_release = facts.is_part_of_toolkit();
+        is_named_by_release.then(|| name.replace(['_', '.'], "-"))
     };
     if let Some(names) = needs.required.iter().map(name).collect::<Option<String>>() {
         text += &format!("  or from NVIDIA's repository: apt install{names}\n");

@@ -100,7 +100,7 @@ fn what_the_loader_or_the_program_would_lack_is_an_error() {
             "{message}"
         );
     }
-    let needs_none = installation(&Needs::default(), &built_with, "13.0").unwrap();
+    let needs_none = installation(&Needs::default(), &built_with).unwrap();
     assert_eq!(
         needs_none,
         "  needs no library of NVIDIA's but the driver's\n"

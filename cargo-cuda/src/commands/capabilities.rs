@@ -28,11 +28,6 @@ pub struct CapabilitiesArgs {
 }
 
 #[derive(Serialize)]
-struct Table {
-    capabilities: Vec<Row>,
-}
-
-#[derive(Serialize)]
 struct Row {
     capability: String,
     generation: &'static str,
@@ -53,22 +48,20 @@ pub fn run(arguments: &CapabilitiesArgs) -> Result<String, Failure> {
         listed = [plan.real, plan.ptx].concat();
     }
     let oldest = ToolkitVersion::new(release::OLDEST_MAJOR, 0);
-    let capabilities = capability::all()
+    let rows: Vec<Row> = capability::all()
         .filter(|facts| match release {
             Some(release) => facts.built_by(None, release),
             None => facts.removed_in.is_none_or(|removed| removed > oldest),
         })
         .filter(|facts| {
-            let (major, minor) = (facts.capability.major, facts.capability.minor);
-            let mut listed = listed.iter().map(|c| (c.major, c.minor)).peekable();
-            listed.peek().is_none() || listed.any(|number| number == (major, minor))
+            let mut bases = listed.iter().map(|listed| listed.base());
+            listed.is_empty() || bases.any(|base| base == facts.capability)
         })
         .map(Row::new)
         .collect();
-    let table = Table { capabilities };
     Ok(match arguments.json {
-        true => report::json(&table),
-        false => table.text(),
+        true => report::json_list("capabilities", &rows),
+        false => text(&rows),
     })
 }
 
@@ -83,11 +76,7 @@ fn named_release(release: RequestedRelease) -> Result<ToolkitVersion, Failure> {
         }
         return Ok(release);
     }
-    let mut releases = (0..100)
-        .rev()
-        .map(|minor| ToolkitVersion::new(major, minor));
-    let newest = releases.find(|release| release::facts(*release).is_some());
-    Ok(newest.unwrap_or(ToolkitVersion::new(major, 0)))
+    Ok(release::newest_of(major).unwrap_or(ToolkitVersion::new(major, 0)))
 }
 
 impl Row {
@@ -105,22 +94,20 @@ impl Row {
     }
 }
 
-impl Table {
-    fn text(&self) -> String {
-        let mut text = "capability  generation  since  removed      a      f  devices\n".to_owned();
-        for row in &self.capabilities {
-            let [since, removed, arch_specific, family] = [
-                &row.since,
-                &row.removed,
-                &row.arch_specific_since,
-                &row.family_since,
-            ]
-            .map(|release| release.as_deref().unwrap_or("-"));
-            text += &format!(
-                "{:<10}  {:<10}  {since:>5}  {removed:>7}  {arch_specific:>5}  {family:>5}  {}\n",
-                row.capability, row.generation, row.devices
-            );
-        }
-        text + "a, f: the CUDA release that added the variant for one capability (9.0a), for a family (10.0f)\n"
+fn text(rows: &[Row]) -> String {
+    let mut text = "capability  generation  since  removed      a      f  devices\n".to_owned();
+    for row in rows {
+        let [since, removed, arch_specific, family] = [
+            &row.since,
+            &row.removed,
+            &row.arch_specific_since,
+            &row.family_since,
+        ]
+        .map(|release| release.as_deref().unwrap_or("-"));
+        text += &format!(
+            "{:<10}  {:<10}  {since:>5}  {removed:>7}  {arch_specific:>5}  {family:>5}  {}\n",
+            row.capability, row.generation, row.devices
+        );
     }
+    text + "a, f: the CUDA release that added the variant for one capability (9.0a), for a family (10.0f)\n"
 }

@@ -25,7 +25,14 @@ pub struct DevelopArgs {
 
 /// Replaces this process with the installer.
 pub fn run(arguments: &DevelopArgs, user_env: &Env, root: &Root) -> Result<u8, Failure> {
-    let environment = active_environment(user_env, root)?;
+    let python = active_environment(user_env)?.join("bin/python");
+    let site = backend::site_packages(&python, user_env).ok_or_else(|| {
+        let python = python.display();
+        let text = format!("{python} did not print its site-packages");
+        Failure::new(exit_code::CONFIGURATION, text).hint(format!(
+            "run `{python} -m site`; if it fails, make the environment again, or activate another one"
+        ))
+    })?;
     let options = arguments.search.clone().into();
     let source = Source::open(&WorkspaceOptions::default(), &options, &[], user_env, root)?;
     source.project.check_not_skipped()?;
@@ -35,14 +42,6 @@ pub fn run(arguments: &DevelopArgs, user_env: &Env, root: &Root) -> Result<u8, F
     // The toolkit is found, or fetched, before the installer starts, because installers do not show warnings of a
     // build backend.
     source.project.finder().find()?;
-    let python = environment.join("bin/python");
-    let site = backend::site_packages(&python, user_env).ok_or_else(|| {
-        let python = python.display();
-        let text = format!("{python} did not print its site-packages");
-        Failure::new(exit_code::FAILURE, text).hint(format!(
-            "run `{python} -m site`; if it fails, make the environment again"
-        ))
-    })?;
     let name = pyproject.name().unwrap_or(&source.package.name);
     let (call, setting) = installer(&python, name, user_env)?;
     let mut call = call.args(["--editable".as_ref(), pyproject.directory.as_os_str()]);
@@ -63,26 +62,14 @@ pub fn run(arguments: &DevelopArgs, user_env: &Env, root: &Root) -> Result<u8, F
 }
 
 /// The directory of the active environment.
-fn active_environment(user_env: &Env, root: &Root) -> Result<PathBuf, Failure> {
-    for name in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
-        let Some(directory) = user_env.peek(name).filter(|value| !value.is_empty()) else {
-            continue;
-        };
-        let directory = PathBuf::from(directory);
-        if root.is_file(&directory.join("bin/python")) {
-            return Ok(directory);
-        }
-        let text = format!(
-            "`{name}` is {}, which has no `bin/python`",
-            directory.display()
-        );
-        return Err(Failure::new(exit_code::CONFIGURATION, text).hint(format!(
-            "activate an environment that exists, or unset `{name}`"
-        )));
-    }
-    let text = "no Python environment is active: neither `VIRTUAL_ENV` nor `CONDA_PREFIX` is set";
-    Err(Failure::new(exit_code::CONFIGURATION, text)
-        .hint("run `python3 -m venv .venv && . .venv/bin/activate`, or activate an environment that you have"))
+fn active_environment(user_env: &Env) -> Result<PathBuf, Failure> {
+    let mut names = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter();
+    let directory = names.find_map(|name| user_env.peek(name));
+    directory.map(PathBuf::from).ok_or_else(|| {
+        let text = "no Python environment is active: neither `VIRTUAL_ENV` nor `CONDA_PREFIX` is set";
+        Failure::new(exit_code::CONFIGURATION, text)
+            .hint("run `python3 -m venv .venv && . .venv/bin/activate`, or activate an environment that you have")
+    })
 }
 
 fn no_backend() -> Failure {
@@ -122,17 +109,21 @@ mod tests {
 
     #[test]
     fn without_an_environment_nothing_is_installed() {
-        let root = Root::system();
-        let failed = |pairs: &[(&str, &str)]| {
+        for (pairs, expected) in [
+            (&[][..], "no Python environment is active"),
+            (&[("VIRTUAL_ENV", "")], "no Python environment is active"),
+            (
+                &[("VIRTUAL_ENV", "/removed"), ("CONDA_PREFIX", "/")],
+                "/removed/bin/python did not print",
+            ),
+        ] {
+            let arguments = DevelopArgs {
+                search: SearchOptions::default(),
+                passthrough: Vec::new(),
+            };
             let env = Env::from_pairs(pairs.iter().copied());
-            active_environment(&env, &root).unwrap_err()
-        };
-        for pairs in [&[][..], &[("VIRTUAL_ENV", "")]] {
-            let error = failed(pairs);
-            assert!(error.message.contains("no Python environment is active"));
-            assert!(error.hints[0].contains("-m venv"), "{error}");
+            let error = run(&arguments, &env, &Root::system()).unwrap_err();
+            assert!(error.message.contains(expected), "{error}");
         }
-        let error = failed(&[("VIRTUAL_ENV", "/removed"), ("CONDA_PREFIX", "/")]);
-        assert!(error.message.contains("`VIRTUAL_ENV` is /removed"));
     }
 }

@@ -60,13 +60,9 @@ pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(Strin
         if let Ok(driver) = &driver {
             diagnosis.add_driver_limits(driver, toolkit.version(), &plans);
         }
-        let uses_cuda_build = match project.workspace {
-            Some(_) => project
-                .packages
-                .iter()
-                .any(|package| package.uses_cuda_build),
-            None => true,
-        };
+        let mut packages = project.packages.iter();
+        let uses_cuda_build =
+            project.workspace.is_none() || packages.any(|package| package.uses_cuda_build);
         let is_native = project.target.is_native();
         diagnosis.set_verdict(toolkit, uses_cuda_build, is_native, host_compiler_error);
     } else {
@@ -109,23 +105,18 @@ impl Diagnosis {
 
     fn add_toolkit(&mut self, toolkit: &Toolkit) {
         let version = toolkit.version();
-        let mut origins: Vec<(&str, String)> = Vec::new();
+        let mut origins: Vec<&String> = Vec::new();
         for chosen in toolkit.components() {
-            let id = chosen.component.id();
-            match origins
-                .iter_mut()
-                .find(|(origin, _)| *origin == chosen.origin)
-            {
-                Some((_, ids)) => *ids += &format!(" {id}"),
-                None => origins.push((&chosen.origin, id.to_owned())),
+            if !origins.contains(&&chosen.origin) {
+                origins.push(&chosen.origin);
             }
         }
-        for (origin, ids) in origins {
-            self.add(
-                State::Ok,
-                &format!("CUDA {version}"),
-                format!("{ids}: {origin}"),
-            );
+        for origin in origins {
+            let components = toolkit.components().iter();
+            let same = components.filter(|chosen| chosen.origin == *origin);
+            let ids: Vec<&str> = same.map(|chosen| chosen.component.id()).collect();
+            let text = format!("{}: {origin}", ids.join(" "));
+            self.add(State::Ok, &format!("CUDA {version}"), text);
         }
         for chosen in toolkit.components() {
             self.add(State::Detail, chosen, &chosen.evidence);
@@ -238,13 +229,9 @@ impl Diagnosis {
         }
         let major = toolkit.version().major;
         for package in &project.packages {
-            let needs = request(&package.config).needs_of(major).to_vec();
-            let is_optional = |need: &&Need| need.strength == Strength::Optional;
-            for need in needs
-                .iter()
-                .filter(is_optional)
-                .filter(|need| !is_met(need))
-            {
+            let request = request(&package.config);
+            let is_absent = |need: &&Need| need.strength == Strength::Optional && !is_met(need);
+            for need in request.needs_of(major).iter().filter(is_absent) {
                 let component = need.component;
                 let version = need.version.as_ref();
                 let version = version.map_or(String::new(), |version| format!(" {version}"));
@@ -349,6 +336,12 @@ impl Diagnosis {
             false => "which is missing",
         };
         let is_nvcc_usable = has_nvcc && host_compiler_error.is_none();
+        if let Some(error) = host_compiler_error.filter(|_| uses_cuda_build && !has_nvrtc) {
+            self.exit_code = Failure::exit_code_for(&error);
+            let reason = "nvcc accepts no host compiler, and NVRTC is missing";
+            self.verdict = format!("Not ready to build: {reason}.");
+            return;
+        }
         let ready_for = match (is_nvcc_usable, has_nvrtc) {
             (true, _) if !uses_cuda_build => ".".to_owned(),
             (false, _) if !uses_cuda_build => {
@@ -359,16 +352,7 @@ impl Diagnosis {
             (false, true) => {
                 format!(": modules with NVRTC; libraries need nvcc, {reason_against_nvcc}.")
             }
-            (false, false) => {
-                if let Some(error) = host_compiler_error {
-                    self.exit_code = Failure::exit_code_for(&error);
-                    self.verdict =
-                        "Not ready to build: nvcc accepts no host compiler, and NVRTC is missing."
-                            .to_owned();
-                    return;
-                }
-                ", except device code: nvcc and NVRTC are missing.".to_owned()
-            }
+            (false, false) => ", except device code: nvcc and NVRTC are missing.".to_owned(),
         };
         self.verdict = format!("Ready to build{ready_for}");
     }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 use cuda_find::detail::{command::Invocation, env::Env, root::Root};
-use serde::Serialize;
+use serde_json::json;
 
 use crate::environment;
 use crate::failure::Failure;
@@ -41,18 +41,6 @@ pub struct ExecArgs {
     command: Vec<OsString>,
 }
 
-#[derive(Serialize)]
-struct Variables {
-    variables: Vec<Variable>,
-    notes: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct Variable {
-    name: String,
-    value: String,
-}
-
 pub fn print(arguments: &EnvArgs, user_env: &Env, root: &Root) -> Result<String, Failure> {
     let (settings, build) = settings(&arguments.build, &arguments.workspace, user_env, root)?;
     let mut notes = build.notes;
@@ -60,7 +48,7 @@ pub fn print(arguments: &EnvArgs, user_env: &Env, root: &Root) -> Result<String,
     for (name, value) in settings {
         match value.into_string() {
             Ok(value) if is_name(&name) && is_printable(&value) => {
-                variables.push(Variable { name, value });
+                variables.push((name, value));
             }
             _ => notes.push(format!(
                 "warning: {name:?} is left out: its name is not valid in a shell, or its value is not printable UTF-8"
@@ -69,11 +57,16 @@ pub fn print(arguments: &EnvArgs, user_env: &Env, root: &Root) -> Result<String,
     }
     output::messages(&notes);
     if arguments.json {
-        return Ok(report::json(&Variables { variables, notes }));
+        let variables = variables.iter();
+        let variables = variables.map(|(name, value)| json!({ "name": name, "value": value }));
+        let variables: Vec<_> = variables.collect();
+        return Ok(report::json(
+            &json!({ "variables": variables, "notes": notes }),
+        ));
     }
     let lines = variables.iter();
     Ok(lines
-        .map(|variable| export(&variable.name, &variable.value) + "\n")
+        .map(|(name, value)| export(name, value) + "\n")
         .collect())
 }
 

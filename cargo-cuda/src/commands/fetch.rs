@@ -36,16 +36,13 @@ impl FetchArgs {
     /// The options of cargo that decide which features are enabled, and whether its lock file may change.
     fn cargo_options(&self) -> CargoOptions {
         let features = self.features.iter().flat_map(|list| ["--features", list]);
-        let all = self.all_features.then_some("--all-features");
-        let none = self.no_default_features.then_some("--no-default-features");
-        let locked = self.locked.then_some("--locked");
-        let arguments: Vec<OsString> = features
-            .chain(all)
-            .chain(none)
-            .chain(locked)
-            .map(OsString::from)
-            .collect();
-        CargoOptions::parse(&arguments)
+        let flags = [
+            self.all_features.then_some("--all-features"),
+            self.no_default_features.then_some("--no-default-features"),
+            self.locked.then_some("--locked"),
+        ];
+        let arguments = features.chain(flags.into_iter().flatten());
+        CargoOptions::parse(&Vec::from_iter(arguments.map(OsString::from)))
     }
 }
 

@@ -8,7 +8,7 @@ use cuda_find::detail::{
     env::Env,
     root::Root,
 };
-use toml_edit::{DocumentMut, Item};
+use toml_edit::DocumentMut;
 
 use crate::failure::Failure;
 use crate::template::{self, Changes, Template};
@@ -91,10 +91,8 @@ pub fn init(arguments: &InitArgs, root: &Root) -> Result<String, Failure> {
     let origin = arguments.origin.dependency(root)?;
     let template = arguments.template;
     let mut package = Package::read(Path::new(""), root)?;
-    let build = package
-        .manifest
-        .get("package")
-        .and_then(|table| table.get("build"));
+    let table = package.manifest.get("package");
+    let build = table.and_then(|table| table.get("build"));
     let has_other_script = build.is_some_and(|build| build.as_str() != Some("build.rs"));
     let mut lines = Vec::new();
     for file in template.files(&package.name) {
@@ -104,7 +102,7 @@ pub fn init(arguments: &InitArgs, root: &Root) -> Result<String, Failure> {
             continue;
         }
         lines.push(if file.path == "build.rs" && has_other_script {
-            "not written: build.rs, because Cargo.toml has `build`: add the template's calls of cuda-build to that script".to_owned()
+            "not written: build.rs, because Cargo.toml has `build`: the package needs a build script with the template's calls of cuda-build".to_owned()
         } else if !root.exists(path) {
             output::write(path, file.content.as_bytes())?;
             format!("wrote {}", file.path)
@@ -115,19 +113,16 @@ pub fn init(arguments: &InitArgs, root: &Root) -> Result<String, Failure> {
         });
     }
     let changes = package.add(template, &origin, false)?;
-    lines.extend(
-        changes
-            .added
-            .iter()
-            .map(|key| format!("added to Cargo.toml: {key}")),
-    );
-    lines.extend(
-        changes
-            .different
-            .iter()
-            .map(|key| format!("not changed in Cargo.toml: {key}")),
-    );
-    if template == Template::Python {
+    for (what, keys) in [
+        ("added to", changes.added),
+        ("not changed in", changes.different),
+    ] {
+        lines.extend(keys.iter().map(|key| format!("{what} Cargo.toml: {key}")));
+    }
+    let kinds = package.manifest.get("lib");
+    let kinds = kinds.and_then(|lib| lib.get("crate-type")?.as_array());
+    let mut kinds = kinds.into_iter().flatten();
+    if template == Template::Python && !kinds.any(|kind| kind.as_str() == Some("cdylib")) {
         lines.push("not added to Cargo.toml: `[lib] crate-type = [\"cdylib\"]`, which a Python module needs; programs and tests cannot link a `cdylib`".to_owned());
     }
     let name = template.name();
@@ -173,9 +168,7 @@ impl Package {
             invalid(&error.to_string(), "correct the syntax of the file")
         })?;
         let package = manifest.get("package");
-        let name = package
-            .and_then(|table| table.get("name"))
-            .and_then(Item::as_str);
+        let name = package.and_then(|table| table.get("name")?.as_str());
         let name = name.map(str::to_owned).ok_or_else(|| {
             let hint = "change to the directory of a member of the workspace";
             invalid("it has no `[package]` with a name", hint)

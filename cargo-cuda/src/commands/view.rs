@@ -6,7 +6,7 @@ use clap::Args;
 use cuda_build::detail::ViewPlace;
 use cuda_build::{Component, View};
 use cuda_find::detail::{env::Env, root::Root, toolkit::Note};
-use serde::Serialize;
+use serde_json::json;
 
 use crate::exit_code;
 use crate::failure::Failure;
@@ -47,12 +47,6 @@ pub fn run(arguments: &ViewArgs, user_env: &Env, root: &Root) -> Result<String, 
         Some(directory) => ViewPlace::at(directory, &project.target),
         None => toolkits::view_place(&project.env, project.workspace.as_ref(), &project.target)?,
     };
-    if arguments.json && place.directory.to_str().is_none() {
-        let directory = place.directory.display();
-        let message = format!("{directory} is not UTF-8, so --json cannot print it");
-        return Err(Failure::new(exit_code::USAGE, message)
-            .hint("choose a directory whose path is UTF-8, or leave out --json"));
-    }
     place.archives = arguments.archives;
     place.copy = arguments.copy;
     place.components = Some(arguments.components.clone()).filter(|names| !names.is_empty());
@@ -87,38 +81,23 @@ pub fn run(arguments: &ViewArgs, user_env: &Env, root: &Root) -> Result<String, 
     if !arguments.json {
         return Ok(format!("{}\n", view.root().display()));
     }
-    let components = toolkit.components().iter().map(|chosen| ViewComponent {
-        name: chosen.component.id(),
-        version: chosen.shown_version(),
-        origin: &chosen.origin,
+    let components = toolkit.components().iter().map(|chosen| {
+        json!({
+            "name": chosen.component.id(),
+            "version": chosen.shown_version(),
+            "origin": chosen.origin,
+        })
     });
-    Ok(report::json(&ViewJson {
-        root: view.root(),
-        version: toolkit.version().to_string(),
-        nvcc: view.nvcc(),
-        lib: view.lib(),
-        stubs: view.stubs(),
-        created: view.was_made(),
-        paths: view.paths().collect(),
-        components: components.collect(),
-    }))
-}
-
-#[derive(Serialize)]
-struct ViewJson<'a> {
-    root: &'a Path,
-    version: String,
-    nvcc: Option<PathBuf>,
-    lib: PathBuf,
-    stubs: PathBuf,
-    created: bool,
-    paths: Vec<&'a Path>,
-    components: Vec<ViewComponent<'a>>,
-}
-
-#[derive(Serialize)]
-struct ViewComponent<'a> {
-    name: &'static str,
-    version: String,
-    origin: &'a str,
+    // JSON is UTF-8, and a path need not be.
+    let shown = |path: &Path| path.display().to_string();
+    Ok(report::json(&json!({
+        "root": shown(view.root()),
+        "version": toolkit.version().to_string(),
+        "nvcc": view.nvcc().map(|nvcc| shown(&nvcc)),
+        "lib": shown(&view.lib()),
+        "stubs": shown(&view.stubs()),
+        "created": view.was_made(),
+        "paths": view.paths().map(shown).collect::<Vec<_>>(),
+        "components": components.collect::<Vec<_>>(),
+    })))
 }

@@ -151,24 +151,20 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built, Fa
     };
     // Every toolkit is found before the first wheel is compiled, so that a missing one fails at once.
     let gpus = gpus();
-    let prepared: Result<Vec<Prepared>, Failure> = releases
+    let mut prepared = releases
         .into_iter()
         .map(|release| job.prepare(release, &gpus))
-        .collect();
-    let mut prepared: Vec<(usize, Prepared)> = prepared?.into_iter().enumerate().collect();
+        .collect::<Result<Vec<Prepared>, Failure>>()?;
     // If a build script needs nvcc, the build with a toolkit without nvcc fails. It comes first, so
     // that no other wheel is built before that.
-    prepared.sort_by_key(|(_, prepared)| prepared.has_nvcc());
-    let mut built = Vec::new();
-    let mut sdists = Vec::new();
-    for (index, prepared) in &prepared {
-        let (wheels, sdists_of_major) = job.build(prepared)?;
-        built.push((*index, wheels));
+    prepared.sort_by_key(Prepared::has_nvcc);
+    let (mut wheels, mut sdists) = (Vec::new(), Vec::new());
+    for prepared in &prepared {
+        let (wheels_of_major, sdists_of_major) = job.build(prepared)?;
+        wheels.extend(wheels_of_major);
         // The builds of all majors make the same source distribution.
         sdists = sdists_of_major;
     }
-    built.sort_by_key(|(index, _)| *index);
-    let wheels = built.into_iter().flat_map(|(_, wheels)| wheels).collect();
     Ok((wheels, sdists, config.wheel.max_size))
 }
 

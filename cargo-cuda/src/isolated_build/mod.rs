@@ -72,7 +72,7 @@ impl Build {
         } = project;
         let toolkit = project.finder().find()?;
         let version = toolkit.version();
-        let packages: Vec<&Package> = project.packages.iter().collect();
+        let packages = &project.packages;
         let has_nvcc = toolkit.get(Component::Nvcc).is_some();
         let wraps_nvcc = has_nvcc && purpose != Purpose::Program && !is_wrapper_off(env);
         let chosen = Capabilities::choose(project, purpose, &toolkit, gpus, wraps_nvcc)?;
@@ -96,7 +96,7 @@ impl Build {
             driver_link_path: driver_directory(root, target),
             driver_loader_path: link::nixos_driver_directory(root),
         };
-        let list = common_capabilities(&packages, version.major);
+        let list = common_capabilities(packages, version.major);
         // Every package of the workspace has read the same table.
         let of_packages = packages.first().map(|package| &package.config.packages);
         let of_packages = of_packages.into_iter().flatten();
@@ -110,17 +110,16 @@ impl Build {
         let placeholder = Environment::new(&inputs, Path::new("/view"), env);
         let mut affecting: Vec<(&str, &OsStr)> = placeholder.affecting_builds().collect();
         affecting.extend(list.iter().map(|list| (CAPABILITIES, OsStr::new(list))));
-        affecting.extend(
-            of_packages
-                .iter()
-                .map(|(name, list)| (name.as_str(), list.as_os_str())),
-        );
-        // Lists for one package that the user has set.
-        let prefix = capabilities_variable("");
-        let of_user = env
+        // Lists for one package, from the manifest and from the user.
+        let of_manifest = of_packages
+            .iter()
+            .map(|(name, list)| (name.as_str(), &**list));
+        let variables = env
             .variables()
             .filter_map(|(name, value)| Some((name.to_str()?, value)));
-        affecting.extend(of_user.filter(|(name, _)| name.starts_with(&prefix)));
+        let prefix = capabilities_variable("");
+        let of_user = variables.filter(|(name, _)| name.starts_with(&prefix));
+        affecting.extend(of_manifest.chain(of_user));
         // A crate that was compiled without the wrapper has other device code.
         affecting.extend(wraps_nvcc.then_some((nvcc_script::VARIABLE, OsStr::new("1"))));
         let directory = match target_directory {
@@ -172,9 +171,7 @@ impl Build {
     }
 
     pub fn print_notes(&self) {
-        let is_shown = |text: &&String| !output::is_quiet() || !text.starts_with("note:");
-        let shown = self.notes.iter().filter(is_shown);
-        shown.for_each(|text| output::message(text));
+        output::messages(&self.notes);
     }
 
     /// The variables for a program that does not load CUDA's libraries.
@@ -278,7 +275,7 @@ fn notes_about_variables(inputs: &Inputs<'_>, env: &Env, view: &View) -> Vec<Str
 
 /// The capabilities for build scripts of dependencies. `None` if the packages of the workspace
 /// declare different lists, or no list.
-fn common_capabilities(packages: &[&Package], major: u32) -> Option<String> {
+fn common_capabilities(packages: &[Package], major: u32) -> Option<String> {
     let configs = packages
         .iter()
         .map(|package| package.config.for_major(major));

@@ -51,6 +51,12 @@ pub fn write_with<T>(
     write().map_err(Failure::io("write", path))
 }
 
+/// The name of a file, as text.
+pub fn file_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
 /// Moves a file within a file system, and replaces the file that has the new name.
 pub fn rename(from: &Path, to: &Path) -> Result<(), Failure> {
     fs::rename(from, to).map_err(Failure::io("write", to))
@@ -129,11 +135,7 @@ pub fn make_directory(path: &Path) -> Result<(), Failure> {
 /// The time since a file was changed; `None` if there is no such file.
 pub fn age(path: &Path) -> Option<Duration> {
     let changed = fs::metadata(path).ok()?.modified().ok()?;
-    Some(
-        SystemTime::now()
-            .duration_since(changed)
-            .unwrap_or_default(),
-    )
+    Some(changed.elapsed().unwrap_or_default())
 }
 
 /// Waits for the lock of `directory`, and holds it until the returned file is dropped.

@@ -151,11 +151,6 @@ impl Wheel {
         for index in 0..archive.len() {
             let file = archive.by_index(index).map_err(unreadable)?;
             let name = checked_name(file.name_raw())?;
-            if file.is_symlink() {
-                return Err(Failure::invalid_wheel(format!(
-                    "`{name}` is a symbolic link, which installers do not support"
-                )));
-            }
             total = total.saturating_add(file.size());
             if total > MAX_SIZE {
                 return Err(Failure::wheel(format!(

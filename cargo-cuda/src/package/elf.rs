@@ -10,7 +10,7 @@ use object::read::{ReadCache, ReadRef, StringTable};
 use object::{Endianness, SymbolIndex};
 
 use super::device::{DeviceCode, ImageKind};
-use super::nvidia;
+use super::nvidia::{self, Origin};
 use crate::failure::Failure;
 
 const BUILD_AGAIN: &str = "the file is damaged: build or download it again";
@@ -57,6 +57,12 @@ impl ElfFacts {
     pub fn searches(&self, entry: &str) -> bool {
         let mut entries = self.rpath.iter().chain(&self.runpath);
         entries.any(|own| own == entry)
+    }
+
+    /// Whether the file needs a library of a component.
+    pub fn needs_component(&self) -> bool {
+        let mut origins = self.needed.iter().map(|soname| nvidia::origin(soname));
+        origins.any(|origin| matches!(origin, Origin::Component(_)))
     }
 
     pub fn has_no_search_path(&self) -> bool {

@@ -120,22 +120,6 @@ pub fn check_name(name: &str, origin: &str) -> Result<(), Failure> {
     .hint("use ASCII letters, digits, `-`, `_` and `.`, with a letter or digit at both ends"))
 }
 
-/// Checks that the metadata and the file name have the same version, as installers require.
-pub fn check_version(version: &str, in_file_name: &str) -> Result<(), Failure> {
-    let parse = |text: &str| {
-        text.parse::<pep440_rs::Version>().map_err(|error| {
-            Failure::invalid_wheel(format!("{version:?} is not a Python version: {error}"))
-        })
-    };
-    // File names have `_` where a version has `-`.
-    if parse(version)? == parse(&in_file_name.replace('_', "-"))? {
-        return Ok(());
-    }
-    Err(Failure::invalid_wheel(format!(
-        "METADATA has version {version}, but the file name has {in_file_name}"
-    )))
-}
-
 /// The normalised name of a distribution (PEP 503): lower case, and one `-` for each run of `-`, `_` and `.`.
 /// `Nvidia_Cuda.Runtime` becomes `nvidia-cuda-runtime`.
 pub fn normalized_name(name: &str) -> String {
@@ -217,8 +201,7 @@ pub fn is_on_manylinux(soname: &str) -> bool {
 /// What `RECORD` states about the content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digest {
-    /// SHA-256 in URL-safe base64 without padding.
-    pub sha256: String,
+    pub sha256: [u8; 32],
     /// The size in bytes.
     pub size: u64,
 }
@@ -233,7 +216,7 @@ pub struct Hasher {
 impl Hasher {
     pub fn finish(self) -> Digest {
         Digest {
-            sha256: URL_SAFE_NO_PAD.encode(self.sha256.finalize()),
+            sha256: self.sha256.finalize().into(),
             size: self.size,
         }
     }
@@ -253,7 +236,8 @@ impl Write for Hasher {
 
 /// The line of a file.
 pub fn record_line(path: &str, digest: &Digest) -> String {
-    format!("{},sha256={},{}\n", field(path), digest.sha256, digest.size)
+    let sha256 = URL_SAFE_NO_PAD.encode(digest.sha256);
+    format!("{},sha256={sha256},{}\n", field(path), digest.size)
 }
 
 /// The line for the `RECORD` file itself, which has neither hash nor size.

@@ -155,11 +155,9 @@ impl Requirement {
         let mut components: BTreeSet<Component> =
             Component::all().filter(|c| self.names(*c, major)).collect();
         // NVIDIA's packages require each other. The package of cuTENSOR does not.
-        let requiring = components
-            .iter()
-            .copied()
-            .filter(|c| *c != Component::Cutensor);
-        let required = closure(&Vec::from_iter(requiring), major).into_iter();
+        let mut requiring = Vec::from_iter(components.iter().copied());
+        requiring.retain(|component| *component != Component::Cutensor);
+        let required = closure(&requiring, major).into_iter();
         let required = required.filter(|(_, kind)| matches!(kind, EdgeKind::Link | EdgeKind::Load));
         components.extend(required.map(|(component, _)| component));
         components

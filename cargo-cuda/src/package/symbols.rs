@@ -78,35 +78,4 @@ mod tests {
         let newest = newest.to_string().parse().unwrap();
         assert_eq!(release::newest(), newest, "run tests/symbols/collect.py");
     }
-
-    #[test]
-    fn symbols_have_the_release_that_added_them() {
-        let added = |soname, symbol| added(Component::Cudart, 12, soname, symbol);
-        let soname = "libcudart.so.12";
-        assert_eq!(added(soname, "cudaRuntimeGetVersion"), None);
-        assert_eq!(
-            added(soname, "cudaMemcpyBatchAsync"),
-            Some(Added::In("12.8".parse().unwrap()))
-        );
-        assert_eq!(added("libcudart.so.13", "cudaMemcpyBatchAsync"), None);
-        assert_eq!(
-            super::added(
-                Component::Cudart,
-                13,
-                "libcudart.so.13",
-                "cudaMemcpyBatchAsync"
-            ),
-            None
-        );
-    }
-
-    #[test]
-    fn versions_between_first_and_newest_are_unknown() {
-        let gained = ["cublasGemmGroupedBatchedEx", "cublasDgemmGroupedBatched"];
-        for symbol in gained {
-            let added = added(Component::Cublas, 12, "libcublas.so.12", symbol);
-            let newest = compared(Component::Cublas, 12).unwrap().newest;
-            assert_eq!(added, Some(Added::UpTo(newest)), "{symbol}");
-        }
-    }
 }

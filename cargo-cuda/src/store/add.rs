@@ -143,12 +143,8 @@ pub struct Added {
     pub new: bool,
     /// The packages that an installer fetched. The store already had the others.
     pub fetched: Vec<String>,
-    /// The size of the files of the fetched packages.
-    pub bytes_added: u64,
     /// The size of all files of the toolkit.
     pub bytes: u64,
-    /// The duration of the call.
-    pub milliseconds: u64,
     /// The optional components that could not be fetched.
     #[serde(skip)]
     pub unavailable: Vec<Component>,
@@ -161,7 +157,6 @@ pub struct Added {
 /// release. Only components that are not pinned yet are resolved, unless the request is to
 /// upgrade. The lock file is written if the set has changed.
 pub fn add(request: &AddRequest, env: &Env) -> Result<Added, Failure> {
-    let started = Instant::now();
     let run = Run::new(request, env)?;
     let (set, wanted, is_locked) = run.decide()?;
     let fetched = run.ensure(&set, &wanted)?;
@@ -177,7 +172,6 @@ pub fn add(request: &AddRequest, env: &Env) -> Result<Added, Failure> {
         !ids.any(|id| id == component.id())
     };
     let unavailable = request.optional.iter().filter(is_unavailable);
-    let (fetched, bytes_added) = fetched.unzip();
     Ok(Added {
         unavailable: unavailable.copied().collect(),
         path: run.store.path(&name),
@@ -186,9 +180,7 @@ pub fn add(request: &AddRequest, env: &Env) -> Result<Added, Failure> {
         components: manifest.components,
         new: fetched.is_some(),
         fetched: fetched.unwrap_or_default(),
-        bytes_added: bytes_added.unwrap_or_default(),
         bytes: manifest.bytes,
-        milliseconds: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
     })
 }
 
@@ -287,10 +279,8 @@ impl<'a> Run<'a> {
             };
             optional.retain(is_locked);
         } else {
-            optional.retain(|it| {
-                it.iter()
-                    .all(|component| from.has_package(*component, major))
-            });
+            let has_package = |component: &Component| from.has_package(*component, major);
+            optional.retain(|it| it.iter().all(has_package));
         }
         let all = optional.iter().flatten().chain(&wanted).copied().collect();
         let set = match self.set_for(from, locked, &all) {
@@ -311,12 +301,8 @@ impl<'a> Run<'a> {
         locked: Option<&PackageSet>,
         wanted: &BTreeSet<Component>,
     ) -> Result<PackageSet, Failure> {
-        let AddRequest {
-            release,
-            upgrade,
-            accepted,
-            ..
-        } = self.request;
+        let (release, accepted) = (&self.request.release, &self.request.accepted);
+        let upgrade = self.request.upgrade;
         let known = locked.cloned().or_else(|| {
             let sets = self.store.manifests().into_iter();
             let sets = sets.map(|(_, manifest)| manifest.set);
@@ -355,13 +341,13 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Makes sure that the store has the complete set. Returns the names of the packages that were fetched and the bytes
-    /// of their files; `None` if the store had the set.
+    /// Makes sure that the store has the complete set. Returns the names of the packages that were fetched; `None` if the
+    /// store had the set.
     fn ensure(
         &self,
         set: &PackageSet,
         wanted: &BTreeSet<Component>,
-    ) -> Result<Option<(Vec<String>, u64)>, Failure> {
+    ) -> Result<Option<Vec<String>>, Failure> {
         if self.problem(set)?.is_none() {
             return Ok(None);
         }
@@ -407,7 +393,7 @@ impl<'a> Run<'a> {
         let text = format!("CUDA {version} ({size}) in {seconds} s to {place}");
         output::status("Fetched", &text);
         let names = missing.iter().map(|package| package.name.clone());
-        Ok(Some((names.collect(), bytes)))
+        Ok(Some(names.collect()))
     }
 
     /// Why the set in the store is missing or damaged; `None` if it is complete.

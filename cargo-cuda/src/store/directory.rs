@@ -477,20 +477,4 @@ pub(super) mod tests {
         (LIBRARY, "library"),
         ("nvidia/cufft/include/cufft.h", "header"),
     ];
-
-    #[test]
-    fn a_missing_or_shortened_file_is_damage() {
-        let (site, set) = site(&WHOLE);
-        assert_eq!(damage(site.path(), &set), None);
-        let library = site.path().join(LIBRARY);
-        let expect = |problem: &str| {
-            let damage = damage(site.path(), &set).unwrap();
-            assert!(damage.contains(LIBRARY), "{damage}");
-            assert!(damage.ends_with(problem), "{damage}");
-        };
-        fs::write(&library, "").unwrap();
-        expect("is damaged");
-        fs::remove_file(&library).unwrap();
-        expect("is missing");
-    }
 }

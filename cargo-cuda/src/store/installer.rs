@@ -420,28 +420,7 @@ fn absolute_value(name: &OsStr, value: &OsStr) -> OsString {
 
 #[cfg(test)]
 mod tests {
-    use super::super::directory::Store;
     use super::*;
-
-    #[test]
-    fn no_call_names_an_index() {
-        for is_uv in [true, false] {
-            let installer = Installer::new(is_uv, Invocation::new("x"), &Env::default()).unwrap();
-            let directory = tempfile::tempdir().unwrap();
-            let cache = [("CUDA_BUILD_CACHE_DIR", directory.path())];
-            let store = Store::open(&Env::from_pairs(cache), "toolkits").unwrap();
-            let _lock = store.lock().unwrap();
-            let part = store.part().unwrap();
-            let calls = [
-                installer.resolve_call(&["cuda-toolkit==13.*".to_owned()], true, Path::new("a")),
-                installer.install_call(Path::new("r"), &part, None, true),
-            ];
-            for call in calls {
-                let text = call.to_string();
-                assert!(!text.contains("index") && !text.contains("://"), "{text}");
-            }
-        }
-    }
 
     const COMPILED: &str = "\
 --index-url https://user:secret@index.invalid/simple

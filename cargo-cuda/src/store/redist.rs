@@ -13,14 +13,13 @@ use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use cuda_build::Version;
 use cuda_find::detail::{command::Invocation, env::Env, root::Root, target::Target};
 use lzma_rust2::XzReader;
 use serde_json::Value;
-use sha2::Digest as _;
 use tar::Archive;
 
 use super::directory::StagingDirectory;
@@ -30,7 +29,7 @@ use super::resolve::SetSpec;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::{self, printable};
-use crate::package::metadata::normalized_name;
+use crate::package::metadata::{Hasher, normalized_name};
 use crate::process;
 
 /// The variable that names the directory or URL of the archives.
@@ -113,7 +112,8 @@ impl<'a> Mirror<'a> {
         let archives = self.archives(&version, part)?;
         let mut packages = BTreeSet::new();
         for &component in &spec.components {
-            let contains = |(it, _): &&Indexed| it.contains(FetchFrom::Redist, component, major);
+            let contains =
+                |(it, _): &&Indexed| FetchFrom::Redist.contains(&it.name, component, major);
             let Some((package, _)) = archives.iter().find(contains) else {
                 let (place, platform) = (self.shown(), &self.platform);
                 return Err(lacking(format!(
@@ -299,14 +299,9 @@ fn lacking(message: String) -> Failure {
 
 /// The SHA-256 of a file.
 fn sha256(path: &Path) -> io::Result<Sha256> {
-    let (mut file, mut digest) = (File::open(path)?, sha2::Sha256::new());
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(Sha256(digest.finalize().into())),
-            count => digest.update(&buffer[..count]),
-        }
-    }
+    let mut hasher = Hasher::default();
+    io::copy(&mut File::open(path)?, &mut hasher)?;
+    Ok(Sha256(hasher.finish().sha256))
 }
 
 /// Unpacks an archive into a directory, and returns the one directory at the top of the archive. Nothing is written

@@ -17,7 +17,7 @@ use super::{requirements, sdist};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::isolated_build::gpus;
-use crate::output;
+use crate::output::{self, file_name};
 use crate::package::archive::Wheel;
 use crate::package::archive_writer;
 use crate::package::metadata::Metadata;
@@ -99,7 +99,7 @@ impl<'a> Backend<'a> {
         let text =
             self.with_requirements(&text.map_err(Failure::io("read", &file))?, &built_with)?;
         output::write(&file, text.as_bytes())?;
-        Ok(name(&made))
+        Ok(file_name(&made))
     }
 
     /// Builds a wheel, and returns its name.
@@ -127,8 +127,8 @@ impl<'a> Backend<'a> {
         let path = format!("{}/METADATA", wheel.dist_info);
         let metadata = self.with_requirements(&wheel.text(&path)?, &built_with)?;
         wheel.set_text(path, metadata)?;
-        archive_writer::write(wheel, &self.job.out.join(name(file)))?;
-        Ok(name(file))
+        archive_writer::write(wheel, &self.job.out.join(file_name(file)))?;
+        Ok(file_name(file))
     }
 
     /// Writes the source distribution, and returns its name.
@@ -149,8 +149,8 @@ impl<'a> Backend<'a> {
         let pyproject = pyproject.as_ref();
         let backend = pyproject.and_then(|pyproject| pyproject.backend_file(&project.root));
         let sdist = sdist::with_dynamic_requirements(&sdist, backend.as_deref())?;
-        output::write(&out.join(name(file)), &sdist)?;
-        Ok(name(file))
+        output::write(&out.join(file_name(file)), &sdist)?;
+        Ok(file_name(file))
     }
 
     /// Runs a hook of maturin.
@@ -279,9 +279,4 @@ pub fn site_packages(python: &Path, env: &Env) -> Option<PathBuf> {
     let query = "import sysconfig; print(sysconfig.get_path('purelib'))";
     let printed = process::stdout_of(&Invocation::new(python).args(["-c", query]), env)?;
     Some(PathBuf::from(printed.trim_end()))
-}
-
-fn name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
 }

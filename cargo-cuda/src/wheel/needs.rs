@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use cuda_build::detail::Config;
 use cuda_build::detail::config::Cudart;
 use cuda_build::{Component, Toolkit, ToolkitVersion, Version};
-use cuda_find::detail::component::{Class, EdgeKind, closure, edges};
-use cuda_find::detail::release::{NEWEST_MAJOR, OLDEST_MAJOR};
+use cuda_find::detail::component::{Class, EdgeKind, closure, edges, oldest_release_with};
+use cuda_find::detail::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 
 use crate::dependencies::Guess;
 use crate::failure::Failure;
@@ -33,12 +33,18 @@ pub struct BuiltWith {
 impl BuiltWith {
     pub fn of(toolkit: &Toolkit) -> Self {
         let components = toolkit.components().iter();
-        let version = |component: Component| toolkit.get(component)?.version.clone();
+        let versions = components.filter_map(|c| Some((c.component, c.version.clone()?)));
         Self {
             toolkit: toolkit.version(),
-            components: components
-                .filter_map(|c| Some((c.component, version(c.component)?)))
-                .collect(),
+            components: versions.collect(),
+        }
+    }
+
+    /// For files of another builder. The newest release of the major has every symbol that they need.
+    pub fn newest(major: u32) -> Self {
+        Self {
+            toolkit: release::newest_of(major).unwrap_or(ToolkitVersion::new(major, 0)),
+            components: BTreeMap::new(),
         }
     }
 
@@ -148,18 +154,13 @@ impl Needs {
         });
         self.required
             .extend(added.iter().map(|guess| guess.component));
-        let listed = |text: fn(&Guess) -> String| {
-            let texts: Vec<String> = added.iter().map(|guess| text(guess)).collect();
-            texts.join(", ")
-        };
-        let (guesses, names) = (
-            listed(Guess::to_string),
-            listed(|g| format!("{:?}", g.component.id())),
-        );
+        let names: Vec<&str> = added.iter().map(|guess| guess.component.id()).collect();
+        let guesses: Vec<String> = added.iter().map(ToString::to_string).collect();
         (!added.is_empty()).then(|| {
             format!(
-                "note: the wheel requires {guesses}, because programs probably load it by name; to confirm it, write \
-                 `components = [{names}]` in `[package.metadata.cuda]`, with `optional = true` for an extra"
+                "note: the wheel requires {}, because programs probably load it by name; to confirm it, write \
+                 `components = {names:?}` in `[package.metadata.cuda]`, with `optional = true` for an extra",
+                guesses.join(", ")
             )
         })
     }
@@ -301,10 +302,7 @@ fn oldest_release(
     if *lower == first_version(component, built_with)? {
         return Ok(ToolkitVersion::new(built_with.major(), 0));
     }
-    Ok(
-        cuda_find::detail::component::oldest_release_with(component, lower)
-            .unwrap_or(built_with.toolkit),
-    )
+    Ok(oldest_release_with(component, lower).unwrap_or(built_with.toolkit))
 }
 
 /// The oldest version that a wheel may accept.

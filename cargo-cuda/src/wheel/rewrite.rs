@@ -4,11 +4,10 @@
 //! and more requirements: the package is imported as `saxpy` for every major, so an environment can
 //! have the wheel of only one major.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use cuda_build::{ToolkitVersion, Version};
-use cuda_find::detail::release;
+use cuda_build::Version;
 
 use super::needs::{BuiltWith, Needs};
 use super::{requirements, sbom};
@@ -21,8 +20,8 @@ use crate::output;
 use crate::package::archive::{Wheel, WheelFile};
 use crate::package::archive_writer;
 use crate::package::metadata::{
-    FileName, IN_MANIFEST, Metadata, check_name, check_version, file_name_component,
-    is_on_manylinux, normalized_name, with_local_platform,
+    FileName, IN_MANIFEST, Metadata, check_name, file_name_component, is_on_manylinux,
+    normalized_name, with_local_platform,
 };
 use crate::package::nvidia::{self, Origin};
 use crate::package::requirement::Requirement;
@@ -60,8 +59,6 @@ pub struct BuiltWheel {
     /// Needed libraries that are neither NVIDIA's, nor in the wheel, nor on every manylinux system:
     /// they must be installed on the user's machine. The wheel has no manylinux tag then.
     pub expected_on_system: Vec<String>,
-    /// Needed libraries of the GPU driver.
-    pub needed_driver: Vec<String>,
     /// The files with their compressed sizes, the largest first.
     pub files: Vec<(String, u64)>,
     /// What the audit found in the file.
@@ -83,11 +80,7 @@ impl Rewrite {
     pub fn of_other_builder(major: u32, allow: Vec<String>) -> Self {
         Self {
             name: None,
-            built_with: BuiltWith {
-                // It is not known. The newest release has every symbol that the modules need.
-                toolkit: release::newest_of(major).unwrap_or(ToolkitVersion::new(major, 0)),
-                components: BTreeMap::new(),
-            },
+            built_with: BuiltWith::newest(major),
             needs: Needs::default(),
             dependencies: Vec::new(),
             driver: None,
@@ -152,7 +145,6 @@ impl Rewrite {
         let metadata_path = format!("{}/METADATA", wheel.dist_info);
         let mut metadata = Metadata::parse(&wheel.text(&metadata_path)?);
         let old_name = metadata.one("Name")?.to_owned();
-        check_version(metadata.one("Version")?, &file_name.version)?;
         let (base, origin) = match &self.name {
             Some(name) => (name, IN_MANIFEST),
             None => (&old_name, "`Name` in METADATA"),
@@ -162,10 +154,8 @@ impl Rewrite {
 
         move_programs(wheel, &name)?;
         let mut needs = self.needs.clone();
-        let mut needed = BTreeSet::new();
         for (_, facts) in wheel.modules() {
             needs.add_module(facts, &self.built_with)?;
-            needed.extend(facts.needed.iter().cloned());
         }
         if wheel.modules().next().is_none() {
             let text =
@@ -176,8 +166,6 @@ impl Rewrite {
             expected_on_system: third_party([&*wheel]),
             ..BuiltWheel::default()
         };
-        needed.retain(|soname| nvidia::origin(soname) == Origin::Driver);
-        built.needed_driver.extend(needed);
         let mut expected = built.expected_on_system.iter();
         if !expected.all(|soname| is_excluded(soname, &self.excluded)) {
             let path = format!("{}/WHEEL", wheel.dist_info);
@@ -199,7 +187,9 @@ impl Rewrite {
         let classifier = format!("Environment :: GPU :: NVIDIA CUDA :: {major}");
         metadata.add("Classifier", &classifier);
         wheel.set_text(metadata_path, metadata.to_string())?;
-        for path in sbom::paths(wheel) {
+        let mut bills = Vec::from_iter(wheel.entries.keys().cloned());
+        bills.retain(|path| path.starts_with(&format!("{}/sboms/", wheel.dist_info)));
+        for path in bills {
             let bill = sbom::reproducible(&wheel.bytes(&path)?);
             wheel.set_text(path, bill)?;
         }
@@ -297,9 +287,7 @@ fn with_cuda_suffix(name: &str, major: u32) -> Result<String, Failure> {
 fn move_programs(wheel: &mut Wheel, name: &str) -> Result<(), Failure> {
     let mut programs = Vec::new();
     for (path, facts) in wheel.modules() {
-        let mut origins = facts.needed.iter().map(|soname| nvidia::origin(soname));
-        let needs_path = !facts.has_no_search_path()
-            || origins.any(|origin| matches!(origin, Origin::Component(_)));
+        let needs_path = !facts.has_no_search_path() || facts.needs_component();
         if needs_path && path.contains(".data/scripts/") {
             programs.push(path.to_owned());
         }

@@ -53,8 +53,8 @@ fn rewriting(major: u32) -> Rewrite {
     Rewrite {
         name: None,
         built_with: BuiltWith {
-            toolkit: ToolkitVersion::new(major, 4),
             components: [(Component::Cudart, "13.4.92".parse().unwrap())].into(),
+            ..BuiltWith::newest(major)
         },
         needs: Needs {
             required: cudart,
@@ -127,27 +127,6 @@ fn only_the_distribution_is_renamed() {
         "Metadata-Version: 2.4\nName: saxpy-cu13\nVersion: 0.1.0\nRequires-Dist: saxpy-cu13[plot]; extra == 'all'\n\
          Requires-Dist: cuda-toolkit[cudart]>=13.0,<14\nClassifier: Environment :: GPU :: NVIDIA CUDA :: 13\n"
     );
-}
-
-#[test]
-fn requirements_of_the_author_are_kept() {
-    let metadata =
-        "Name: saxpy\nVersion: 0.1.0\nRequires-Dist: CUDA-Toolkit[cudart,nvrtc]==13.4.3\n";
-    let (wheel_13, _) = rewrite(wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)])).unwrap();
-    let metadata = "saxpy_cu13-0.1.0.dist-info/METADATA";
-    let text = wheel_13.text(metadata).unwrap();
-    assert_eq!(
-        text.to_lowercase().matches("cuda-toolkit").count(),
-        1,
-        "{text}"
-    );
-
-    let metadata = "Name: saxpy\nVersion: 0.1.0\nRequires-Dist: nvidia-cublas-cu12>=12\n";
-    let error = rewrite(wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)]))
-        .err()
-        .unwrap();
-    let expected = "requires `nvidia-cublas-cu12>=12`, but the wheel is for CUDA 13";
-    assert!(error.message.contains(expected), "{error}");
 }
 
 #[test]
@@ -224,20 +203,6 @@ fn grafted_libraries_are_refused() {
 }
 
 #[test]
-fn a_wheel_of_one_major_is_refused() {
-    let error = rewrite(wheel(&[(
-        "saxpy-0.1.0.dist-info/METADATA",
-        "Name: saxpy_cu12\nVersion: 0.1.0\n",
-    )]))
-    .err()
-    .unwrap();
-    assert!(
-        error.to_string().contains("ends with a CUDA major (12)"),
-        "{error}"
-    );
-}
-
-#[test]
 fn an_error_names_the_wheel_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut pure = wheel(&[]);
@@ -264,26 +229,16 @@ fn another_name_is_that_of_the_distribution() {
 }
 
 #[test]
-fn invalid_names_and_versions_are_refused() {
+fn invalid_names_are_refused() {
     for (metadata, words) in [
         ("Name: /elsewhere/x\nVersion: 0.1.0\n", "\"/elsewhere/x\""),
         ("Name: x\n  y\nVersion: 0.1.0\n", "x\\n  y"),
         ("Name: a\nName: b\nVersion: 0.1.0\n", "several `Name` lines"),
         ("Version: 0.1.0\n", "no Name"),
-        ("Name: saxpy\n", "no Version"),
-        ("Name: saxpy\nVersion: 0.2.0\n", "the file name has 0.1.0"),
-        ("Name: saxpy\nVersion: new\n", "not a Python version"),
+        ("Name: saxpy_cu12\n", "ends with a CUDA major (12)"),
     ] {
         let error = rewrite(wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)]));
         let error = error.err().unwrap().to_string();
         assert!(error.contains(words), "{metadata:?}: {error}");
-    }
-    for name in ["/elsewhere/x", "../../up", "a/b", "a b", "ü", "", "x\ny"] {
-        let rewriting = Rewrite {
-            name: Some(name.to_owned()),
-            ..rewriting(13)
-        };
-        let error = rewrite_with(&rewriting, wheel(&[])).err().unwrap();
-        assert!(error.message.contains("is not a valid name"), "{error}");
     }
 }

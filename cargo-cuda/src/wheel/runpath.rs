@@ -9,7 +9,7 @@ use cuda_build::Component;
 use super::needs::no_package;
 use crate::failure::Failure;
 use crate::package::elf::ElfFacts;
-use crate::package::nvidia::{self, Origin, library_directory};
+use crate::package::nvidia::library_directory;
 
 /// The two kinds of search path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -46,14 +46,10 @@ impl SearchPath {
 
     /// The entries for a module that is `depth` directories below site-packages (`saxpy/saxpy.abi3.so` has depth 1).
     pub fn entries(&self, depth: usize) -> Vec<String> {
-        let up = "/..".repeat(depth);
-        let directories = self.0.iter();
-        directories
-            .map(|directory| format!("$ORIGIN{up}/{directory}"))
-            .collect()
+        self.below(&format!("$ORIGIN{}", "/..".repeat(depth)))
     }
 
-    /// The absolute entries for a module that stays outside the environment with these site-packages.
+    /// The entries below these site-packages: absolute for a module that stays outside the environment.
     pub fn below(&self, site_packages: &str) -> Vec<String> {
         let directories = self.0.iter();
         directories
@@ -69,12 +65,8 @@ impl SearchPath {
         depth: usize,
     ) -> usize {
         let passed = self.entries(depth);
-        let needs_component = |facts: &ElfFacts| {
-            let mut origins = facts.needed.iter().map(|soname| nvidia::origin(soname));
-            origins.any(|origin| matches!(origin, Origin::Component(_)))
-        };
         let is_linked = |facts: &ElfFacts| match passed.is_empty() {
-            true => facts.has_no_search_path() && needs_component(facts),
+            true => facts.has_no_search_path() && facts.needs_component(),
             false => passed.iter().all(|entry| facts.searches(entry)),
         };
         let mut linked = modules.into_iter().filter(|(_, facts)| is_linked(facts));

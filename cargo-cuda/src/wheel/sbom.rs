@@ -3,18 +3,6 @@
 
 use serde_json::Value;
 
-use crate::package::archive::Wheel;
-
-/// The paths of a wheel's bills of materials.
-pub fn paths(wheel: &Wheel) -> Vec<String> {
-    let directory = format!("{}/sboms/", wheel.dist_info);
-    let paths = wheel.entries.keys();
-    paths
-        .filter(|path| path.starts_with(&directory))
-        .cloned()
-        .collect()
-}
-
 /// Removes the serial number, the time and the directories. A document that is not CycloneDX is returned unchanged.
 pub fn reproducible(text: &[u8]) -> Vec<u8> {
     let mut document: Value = serde_json::from_slice(text).unwrap_or_default();
