@@ -1,7 +1,7 @@
 //! Finds the toolkit for a workspace, and fetches it if that is allowed.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cuda_build::detail::{ViewPlace, driver};
 use cuda_build::{Component, Toolkit, ToolkitVersion};
@@ -9,11 +9,9 @@ use cuda_find::Error;
 use cuda_find::detail::{
     env::Env,
     found::ComponentSet,
-    nvcc,
-    probe::Prober,
     release::is_nvcc_packaged,
     root::Root,
-    search::{Outcome, SearchContext},
+    search::{self, Outcome, SearchContext},
     select::{Need, Part, Request, RequestedRelease, Strength},
     sources::{self, SearchStep, Sources},
     target::Target,
@@ -320,16 +318,15 @@ impl<'a> Finder<'a> {
 
     /// Whether a directory that a variable of a product names, such as `CUTLASS_DIR`, meets a need.
     fn is_named(&self, need: &Need) -> bool {
-        let query_nvcc = |nvcc: &Path| nvcc::query(self.root, self.env, nvcc);
-        let prober = Prober::new(self.root, self.target, &query_nvcc);
         let mut products = self.sources().candidates.into_iter();
         products.any(|candidate| {
             let is_met = |set: &ComponentSet| {
                 let found = set.get(need.component);
                 found.is_some_and(|found| need.is_met_by(found))
             };
-            candidate.step == SearchStep::Product
-                && prober.probe(&candidate).sets.iter().any(is_met)
+            let is_product = candidate.step == SearchStep::Product;
+            let probe = || search::probe(self.root, self.target, &candidate);
+            is_product && probe().sets.iter().any(is_met)
         })
     }
 

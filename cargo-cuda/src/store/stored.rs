@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::Component;
 use cuda_find::detail::search;
+use cuda_find::detail::sources::{Candidate, Layout, SearchStep};
 use cuda_find::detail::{env::Env, root::Root, target::Target};
 use serde::{Serialize, Serializer};
 
@@ -155,7 +156,9 @@ pub(super) fn components(
     if set.from == FetchFrom::Redist {
         return Ok(set.components().collect());
     }
-    let attempt = search::probe_stored(&Root::system(), target, site, false);
+    let (step, layout) = (SearchStep::Stored, Layout::SitePackages);
+    let candidate = Candidate::new(step, "fetched packages", site, layout);
+    let attempt = search::probe(&Root::system(), target, &candidate);
     let major = set.major();
     let probed = attempt.sets.iter().find(|probed| probed.major == major);
     let is_found = |component: &Component| probed.is_some_and(|set| set.get(*component).is_some());

@@ -15,7 +15,7 @@ use crate::detail::probe::{Prober, RELATIVE_PATH_REASON};
 use crate::detail::root::Root;
 use crate::detail::select::{Need, Part, Request, Strength, select};
 use crate::detail::sources::{
-    self, ARCHIVES, Candidate, Label, Layout, Locked, SearchStep, Sources, lock_file,
+    self, Candidate, Label, Layout, Locked, SearchStep, Sources, lock_file,
 };
 use crate::detail::target::Target;
 use crate::detail::toolkit::{Note, Toolkit, parse_file};
@@ -477,14 +477,8 @@ fn lacks_product(toolkit: &Toolkit, request: &Request, strength: Strength) -> bo
     })
 }
 
-/// Probes the directory of a stored toolkit as the search does, but without starting nvcc. `is_archives` is
-/// [`StoredToolkit::is_archives`](sources::StoredToolkit::is_archives).
-pub fn probe_stored(root: &Root, target: &Target, directory: &Path, is_archives: bool) -> Attempt {
-    let (step, label) = (SearchStep::Stored, "fetched packages");
-    let candidate = match is_archives {
-        true => Candidate::root(step, label, directory.join(ARCHIVES)),
-        false => Candidate::new(step, label, directory, Layout::SitePackages),
-    };
+/// Probes one candidate as the search does, but without starting nvcc.
+pub fn probe(root: &Root, target: &Target, candidate: &Candidate) -> Attempt {
     let query_nvcc = &|nvcc: &Path| {
         Err(Error::Format {
             what: "nvcc",
@@ -497,7 +491,7 @@ pub fn probe_stored(root: &Root, target: &Target, directory: &Path, is_archives:
         target,
         query_nvcc,
     };
-    prober.probe(&candidate)
+    prober.probe(candidate)
 }
 
 #[cfg(test)]
