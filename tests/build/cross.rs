@@ -261,7 +261,7 @@ mod online {
         for wanted in [
             "CUDA component `cudart` not found",
             "the build for `aarch64-unknown-linux-gnu` needs CUDA libraries for that platform",
-            "otherwise run `cargo cuda toolkit add 13.4 --target aarch64-unknown-linux-gnu`",
+            "run `cargo cuda toolkit add 13.4 --target aarch64-unknown-linux-gnu`",
         ] {
             assert!(shown.contains(wanted), "no {wanted:?} in\n{shown}");
         }

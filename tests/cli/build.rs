@@ -286,7 +286,7 @@ mod online {
         let project = shared_runtime("named-target");
         let words = [
             "the build for `aarch64-unknown-linux-gnu` needs",
-            "otherwise run `cargo cuda toolkit add 1",
+            "run `cargo cuda toolkit add 1",
             " --target aarch64-unknown-linux-gnu`",
         ];
         let configuration = "[build]\ntarget = 'aarch64-unknown-linux-gnu'";
