@@ -41,11 +41,14 @@ pub(crate) fn mentions(text: &str) -> Vec<Mention> {
                 for name in ["__has_include", "__has_embed"] {
                     for piece in rest.split(name).skip(1) {
                         let piece = piece.strip_prefix("_next").unwrap_or(piece).trim_start();
-                        // `defined(__has_include)` has no argument, so it names no header.
+                        // `defined(__has_include)` has no argument, so it names no header. A macro with another name
+                        // for it may get any.
                         if let Some(argument) = piece.strip_prefix('(') {
                             found.push(
                                 parse_header_name(argument).unwrap_or(Mention::ComputedQuery),
                             );
+                        } else if word == "define" {
+                            found.push(Mention::ComputedQuery);
                         }
                     }
                 }
@@ -214,10 +217,13 @@ mod tests {
     #[test]
     fn has_include_and_computed() {
         let text = "#if defined(__has_include) && __has_include(<a.h>) || __has_include( \"b.h\" )\n#elif \
-                    __has_include_next(<c.h>) && __has_include(MACRO)\n#endif\n#include CONFIG_H\n#include\n";
+                    __has_include_next(<c.h>) && __has_include(MACRO)\n#endif\n#include CONFIG_H\n#include\n\
+                    #define HAS __has_include\n";
         assert_eq!(
             listed(text),
-            ["<a.h>", "\"b.h\"", "<c.h>", "query", "include", "include"]
+            [
+                "<a.h>", "\"b.h\"", "<c.h>", "query", "include", "include", "query"
+            ]
         );
     }
 

@@ -7,8 +7,8 @@
 The first form builds crates of the registry without a change: with an empty output store, again after `cargo clean`,
 and with more capabilities. It prints the CPU seconds of each build, how often nvcc started cicc and ptxas, and the
 device code of the outputs. Without a NAME it builds the small ones. The second form edits a package with parts for cc,
-bindgen_cuda, cudaforge and CMake at random; after each edit, a build with the store has to make the same objects as a
-build with an empty store. Needs what `tests/peers/peers.py rebuild` needs; no GPU and no driver.
+bindgen_cuda, cudaforge and CMake at random, and kills some of the builds; after each edit, a build with the store has to
+make the same objects as a build with an empty store. Needs what `tests/peers/peers.py rebuild` needs; no GPU and no driver.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "peers"))
 from measure import cargo_cuda, cargo_environment, machine, measured, our_program
@@ -60,15 +61,29 @@ class Package:
         package = f'[package]\nname = "of-{self.name}"\nversion = "0.1.0"\nedition = "2021"\n\n[workspace]\n\n'
         (self.directory / "Cargo.toml").write_text(package + dependencies)
 
-    def build(self, capabilities: list[str], target: str = "target", images: str = "images") -> str:
+    def command(self, capabilities: list[str], target: str = "target", images: str = "images") -> tuple[list, dict]:
         store, directory = self.directory / images, self.directory / target
         store.mkdir(exist_ok=True)
         env = cargo_environment(directory) | self.toolkit.root_only()
         env |= {"CUDA_BUILD_IMAGES": str(store), "CUDA_BUILD_CAPABILITIES": ",".join(capabilities)}
+        return [cargo_cuda(), "cuda", "build", "-q", "--target-dir", directory], env
+
+    def build(self, capabilities: list[str], *places: str) -> str:
+        command, env = self.command(capabilities, *places)
         self.toolkit.forget()
-        used = measured([cargo_cuda(), "cuda", "build", "-q", "--target-dir", directory], cwd=self.directory, env=env)[0]
+        used = measured(command, cwd=self.directory, env=env)[0]
         lines = self.toolkit.log.read_text().splitlines()
         return f"{used.cpu:.1f} s of CPU, cicc {lines.count('nvvm/bin/cicc')}, ptxas {lines.count('bin/ptxas')}"
+
+    def kill(self, capabilities: list[str], seconds: float) -> None:
+        """Starts a build, and kills all of its processes."""
+        command, env = self.command(capabilities)
+        build = subprocess.Popen(
+            command, cwd=self.directory, env=env, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(seconds)
+        subprocess.run(["pkill", "-KILL", "-s", str(build.pid)])
+        build.wait()
 
     def clean(self, target: str = "target") -> None:
         for kind in ["build", ".fingerprint"]:
@@ -156,6 +171,9 @@ def edits(work: pathlib.Path, toolkit: Counted, count: int, seed: int) -> None:
         kind = package.edit()
         if kind == "list":
             listed = ["8.0", *package.random.choice([[], ["9.0"], ["9.0", "12.0+PTX"], ["12.0"]])]
+        if package.random.random() < 0.5:
+            kind += ", killed"
+            package.kill(listed, package.random.uniform(1, 8))
         used = package.build(listed)
         package.clean("fresh")
         shutil.rmtree(package.directory / "none", ignore_errors=True)
