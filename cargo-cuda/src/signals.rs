@@ -1,4 +1,4 @@
-//! Ends the program that this one has started, if this one is to end.
+//! Passes signals that end this process on to the program that it has started.
 //!
 //! Otherwise a signal to this process alone (`kill`, a CI runner's cancel) would leave cargo, build scripts, nvcc or pip
 //! running, with cargo's lock held. So a program gets a process group of its own, and signals are passed on to it. If
@@ -128,8 +128,8 @@ pub fn leave_to_program() {
     IS_USERS_PROGRAM.store(true, Ordering::SeqCst);
 }
 
-/// Call this when the user's program has ended. If another signal than the received one ended it, or none, [`finish`] does
-/// not end this process by a signal.
+/// Call this when the user's program has ended. Unless the received signal ended it, [`finish`] does not end this process
+/// by a signal.
 pub fn program_ended(signal: Option<i32>) {
     IS_USERS_PROGRAM.store(false, Ordering::SeqCst);
     if signal != Some(RECEIVED.load(Ordering::SeqCst)) {

@@ -1,4 +1,4 @@
-//! The wheel's requirements: components that none brings, bounds, majors (W05, W08, W09, W10, W18).
+//! The wheel's requirements: missing components, missing bounds, mixed majors (W05, W08, W09, W10, W18).
 
 use std::collections::BTreeSet;
 

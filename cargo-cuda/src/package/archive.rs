@@ -1,7 +1,7 @@
 //! Reads wheels.
 //!
-//! Every file of a wheel is read once and in pieces, so that the memory does not depend on its size. What is kept of a
-//! file is its hash and, of a native module, the facts of its ELF headers.
+//! Every file of a wheel is read once and in pieces, so that the memory does not depend on its size. Only its hash
+//! stays in memory, and of a native module the facts of its ELF headers.
 #![allow(
     clippy::disallowed_methods,
     reason = "wheels are opened only in this module"

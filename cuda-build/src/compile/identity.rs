@@ -67,8 +67,8 @@ fn settings(env: &Env, names: impl IntoIterator<Item = &'static str>) -> Vec<Str
     names.into_iter().filter_map(set).collect()
 }
 
-/// A digest of the toolkit's files for device code, by size and time, which is quick. It changes if a package is
-/// replaced in place.
+/// A digest of path, size and time of the toolkit's files for device code; contents are not read. It changes if a package
+/// is replaced in place.
 pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
     let mut digest = Fnv::default();
     let mut paths = nvcc_files(files, toolkit);

@@ -46,7 +46,7 @@ pub struct WrappedNvcc<'a> {
     pub env: &'a Env,
     /// The file system.
     pub root: &'a Root,
-    /// Reads relocatable device code, which nvcc compresses.
+    /// Decompresses the relocatable device code that nvcc writes.
     pub decompress: Decompress,
 }
 

@@ -28,7 +28,7 @@ enum Names {
     Nothing,
 }
 
-/// Options without hyphens, by what they mean. An option with `=` has a value: joined by `=`, or the next word.
+/// Options without hyphens, by what they mean. `name=` takes a value, after `=` or as the next word.
 pub(crate) type Table<T> = [(T, &'static str)];
 
 /// Options of nvcc and NVRTC.

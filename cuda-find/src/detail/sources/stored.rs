@@ -174,8 +174,8 @@ pub struct Locked {
     pub version: Version,
     /// Its CUDA release.
     pub release: ToolkitVersion,
-    /// The places of the smallest stored toolkits with the packages that the lock file lists: one for the target, and
-    /// in a cross build another one for this machine. Empty if the target's has not been fetched.
+    /// The smallest stored toolkit with the locked packages, for the target; in a cross build, one for this machine
+    /// follows. Empty if the target's has not been fetched.
     pub paths: Vec<PathBuf>,
 }
 
