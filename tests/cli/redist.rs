@@ -183,7 +183,7 @@ fn what_a_mirror_lacks_is_named() {
     };
     lacks(
         &["12", "--only", "cudart,curand"],
-        &["redistrib_12.9.1.json", "has no `curand`", "hint:"],
+        &["redistrib_12.9.1.json", "has no `.tar.xz` with `curand`"],
     );
     let words = ["no archive of NVIDIA contains `nccl`", "`--from wheels`"];
     lacks(&["12", "--components", "nccl"], &words);
