@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::command::split_words;
-
 /// The directories and files that a list of options names.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct FileOptions {
@@ -163,7 +161,7 @@ pub(crate) fn read_host<'o>(options: impl IntoIterator<Item = &'o str>) -> FileO
 }
 
 /// The words that the host compiler gets for a value of `-Xcompiler`. nvcc splits it at commas, removes
-/// backslashes, and puts the rest into a shell command. `None` if the shell may do more than remove quotes.
+/// backslashes, and puts the rest into a shell command. `None` if the shell does more than remove quotes.
 fn host_words(value: &str) -> Option<Vec<String>> {
     let mut command = String::new();
     let mut characters = value.chars();
@@ -174,7 +172,24 @@ fn host_words(value: &str) -> Option<Vec<String>> {
             c => command.push(c),
         }
     }
-    (!command.contains(['$', '`'])).then(|| split_words(&command))
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut characters = command.chars();
+    while let Some(c) = characters.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some('\''), c) => word.get_or_insert_default().push(c),
+            (_, '$' | '`') | (Some(_), '\\') => return None,
+            (None, '\\') => word.get_or_insert_default().extend(characters.next()),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, ' ') => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
 }
 
 #[cfg(test)]
