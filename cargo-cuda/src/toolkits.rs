@@ -456,7 +456,7 @@ impl<'a> Finder<'a> {
             let shown: Vec<String> = guesses.iter().map(Guess::to_string).collect();
             output::status("Guessed", &shown.join(", "));
         }
-        // It comes first, because it fails with pip.
+        // The target's files come first, because pip cannot fetch them: it fails before it fetches those of this machine.
         if !self.target.is_native() {
             let add_for_target = AddRequest {
                 target: Some(self.target.clone()),

@@ -41,8 +41,8 @@ pub(crate) fn mentions(text: &str) -> Vec<Mention> {
                 for name in ["__has_include", "__has_embed"] {
                     for piece in rest.split(name).skip(1) {
                         let piece = piece.strip_prefix("_next").unwrap_or(piece).trim_start();
-                        // `defined(__has_include)` has no argument, so it names no header. A macro with another name
-                        // for it may get any.
+                        // `defined(__has_include)` has no argument, so it names no header. After
+                        // `#define HAS __has_include`, `HAS` can name any header.
                         if let Some(argument) = piece.strip_prefix('(') {
                             found.push(
                                 parse_header_name(argument).unwrap_or(Mention::ComputedQuery),

@@ -107,7 +107,7 @@ fn with_needed(
 
 /// The components that are fetched by default, which compile device code. If the wheels of a major
 /// contain no nvcc, as in CUDA 12 (`nvidia-cuda-nvcc-cu12` has only `ptxas` and libNVVM), nvcc and its
-/// parts are left out, and NVRTC is the compiler. So it is on Windows, where libraries are not supported.
+/// parts are left out, and NVRTC is the compiler. The same holds for Windows, where libraries are not supported.
 fn default_set(
     major: u32,
     from: FetchFrom,

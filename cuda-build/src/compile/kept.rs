@@ -222,7 +222,7 @@ impl KeptOutputs {
         }
     }
 
-    /// Keeps the output of a call of a compiler. A store that several builds share may be one that can only be read.
+    /// Keeps the output of a call of a compiler. Nothing is kept in a shared store that cannot be written.
     pub(super) fn write(
         &self,
         step: &Step,

@@ -32,7 +32,8 @@ pub enum Directive {
     },
     /// Pass an argument to the linker for every binary, `cdylib`, example, test and benchmark of this package.
     LinkArg(String),
-    /// The same for every binary alone. Cargo refuses it in a package that has none.
+    /// Pass an argument to the linker for the binaries of this package alone. Cargo refuses this in a package without a
+    /// binary.
     LinkArgBins(String),
     /// Set `DEP_<links>_<KEY>` for the build scripts of packages that depend on this package.
     Metadata {
