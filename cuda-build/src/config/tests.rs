@@ -161,7 +161,7 @@ fn a_binary_is_found_where_cargo_finds_it() {
 #[test]
 fn package_beats_workspace_and_variables_beat_both() {
     let directory = tempfile::tempdir().unwrap();
-    let tables = "[workspace]\nmembers = ['a']\nexclude = ['b']\n[workspace.metadata.cuda]\n\
+    let tables = "[workspace]\nmembers = ['a']\nexclude = ['a', 'b']\n[workspace.metadata.cuda]\n\
                   cudart = 'shared'\ndriver = '>=550'\ncapabilities = ['8.0']\n[workspace.metadata.cuda.major.12]\n\
                   capabilities = ['7.0']\ncomponents = ['cublas']\n";
     write(directory.path(), tables);

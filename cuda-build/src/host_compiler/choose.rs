@@ -101,7 +101,10 @@ pub fn choose(
         return Ok(judge.chosen(judged.clone(), !target.is_native()));
     }
     let installed = judge.installed();
-    match (preferred(&installed), default) {
+    match (
+        judge.preferred(&installed),
+        default.or_else(|| installed.first().cloned()),
+    ) {
         (Some(judged), _) => Ok(judge.chosen(judged.clone(), true)),
         (None, Some(judged)) => Err(judge.refused(&judged, None, &installed)),
         (None, None) => Err(judge.absent(None)),
@@ -152,6 +155,13 @@ fn flag(env: &Env, short: &str, long: &str) -> Option<(&'static str, String)> {
 impl Judge<'_> {
     fn accepts(&self, judged: &Judged) -> bool {
         judged.is_for(self.target) && (self.unchecked || judged.refusal.is_none())
+    }
+
+    /// The best accepted compiler: gcc before clang, because NVIDIA tests its headers with gcc's standard library,
+    /// then the newest.
+    fn preferred<'a>(&self, installed: &'a [Judged]) -> Option<&'a Judged> {
+        let accepted = installed.iter().filter(|judged| self.accepts(judged));
+        accepted.min_by_key(|Judged { compiler, .. }| (compiler.family, Reverse(compiler.major)))
     }
 
     fn chosen(&self, judged: Judged, needs_option: bool) -> HostCompiler {
@@ -242,7 +252,7 @@ impl Judge<'_> {
         let others = installed
             .iter()
             .filter(|other| other.compiler.path != compiler.path);
-        let mut hints = vec![match (preferred(installed), named_by) {
+        let mut hints = vec![match (self.preferred(installed), named_by) {
             (Some(other), Some(variable)) => format!(
                 "name {} in `{variable}`, or no compiler: the newest installed one that CUDA {} accepts is then used",
                 other.compiler.path.display(),
@@ -296,13 +306,6 @@ impl Judge<'_> {
             hints: vec![self.install_hint(named.map(|(variable, _)| variable))],
         }
     }
-}
-
-/// The best compiler that the toolkit accepts: gcc before clang, because NVIDIA tests its headers
-/// with gcc's standard library, then the newest.
-fn preferred(installed: &[Judged]) -> Option<&Judged> {
-    let accepted = installed.iter().filter(|judged| judged.refusal.is_none());
-    accepted.min_by_key(|Judged { compiler, .. }| (compiler.family, Reverse(compiler.major)))
 }
 
 #[cfg(test)]

@@ -33,7 +33,21 @@ fn compilers(list: &[&str]) -> Vec<Judged> {
 
 #[test]
 fn the_newest_accepted_gcc_then_clang() {
-    let chosen = |list: &[&str]| preferred(&compilers(list)).map(|j| j.compiler.to_string());
+    let (root, env, target) = (Root::system(), Env::default(), native());
+    let judge = |unchecked| Judge {
+        root: &root,
+        env: &env,
+        toolkit: "12.4".parse().unwrap(),
+        target: &target,
+        include: None,
+        unchecked,
+    };
+    let preferred = |unchecked, list: &[&str]| {
+        let installed = compilers(list);
+        let preferred = judge(unchecked).preferred(&installed);
+        preferred.map(|judged| judged.compiler.to_string())
+    };
+    let chosen = |list: &[&str]| preferred(false, list);
     assert_eq!(
         chosen(&["gcc 9", "gcc 13", "gcc 12", "gcc 15 refused"]).as_deref(),
         Some("gcc 13.1.0 (/usr/bin/gcc-13)")
@@ -46,7 +60,10 @@ fn the_newest_accepted_gcc_then_clang() {
         chosen(&["clang 18 refused", "clang 16", "gcc 14 refused"]).as_deref(),
         Some("clang 16.1.0 (/usr/bin/clang-16)")
     );
-    assert_eq!(chosen(&["clang 18 refused", "gcc 14 refused"]), None);
+    let refused = ["clang 18 refused", "gcc 14 refused"];
+    assert_eq!(chosen(&refused), None);
+    let unchecked = preferred(true, &refused);
+    assert_eq!(unchecked.as_deref(), Some("gcc 14.1.0 (/usr/bin/gcc-14)"));
 }
 
 #[test]

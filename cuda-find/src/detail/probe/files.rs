@@ -10,6 +10,7 @@ use crate::detail::found::{Attempt, Found};
 use crate::detail::list::entry;
 use crate::detail::nvcc::NvccAnswer;
 use crate::detail::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
+use crate::detail::sources::versions;
 use crate::detail::target::{Target, elf_machine_of};
 use crate::detail::version::{ToolkitVersion, Version};
 
@@ -100,6 +101,13 @@ impl<'p> SearchedDirectories<'p> {
             // Import libraries are in `lib`, DLLs in `bin`: below `x86_64` in wheels of CUDA 13, below `x64` in its installer.
             let windows = ["lib/x64", "lib", "bin/x86_64", "bin/x64", "bin"];
             libs = windows.map(|name| root.join(name)).into();
+            // cuDNN's installer makes directories for each CUDA release: `include/12.9`, `lib/12.9/x64`, and `bin/12.9`
+            // or, since cuDNN 9.19, `bin/12.9/x64`.
+            let releases = |name| versions(self.prober.root, &root.join(name), "");
+            includes.extend(releases("include"));
+            for directory in releases("lib").into_iter().chain(releases("bin")) {
+                libs.extend([directory.join("x64"), directory]);
+            }
         }
         let bins = ["bin", "nvvm/bin", "lib/nvidia-cuda-toolkit/bin"].map(|name| root.join(name));
         self.add(|p| &mut p.include, includes, resolved);
@@ -200,16 +208,18 @@ impl<'p> SearchedDirectories<'p> {
     }
 
     /// The first regular file of this name in a list of directories.
-    pub(super) fn first(&self, directories: &[PathBuf], name: &str) -> Option<PathBuf> {
-        directories
-            .iter()
-            .find_map(|directory| self.prober.file(directory, name))
+    pub(super) fn first<'d>(
+        &self,
+        mut directories: impl Iterator<Item = &'d PathBuf>,
+        name: &str,
+    ) -> Option<PathBuf> {
+        directories.find_map(|directory| self.prober.file(directory, name))
     }
 
     /// The CUDA release in `cuda.h`, and the path of the header.
     pub(super) fn header_release(&self) -> Option<(ToolkitVersion, PathBuf)> {
         let read = || {
-            let path = self.first(&self.include, "cuda.h")?;
+            let path = self.first(self.include.iter(), "cuda.h")?;
             // The header has more than a megabyte, and the macro is near its beginning, so the beginning is read first.
             let root = self.prober.root;
             let number = |text: &str| number_macro(text, "CUDA_VERSION");
@@ -259,7 +269,7 @@ impl SearchedDirectories<'_> {
                 .map(Component::facts)
                 .filter(|facts| facts.soname_tells_major(*major))
                 .filter_map(|facts| facts.soname(0, *major))
-                .any(|soname| self.library(soname).is_some())
+                .any(|soname| self.library(soname, *major).is_some())
         };
         majors().rev().filter(shows).collect()
     }
@@ -275,10 +285,11 @@ impl SearchedDirectories<'_> {
         let archives = facts.archives.iter();
         found
             .archives
-            .extend(archives.filter_map(|archive| self.library(archive)));
+            .extend(archives.filter_map(|archive| self.library(archive, major)));
         if self.prober.target.is_windows() {
             let imported = windows::import_libraries(facts);
-            let imported = imported.filter_map(|name| self.first(&self.lib, &name));
+            let imported =
+                imported.filter_map(|name| self.first(self.for_major(&self.lib, major), &name));
             found.archives.extend(imported);
         }
         let mut has_main_library = false;
@@ -293,7 +304,7 @@ impl SearchedDirectories<'_> {
         if facts.libraries_are_alternatives || has_main_library {
             found.libraries = libraries;
         }
-        let header = facts.header.and_then(|name| self.header(name));
+        let header = facts.header.and_then(|name| self.header(name, major));
         if let Some((_, directory)) = &header {
             found.include.push(directory.clone());
             // In some packages, CCCL is in `include/cccl`, but a part of it (`nv/target`) is in `include`.
@@ -330,8 +341,8 @@ impl SearchedDirectories<'_> {
 
     /// The path of a header, and the directory to pass with `-I`: an include directory, or `cccl` in an include
     /// directory.
-    fn header(&self, name: &str) -> Option<(PathBuf, PathBuf)> {
-        self.include.iter().find_map(|directory| {
+    fn header(&self, name: &str, major: u32) -> Option<(PathBuf, PathBuf)> {
+        self.for_major(&self.include, major).find_map(|directory| {
             [directory.join("cccl"), directory.clone()]
                 .into_iter()
                 .find_map(|directory| Some((self.prober.file(&directory, name)?, directory)))
@@ -426,9 +437,21 @@ impl SearchedDirectories<'_> {
     }
 
     /// The first library with this file name that is for the platform.
-    pub(super) fn library(&self, name: &str) -> Option<PathBuf> {
-        let mut directories = self.lib.iter();
+    pub(super) fn library(&self, name: &str, major: u32) -> Option<PathBuf> {
+        let mut directories = self.for_major(&self.lib, major);
         directories.find_map(|directory| self.library_in(directory, name))
+    }
+
+    /// Leaves out directories for other majors, which only cuDNN's installer for Windows makes.
+    fn for_major<'d>(
+        &self,
+        directories: &'d [PathBuf],
+        major: u32,
+    ) -> impl Iterator<Item = &'d PathBuf> {
+        let is_windows = self.prober.target.is_windows();
+        directories.iter().filter(move |directory| {
+            !is_windows || major_of_directory(directory).is_none_or(|named| named == major)
+        })
     }
 
     fn library_in(&self, directory: &Path, name: &str) -> Option<PathBuf> {
@@ -456,24 +479,30 @@ impl SearchedDirectories<'_> {
             // cuTENSOR's archives before 2.3 and its Debian packages have one directory for each major.
             let main = facts.libraries[0];
             let in_directory_of_major = |soname: &&str| {
-                self.library(&format!("{major}/{soname}"))
-                    .or_else(|| self.library(&format!("lib{main}/{major}/{soname}")))
+                self.library(&format!("{major}/{soname}"), major)
+                    .or_else(|| self.library(&format!("lib{main}/{major}/{soname}"), major))
             };
             return sonames
                 .iter()
                 .find_map(in_directory_of_major)
-                .or_else(|| sonames.iter().find_map(|soname| self.library(soname)))
+                .or_else(|| {
+                    sonames
+                        .iter()
+                        .find_map(|soname| self.library(soname, major))
+                })
                 // The table does not have the SONAMEs of a product's older releases: cuDNN 8 is `libcudnn.so.8`.
-                .or_else(|| self.numbered(name, |number| number.parse::<u32>().is_ok()))
+                .or_else(|| self.numbered(name, major, |number| number.parse::<u32>().is_ok()))
                 .filter(|path| self.is_for_major(path, major));
         }
         if !sonames.is_empty() && facts.library_with_release != Some(index) {
-            return sonames.iter().find_map(|soname| self.library(soname));
+            return sonames
+                .iter()
+                .find_map(|soname| self.library(soname, major));
         }
         // The SONAME ends with the release, or the major is newer than the table. Accept `<major>` and
         // `<major>.<minor>`.
         let wanted = major.to_string();
-        self.numbered(name, |number| {
+        self.numbered(name, major, |number| {
             let mut parts = number.split('.');
             parts.next() == Some(&wanted) && parts.count() < 2
         })
@@ -481,9 +510,9 @@ impl SearchedDirectories<'_> {
 
     /// The library `lib<name>.so.<number>` with an accepted number, from the first directory that has such a
     /// library. Of several in this directory, the one with the highest number is returned.
-    fn numbered(&self, name: &str, accept: impl Fn(&str) -> bool) -> Option<PathBuf> {
+    fn numbered(&self, name: &str, major: u32, accept: impl Fn(&str) -> bool) -> Option<PathBuf> {
         let start = format!("lib{name}.so.");
-        self.lib.iter().find_map(|directory| {
+        self.for_major(&self.lib, major).find_map(|directory| {
             let names = self.prober.root.names(directory);
             let mut numbered: Vec<(Version, &String)> = Vec::new();
             let windows = self.prober.target.is_windows();
@@ -513,6 +542,13 @@ impl SearchedDirectories<'_> {
         let number = directory_number(&self.prober.root.resolve(path));
         number.is_none_or(|number| number == major || !(8..100).contains(&number))
     }
+}
+
+/// The major of the CUDA release that a directory is named after: 12 for `lib/12.9` and `lib/12.9/x64`.
+fn major_of_directory(directory: &Path) -> Option<u32> {
+    let mut names = directory.ancestors().filter_map(Path::file_name);
+    let release: ToolkitVersion = names.find(|name| *name != "x64")?.to_str()?.parse().ok()?;
+    Some(release.major)
 }
 
 /// The name of a file's directory, if the name is a number: `12` for `lib/12/libcutensor.so.2`.

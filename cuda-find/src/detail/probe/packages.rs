@@ -177,7 +177,7 @@ fn shows_major(
     directory: &str,
 ) -> bool {
     let facts = component.facts();
-    let has = |soname| searched.library(soname).is_some();
+    let has = |soname| searched.library(soname, major).is_some();
     let header_shows = || {
         let release = searched.header_release();
         release.is_some_and(|(release, _)| release.major == major)

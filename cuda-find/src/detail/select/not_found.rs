@@ -228,6 +228,14 @@ impl Failed<'_> {
         if target.is_windows() {
             let missing = self.missing.iter().map(|need| need.component.facts());
             let packages: Vec<&str> = missing.filter_map(|facts| facts.package(major)).collect();
+            let mut products = self.missing.iter().map(|need| need.component.facts());
+            let product = products.find(|facts| !facts.variables.is_empty());
+            if let Some(product) = product {
+                let (name, variable) = (product.component, product.variables[0]);
+                return format!(
+                    "install {name} for CUDA {major}, and name its directory in `{variable}`"
+                );
+            }
             let lacks_import = self.missing.iter().any(|need| need.part == Part::Import);
             let toolkit = "install NVIDIA's CUDA toolkit for Windows, and set `CUDA_PATH` to it";
             return match lacks_import || packages.is_empty() {

@@ -6,7 +6,7 @@ mod steps;
 mod stored;
 
 pub use candidate::{Candidate, Label, Layout, SearchStep};
-pub use places::{associated_roots, companions, holds_product, is_package};
+pub use places::{associated_roots, companions, holds_product, is_package, versions};
 pub use steps::{Sources, candidates};
 pub use stored::{
     ARCHIVES, FORMAT_VERSION, LOCK_FILE, LOCK_VARIABLE, Locked, MANIFEST, Package, StoredToolkit,

@@ -18,12 +18,22 @@ pub fn looks_like_root(root: &Root, path: &Path) -> bool {
     files.any(|file| root.is_file(&path.join(file))) || root.is_dir(&path.join("targets"))
 }
 
-/// Directories outside a root that contain parts of the same toolkit: `math_libs` of the HPC SDK for its CUDA root, or
-/// `/usr` for Debian's `/usr/lib/cuda`.
+/// Directories outside a root that belong to it: `math_libs` of the HPC SDK for its CUDA root, `/usr` for Debian's
+/// `/usr/lib/cuda`, and on Windows what cuDNN's installer made beside the toolkit's.
 pub fn associated_roots(root: &Root, path: &Path) -> Vec<PathBuf> {
     let mut belonging = companions(root, path);
     belonging.extend(usr_of_debian_root(root, path));
+    belonging.extend(installed_cudnn(root, path));
     belonging
+}
+
+/// The newest `Program Files/NVIDIA/CUDNN/v<version>`, if `cuda` is in `Program Files/NVIDIA GPU Computing Toolkit/CUDA`.
+fn installed_cudnn(root: &Root, cuda: &Path) -> Option<PathBuf> {
+    let parent = cuda.parent()?;
+    let is_installed = parent.ends_with("NVIDIA GPU Computing Toolkit/CUDA");
+    let programs = parent.ancestors().nth(2).filter(|_| is_installed)?;
+    let mut found = versions(root, &programs.join("NVIDIA/CUDNN"), "v").into_iter();
+    found.next()
 }
 
 /// Whether this is the root of a single NVIDIA package: a Nix output or an archive. Some of these packages contain no

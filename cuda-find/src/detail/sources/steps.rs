@@ -361,11 +361,9 @@ impl Steps<'_> {
         let names = env.variables().filter_map(|(name, _)| name.to_str());
         let names = names.filter(|name| name.starts_with("CUDA_PATH_V"));
         paths.extend(names.filter_map(|name| env.path(name)));
-        let candidates = paths.into_iter().map(|path| {
-            let label = "NVIDIA's installer";
-            Candidate::root(SearchStep::VersionedPlace, label, path)
-        });
-        self.propose(candidates);
+        for path in paths {
+            self.scattered(SearchStep::VersionedPlace, "NVIDIA's installer", vec![path]);
+        }
     }
 
     /// Where distributions put CUDA: `/opt/cuda` (Arch), `/usr` (Debian, Fedora).

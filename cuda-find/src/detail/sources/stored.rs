@@ -337,7 +337,7 @@ pub fn workspace_root(root: &Root, directory: &Path) -> Option<PathBuf> {
 /// `package.workspace` names, otherwise the nearest manifest at or above `directory` with a
 /// `[workspace]` table.
 ///
-/// `None` if there is no such manifest, or if its `[workspace]` table excludes the package. As in Cargo,
+/// `None` if there is no such manifest, or if its `[workspace]` table excludes the package and does not name it as a member. As in Cargo,
 /// a vendored package (with `.cargo-checksum.json`) or a registry package (with `.cargo-ok`) belongs to
 /// no workspace.
 pub fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option<PathBuf>, Error> {
@@ -360,13 +360,15 @@ pub fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option<PathBu
         let Some(workspace) = manifest.get("workspace") else {
             continue;
         };
-        let excluded = match workspace {
-            Value::Table(workspace) => toml::strings(workspace, "exclude").unwrap_or_default(),
-            _ => Vec::new(),
+        let is_in = |key: &str| {
+            let paths = match workspace {
+                Value::Table(workspace) => toml::strings(workspace, key).unwrap_or_default(),
+                _ => Vec::new(),
+            };
+            let mut paths = paths.into_iter();
+            paths.any(|path| directory.starts_with(ancestor.join(path)))
         };
-        let mut excluded = excluded.into_iter();
-        let is_excluded = excluded.any(|path| directory.starts_with(ancestor.join(path)));
-        return Ok((!is_excluded).then_some(path));
+        return Ok((is_in("members") || !is_in("exclude")).then_some(path));
     }
     Ok(None)
 }
