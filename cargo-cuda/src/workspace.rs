@@ -50,6 +50,8 @@ pub struct Package {
     pub config: Config,
     /// The names of its programs, as in `--bin <name>`.
     pub programs: Vec<String>,
+    /// The name of its library, if that is a `cdylib`.
+    pub cdylib: Option<String>,
     /// Whether cuda-build is a build dependency of the package.
     pub uses_cuda_build: bool,
     /// Whether pyo3 is a dependency of the package.
@@ -88,10 +90,13 @@ impl Workspace {
                 let mut dependencies = package.dependencies.iter();
                 dependencies.any(|dependency| dependency.name == name && dependency.kind == kind)
             };
-            let targets = package.targets.iter();
-            let programs = targets.filter(|target| target.is_bin());
+            let mut targets = package.targets.iter();
+            let programs = targets.clone().filter(|target| target.is_bin());
             packages.push(Package {
                 programs: programs.map(|target| target.name.clone()).collect(),
+                cdylib: targets
+                    .find(|target| target.is_cdylib())
+                    .map(|target| target.name.replace('-', "_")),
                 name: package.name.to_string(),
                 version: package.version.to_string(),
                 uses_cuda_build: uses("cuda-build", DependencyKind::Build),

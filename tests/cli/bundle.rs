@@ -51,17 +51,30 @@ LD_ORIGIN_PATH=/app/bin exec $as_root chroot root /app/bin/bundled
         for text in [
             "lib/libcudart.so.13 ",
             "lib/libnvrtc-builtins.so.13.",
+            "include/cuda_fp16.h ",
             "needs glibc 2.",
         ] {
             assert!(bundled.stdout.contains(text), "{text}: {bundled:?}");
         }
-        let licence = "dist/app/licenses/nvidia-cuda-runtime/License.txt";
+        let licence = "dist/app/licenses/cudart/License.txt";
         assert!(project.path.join(licence).is_file());
         let mut in_root = Command::new("sh");
         project.prepare(in_root.args(["-ec", IN_ROOT]));
         let started = Finished::of(in_root.output().unwrap());
         let expected = "error: no CUDA driver is installed on this machine";
         assert!(started.stderr.contains(expected), "{started:?}");
+
+        // A `cdylib` beside the program. Python opens it without a toolkit.
+        project.write("src/lib.rs", "");
+        let manifest = project.path.join("Cargo.toml");
+        let cdylib = fs::read_to_string(&manifest).unwrap() + "[lib]\ncrate-type = ['cdylib']\n";
+        fs::write(&manifest, cdylib).unwrap();
+        let library = ["bundle", "--lib", "--output", "dist/library"];
+        project.run(&[&library[..], &build].concat()).succeeded();
+        let open = "import ctypes; ctypes.CDLL('dist/library/lib/libbundled.so')";
+        let mut python = Command::new("python3");
+        project.prepare(python.args(["-c", open]));
+        Finished::of(python.output().unwrap()).succeeded();
 
         // A finished program, which has another search path.
         project.run(&[&["build"], &build[..]].concat()).succeeded();

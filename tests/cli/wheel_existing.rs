@@ -135,7 +135,9 @@ mod online {
         let old = wheel(&work, 10, "");
         let words = "`libcudart.so.13` of CUDA 13, but the package is for CUDA 12";
         rewrite(&old, "--cuda 12").failed(exit_code::WHEEL, &[words]);
-        rewrite(&old, "--cuda 12,13").failed(exit_code::USAGE, &["takes one CUDA major"]);
+        for several in ["--cuda 12,13", "--cuda 13.4"] {
+            rewrite(&old, several).failed(exit_code::USAGE, &["takes one CUDA major"]);
+        }
         assert!(!dist.exists(), "{:?}", files(&dist));
     }
 

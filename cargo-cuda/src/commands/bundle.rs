@@ -19,12 +19,13 @@ use crate::failure::Failure;
 use crate::output::{self, file_name, human_size};
 use crate::package::archive;
 use crate::package::elf::ElfFacts;
+use crate::package::licence::Licence;
 use crate::package::metadata::is_on_manylinux;
 use crate::package::nvidia::{Origin, component_of, majors_of_soname, origin};
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
 use crate::wheel::needs::{BuiltWith, Needs, with_dependencies};
 use crate::wheel::runpath::{SearchPathKind, link_arguments};
-use crate::workspace::Resolve;
+use crate::workspace::{Package, Resolve};
 
 /// The search path of a program in `bin`, and of a library in `lib`.
 const SEARCH_PATH: &str = "$ORIGIN/../lib";
@@ -77,19 +78,13 @@ pub fn run(
         (Some(workspace), None) => workspace.package_at(root, options.manifest_path.as_deref()),
         (None, _) => None,
     };
-    let programs = package.map_or(&[][..], |package| &package.programs);
-    let name = match (&arguments.program, cargo.value("--bin"), programs) {
-        (Some(file), ..) => file_name(file),
-        (None, Some(name), _) => name,
-        (None, None, [name]) => name.clone(),
-        (None, None, _) => {
-            let text = "a bundle has one program, and none or several are here";
-            let hint = "name it with `--bin` and `--package`, or a finished one with `--program`";
-            return Err(Failure::new(exit_code::USAGE, text).hint(hint));
-        }
+    let name = match &arguments.program {
+        Some(file) => file_name(file),
+        None => built_file(&cargo, package)?,
     };
     let version = package.map_or(String::new(), |package| format!("-{}", package.version));
-    let default = format!("dist/{name}{version}-{}", project.target.triple());
+    let stem = name.trim_end_matches(".so");
+    let default = format!("dist/{stem}{version}-{}", project.target.triple());
     let output = arguments.output.clone().unwrap_or(default.into());
     output::check_replaceable(&output, DESCRIPTION)?;
 
@@ -135,9 +130,12 @@ pub fn run(
         .required
         .extend(arguments.nvrtc.then_some(Component::Nvrtc));
     needs.required = with_dependencies(&needs.required, release.major);
-    let toolkit = match needs.required.is_empty() {
+    let mut searched = needs.required.clone();
+    // It has the headers that programs include when they compile.
+    searched.extend(arguments.nvrtc.then_some(Component::Cudart));
+    let toolkit = match searched.is_empty() {
         true => None,
-        false => Some(project.finder().find_libraries(&needs.required)?),
+        false => Some(project.finder().find_libraries(&searched)?),
     };
     let newest = || BuiltWith::newest(release.major);
     let built_with = toolkit.as_ref().map_or_else(newest, BuiltWith::of);
@@ -165,7 +163,11 @@ pub fn run(
     output::make_directory(parent)?;
     let beside = output::temporary_directory(parent)?;
     let directory = beside.path().join(top.trim_end_matches(".tar.gz"));
-    let sizes = copy_all(&files, &directory, root, release.major)?;
+    let headers = match &toolkit {
+        Some(toolkit) if arguments.nvrtc => headers(toolkit, root),
+        _ => Vec::new(),
+    };
+    let sizes = copy_all(&files, &headers, &directory, root, release.major)?;
     let mut text = description(&sizes, &files, release.major);
     if arguments.no_libraries {
         text += &installation(&needs, &built_with)?;
@@ -182,9 +184,52 @@ pub fn run(
     Ok((format!("{}\n{text}", output.display()), exit_code::SUCCESS))
 }
 
-/// Copies the program, the libraries and their licence files, and returns their sizes.
+/// The name of the program or of the `cdylib` that cargo builds.
+fn built_file(cargo: &CargoOptions, package: Option<&Package>) -> Result<String, Failure> {
+    let programs = package.map_or(&[][..], |package| &package.programs);
+    let library = package.and_then(|package| package.cdylib.as_ref());
+    match (cargo.value("--bin"), programs, library) {
+        (Some(name), ..) => Ok(name),
+        (None, [], Some(library)) => Ok(format!("lib{library}.so")),
+        (None, _, Some(library)) if cargo.has(&["--lib"]) => Ok(format!("lib{library}.so")),
+        (None, [name], _) if !cargo.has(&["--lib"]) => Ok(name.clone()),
+        (None, ..) => {
+            let text = "a bundle has one program or `cdylib`, and none or several are here";
+            let hint = "name it with `--package` and `--bin` or `--lib`, or a finished one with `--program`";
+            Err(Failure::new(exit_code::USAGE, text).hint(hint))
+        }
+    }
+}
+
+/// The headers that may be redistributed with NVRTC.
+fn headers(toolkit: &Toolkit, root: &Root) -> Vec<(String, PathBuf)> {
+    let mut headers = Vec::new();
+    for found in toolkit.components() {
+        let Some(library) = found.libraries.first() else {
+            continue;
+        };
+        let licence = licence(root, library, found.component, found.major);
+        for name in licence.headers() {
+            let mut files = found.include.iter().map(|directory| directory.join(name));
+            headers.extend(
+                files
+                    .find(|file| root.is_file(file))
+                    .map(|file| (name.to_owned(), file)),
+            );
+        }
+    }
+    headers
+}
+
+fn licence(root: &Root, library: &Path, component: Component, major: u32) -> Licence {
+    let facts = component.facts();
+    Licence::of(root, library, facts.package(major).unwrap_or(facts.id))
+}
+
+/// Copies the program, the libraries, the headers and the licence files, and returns their sizes.
 fn copy_all(
     files: &Files,
+    headers: &[(String, PathBuf)],
     directory: &Path,
     root: &Root,
     major: u32,
@@ -201,16 +246,28 @@ fn copy_all(
         if let Some((stem, _)) = name.split_once(".so.") {
             output::link(name.as_ref(), &directory.join(format!("lib/{stem}.so")))?;
         }
-        let facts = component.facts();
-        let package = facts.package(major).unwrap_or(facts.id);
-        let licences = licences(root, path, package);
-        if licences.is_empty() {
-            let path = path.display();
-            output::message(&format!("warning: no licence file was found near {path}"));
+        let licence = licence(root, path, *component, major);
+        if licence.files.is_empty() {
+            output::message(&format!(
+                "warning: no licence file was found near {}, so whether it may be redistributed was not checked",
+                path.display()
+            ));
         }
-        for file in licences {
-            copy(&file, format!("licenses/{package}/{}", file_name(&file)))?;
+        if !licence.permits(name) {
+            let licence = licence.files[0].display();
+            let text = format!(
+                "{name} must not be redistributed: its licence does not name it ({licence})"
+            );
+            return Err(
+                Failure::new(exit_code::AUDIT, text).hint("let users install it: `--no-libraries`")
+            );
         }
+        for file in &licence.files {
+            copy(file, format!("licenses/{component}/{}", file_name(file)))?;
+        }
+    }
+    for (name, file) in headers {
+        copy(file, format!("include/{name}"))?;
     }
     Ok(sizes)
 }
@@ -220,8 +277,10 @@ fn copy_all(
 fn rustc_call(users: &SplitArguments, cargo: &CargoOptions, name: &str) -> SplitArguments {
     let mut call = users.clone();
     call.command = "rustc".to_owned();
-    if !cargo.has(&["--bin"]) {
-        call.for_cargo.extend(["--bin".into(), name.into()]);
+    match name.ends_with(".so") {
+        _ if cargo.has(&["--bin", "--lib"]) => {}
+        true => call.for_cargo.push("--lib".into()),
+        false => call.for_cargo.extend(["--bin".into(), name.into()]),
     }
     if !cargo.has(&["--release", "-r", "--profile"]) {
         call.for_cargo.push("--release".into());
@@ -293,30 +352,6 @@ fn check(name: &str, files: &Files, needs: &Needs, built_with: &BuiltWith) -> Re
     Err(failed(format!("does not search for libraries in `{SEARCH_PATH}`")).hint(hint))
 }
 
-/// The licence files of the Python package that contains a library, else those in a directory above the library.
-fn licences(root: &Root, library: &Path, package: &str) -> Vec<PathBuf> {
-    let start = package.replace('-', "_") + "-";
-    let mut files = Vec::new();
-    // The root is three directories above `targets/x86_64-linux/lib` and `nvidia/cu13/lib`.
-    for directory in root.resolve(library).ancestors().skip(1).take(4) {
-        let mut names = root.names(directory).into_iter();
-        let info = names.find(|name| name.to_string_lossy().starts_with(&start));
-        let place = info.map_or(directory.to_owned(), |info| directory.join(info));
-        for place in [place.join("licenses"), place] {
-            for name in root.names(&place) {
-                let (path, name) = (place.join(&name), name.to_string_lossy().to_lowercase());
-                if (name.starts_with("licen") || name.starts_with("eula")) && root.is_file(&path) {
-                    files.push(path);
-                }
-            }
-        }
-        if !files.is_empty() {
-            break;
-        }
-    }
-    files
-}
-
 /// A table of sizes, and what the target system must have.
 fn description(sizes: &BTreeMap<String, u64>, files: &Files, major: u32) -> String {
     let width = sizes.keys().map(String::len).max().unwrap_or_default();
@@ -329,6 +364,10 @@ fn description(sizes: &BTreeMap<String, u64>, files: &Files, major: u32) -> Stri
     }
     if let Some(driver) = driver_floor(major) {
         text += &format!("  needs NVIDIA's driver {driver} or newer, for CUDA {major}\n");
+    }
+    if sizes.keys().any(|name| name.starts_with("include/")) {
+        text += "  code that is compiled at run time finds headers in `include`: with `--include-path` for NVRTC, or\n  \
+                 if the program reads `CUDA_HOME`, with the bundle's path in it\n";
     }
     for soname in sonames(files) {
         if origin(soname) == Origin::Driver {

@@ -113,23 +113,3 @@ fn what_the_loader_or_the_program_would_lack_is_an_error() {
         "{text}"
     );
 }
-
-#[test]
-fn licences_are_those_of_the_package_or_the_root() {
-    let place = tempfile::tempdir().unwrap();
-    let write = |path: &str| {
-        let path = place.path().join(path);
-        output::write(&path, b"").unwrap();
-        path
-    };
-    let found = |path: &str| licences(&Root::system(), &write(path), "nvidia-curand");
-    let licence = write("site/nvidia_curand-10.4.dist-info/licenses/License.txt");
-    write("site/LICENSE");
-    assert_eq!(found("site/nvidia/cu13/lib/libcurand.so.10"), [licence]);
-    let eula = write("cuda/EULA.txt");
-    assert_eq!(
-        found("cuda/targets/x86_64-linux/lib/libcurand.so.10"),
-        [eula]
-    );
-    assert!(found("a/b/c/d/e/libcurand.so.10").is_empty());
-}

@@ -92,13 +92,13 @@ pub fn run(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<String,
 
 /// Rewrites the wheel of another builder.
 fn rewrite(arguments: &WheelArgs, path: &Path) -> Result<BuiltWheel, Failure> {
-    let [release] = arguments.cuda.as_slice() else {
+    let [RequestedRelease { major, minor: None }] = arguments.cuda[..] else {
         let text = "`--from-wheel` takes one CUDA major, because the wheel is built for one";
         return Err(Failure::new(exit_code::USAGE, text)
             .hint("name the major that the wheel was built for: `--cuda 13`"));
     };
-    check_major(release.major)?;
-    let rewrite = Rewrite::of_other_builder(release.major, arguments.allow.clone());
+    check_major(major)?;
+    let rewrite = Rewrite::of_other_builder(major, arguments.allow.clone());
     rewrite.apply(Wheel::open(path)?, path, &arguments.out)
 }
 

@@ -257,7 +257,7 @@ fn checked_name(raw: &[u8]) -> Result<String, Failure> {
     let is_plain = |part: PathPart<'_>| matches!(part, PathPart::Normal(_));
     if name.contains(['\\', '\0']) || !Path::new(name).components().all(is_plain) {
         return Err(Failure::invalid_wheel(format!(
-            "the file name `{shown}` leads out of the wheel"
+            "the file name `{shown}` is not a plain path below the wheel"
         )));
     }
     Ok(name.to_owned())

@@ -1,7 +1,8 @@
 //! The device code of a file, and which GPUs can run it.
 //!
 //! Fat binaries lie in sections and in data (`include_bytes!`), and PTX also as text. The whole file is searched for
-//! them in blocks, and only the headers of images are read: they have kind, capability and version of PTX.
+//! them in blocks. Of an image, its header is read, which has kind, capability and version of PTX, and the start of its
+//! payload, which names the compiler's release.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -355,7 +356,7 @@ fn driver_for_ptx((major, minor): (u16, u16)) -> String {
     let first = releases.find(|release| release.ptx_isa >= isa);
     match first.and_then(|release| Some((release.driver?, release.version))) {
         Some((driver, release)) => format!("{driver} (CUDA {release})"),
-        None => format!("that reads PTX {major}.{minor}"),
+        None => format!("for PTX {major}.{minor}"),
     }
 }
 

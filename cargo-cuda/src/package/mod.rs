@@ -9,6 +9,7 @@ pub mod archive;
 pub mod archive_writer;
 pub mod device;
 pub mod elf;
+pub mod licence;
 pub mod metadata;
 pub mod nvidia;
 pub mod pyproject;

@@ -1,0 +1,119 @@
+//! The licence of a component of NVIDIA's, and which of its files may be redistributed.
+
+use std::path::{Path, PathBuf};
+
+use cuda_find::detail::root::Root;
+
+/// Named by the licence at <https://docs.nvidia.com/cuda/eula/> (section 2.6), but not by the older copy that CUDA's
+/// Python packages contain.
+const NAMED_SINCE: [&str; 3] = ["libcufile.so", "libcufile_rdma.so", "libnvJitLink.so"];
+
+/// The licence files of a component.
+#[derive(Debug, Default)]
+pub struct Licence {
+    pub files: Vec<PathBuf>,
+    text: String,
+}
+
+impl Licence {
+    /// The licence files of the Python package that contains `library`, else those in a directory above the library.
+    pub fn of(root: &Root, library: &Path, package: &str) -> Self {
+        let start = package.replace('-', "_") + "-";
+        let mut licence = Self::default();
+        // The root is three directories above `targets/x86_64-linux/lib` and `nvidia/cu13/lib`.
+        for directory in root.resolve(library).ancestors().skip(1).take(4) {
+            let mut names = root.names(directory).into_iter();
+            let info = names.find(|name| name.to_string_lossy().starts_with(&start));
+            let place = info.map_or(directory.to_owned(), |info| directory.join(info));
+            for place in [place.join("licenses"), place] {
+                for name in root.names(&place) {
+                    let file = place.join(&name);
+                    let name = name.to_string_lossy().to_lowercase();
+                    let is_licence = name.starts_with("licen") || name.starts_with("eula");
+                    if is_licence && root.is_file(&file) {
+                        licence.text += &root.text(&file).unwrap_or_default();
+                        licence.files.push(file);
+                    }
+                }
+            }
+            if !licence.files.is_empty() {
+                break;
+            }
+        }
+        licence
+    }
+
+    /// Whether the library may be redistributed. NVIDIA's agreements name each such library without its version
+    /// (`libcublas.so`), or all (`the runtime files .so`). What has another licence, such as NCCL, is free.
+    pub fn permits(&self, soname: &str) -> bool {
+        let name = soname.split_inclusive(".so").next().unwrap_or(soname);
+        let mut words = self.words();
+        !self.text.contains("Agreement")
+            || NAMED_SINCE.contains(&name)
+            || words.any(|word| word == name || word == ".so")
+    }
+
+    /// The headers that the licence names.
+    pub fn headers(&self) -> impl Iterator<Item = &str> {
+        let is_header = |word: &&str| word.ends_with(".h") || word.ends_with(".hpp");
+        self.words().filter(is_header)
+    }
+
+    fn words(&self) -> impl Iterator<Item = &str> {
+        let is_separator = |c: char| c.is_whitespace() || ",;()".contains(c);
+        let words = self.text.split(is_separator);
+        words.map(|word| word.strip_suffix('.').unwrap_or(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output;
+
+    #[test]
+    fn a_licence_is_that_of_the_package_or_the_root() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |path: &str| {
+            let path = place.path().join(path);
+            output::write(&path, b"").unwrap();
+            path
+        };
+        let found = |path: &str| Licence::of(&Root::system(), &write(path), "nvidia-curand").files;
+        let licence = write("site/nvidia_curand-10.4.dist-info/licenses/License.txt");
+        write("site/LICENSE");
+        assert_eq!(found("site/nvidia/cu13/lib/libcurand.so.10"), [licence]);
+        let eula = write("cuda/EULA.txt");
+        assert_eq!(
+            found("cuda/targets/x86_64-linux/lib/libcurand.so.10"),
+            [eula]
+        );
+        assert!(found("a/b/c/d/e/libcurand.so.10").is_empty());
+    }
+
+    #[test]
+    fn agreements_name_what_may_be_redistributed() {
+        let licence = |text: &str| Licence {
+            text: text.to_owned(),
+            ..Licence::default()
+        };
+        let toolkit = licence(
+            "distributable under the Agreement: libcublas.so,\nlibnvrtc-builtins.so, cuda_fp16.h, \
+             cuda_fp16.hpp\nlibnppc.so.",
+        );
+        for (soname, is_permitted) in [
+            ("libcublas.so.13", true),
+            ("libnvrtc-builtins.so.13.4", true),
+            ("libnppc.so.13", true),
+            ("libnvJitLink.so.13", true),
+            ("libcublasLt.so.13", false),
+            ("libnvshmem_host.so.3", false),
+        ] {
+            assert_eq!(toolkit.permits(soname), is_permitted, "{soname}");
+        }
+        assert!(toolkit.headers().eq(["cuda_fp16.h", "cuda_fp16.hpp"]));
+        let product = licence("under the Agreement: the runtime files .so and .h, cudnn64_7.dll");
+        assert!(product.permits("libcudnn_ops.so.9"));
+        assert!(licence("Redistribution in binary form is permitted").permits("libnccl.so.2"));
+    }
+}
