@@ -64,18 +64,6 @@ LD_ORIGIN_PATH=/app/bin exec $as_root chroot root /app/bin/bundled
         let expected = "error: no CUDA driver is installed on this machine";
         assert!(started.stderr.contains(expected), "{started:?}");
 
-        // A `cdylib` beside the program. Python opens it without a toolkit.
-        project.write("src/lib.rs", "");
-        let manifest = project.path.join("Cargo.toml");
-        let cdylib = fs::read_to_string(&manifest).unwrap() + "[lib]\ncrate-type = ['cdylib']\n";
-        fs::write(&manifest, cdylib).unwrap();
-        let library = ["bundle", "--lib", "--output", "dist/library"];
-        project.run(&[&library[..], &build].concat()).succeeded();
-        let open = "import ctypes; ctypes.CDLL('dist/library/lib/libbundled.so')";
-        let mut python = Command::new("python3");
-        project.prepare(python.args(["-c", open]));
-        Finished::of(python.output().unwrap()).succeeded();
-
         // A finished program, which has another search path.
         project.run(&[&["build"], &build[..]].concat()).succeeded();
         let program = project.program("bundled");
@@ -102,5 +90,20 @@ LD_ORIGIN_PATH=/app/bin exec $as_root chroot root /app/bin/bundled
         project.prepare(unpacked.args(["-ec", unpack]));
         let unpacked = Finished::of(unpacked.output().unwrap()).stdout;
         assert_eq!(format!("dist/alone.tar.gz\n{unpacked}"), listed.stdout);
+
+        // The program as a `cdylib`, which Python opens without a toolkit.
+        let run = "\n#[unsafe(no_mangle)]\npub extern \"C\" fn start() {\n    main();\n}\n";
+        project.write("src/lib.rs", &(main + run));
+        fs::remove_file(project.path.join("src/main.rs")).unwrap();
+        let manifest = project.path.join("Cargo.toml");
+        let cdylib = fs::read_to_string(&manifest).unwrap() + "[lib]\ncrate-type = ['cdylib']\n";
+        fs::write(&manifest, cdylib).unwrap();
+        let library = ["bundle", "--output", "dist/library"];
+        project.run(&[&library[..], &build].concat()).succeeded();
+        let open = "import ctypes; ctypes.CDLL('dist/library/lib/libbundled.so').start()";
+        let mut python = Command::new("python3");
+        project.prepare(python.args(["-c", open]));
+        let run = Finished::of(python.output().unwrap());
+        assert!(run.stderr.contains(expected), "{run:?}");
     }
 }

@@ -152,6 +152,44 @@ mod online {
     }
 
     #[test]
+    #[ignore = "needs g++-aarch64-linux-gnu and Rust's target, and fetches 500 MB"]
+    fn a_wheel_for_aarch64() {
+        let work = place("wheel-aarch64");
+        let project = clone("wheel-aarch64-clone");
+        let arguments = [
+            "--fetch",
+            "--cuda",
+            "13",
+            "--target",
+            "aarch64-unknown-linux-gnu",
+        ];
+        let mut wheel = wheel(&project, &work.join("cache"), &arguments);
+        let linker = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER";
+        wheel.args(["--out".as_ref(), work.as_os_str()]);
+        wheel.env(linker, "aarch64-linux-gnu-gcc");
+        Finished::of(wheel.output().unwrap()).succeeded();
+        let mut names = files(&work).into_iter();
+        let wheel = names
+            .find(|path| path.extension().is_some_and(|end| end == "whl"))
+            .unwrap();
+        let name = wheel.to_str().unwrap();
+        assert!(
+            name.contains("manylinux") && name.ends_with("_aarch64.whl"),
+            "{name}"
+        );
+        let content = Wheel::open(&wheel).unwrap();
+        let (_, facts) = content.modules().next().unwrap();
+        assert_eq!(facts.rpath, ["$ORIGIN/../nvidia/cu13/lib"]);
+        let mut audit = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+        let audited = Finished::of(audit.args(["cuda", "audit", name]).output().unwrap());
+        audited.succeeded();
+        assert!(
+            audited.stdout.contains("errors: 0, warnings: 0"),
+            "{audited:?}"
+        );
+    }
+
+    #[test]
     fn one_command_makes_two_wheels_that_import() {
         let work = place("wheel-template");
         let cache = work.join("cache");

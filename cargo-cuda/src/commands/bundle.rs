@@ -164,7 +164,7 @@ pub fn run(
     let beside = output::temporary_directory(parent)?;
     let directory = beside.path().join(top.trim_end_matches(".tar.gz"));
     let headers = match &toolkit {
-        Some(toolkit) if arguments.nvrtc => headers(toolkit, root),
+        Some(toolkit) if arguments.nvrtc && !arguments.no_libraries => headers(toolkit, root),
         _ => Vec::new(),
     };
     let sizes = copy_all(&files, &headers, &directory, root, release.major)?;
