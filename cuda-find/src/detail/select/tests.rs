@@ -117,6 +117,7 @@ fn attempts(text: &str) -> Vec<Attempt> {
 
 fn select(request: &Request, places: &str) -> Result<Toolkit, Error> {
     let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
+    let target = target.built_on("x86_64-unknown-linux-gnu");
     let attempts = attempts(places);
     super::select(request, &target, &attempts.iter().collect::<Vec<_>>())
 }
