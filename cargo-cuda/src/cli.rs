@@ -40,9 +40,9 @@ unless `--target-dir` is given; `<target>/cargo-cuda/latest` links to the most r
 Example: cargo cuda build --release --fetch --cuda 12 --capabilities 8.0,9.0+PTX";
 
 const BUNDLE_HELP: &str = "\
-Every other option is passed to `cargo rustc`, with `--release` unless a profile is given. The libraries
-are those that the program links, that the manifest declares, or that features of dependencies load by
-name. The driver is never among them.
+Every other option is passed to `cargo rustc`, with `--release` unless a profile is given. The
+libraries are those that the program links, that the manifest declares, or that features of
+dependencies load by name. The driver is never among them.
 
 Example: cargo cuda bundle --fetch --output dist/app.tar.gz";
 
@@ -65,13 +65,14 @@ file. Each toolkit has the components that the packages declare, and those that 
 dependencies name, such as `cublas` of cudarc.";
 
 const ENV_HELP: &str = "\
-Editors, makefiles and other build tools then find what `cargo cuda build` finds, for this workspace:
+Editors, makefiles and other build tools then find what `cargo cuda build` finds, for this
+workspace:
 eval \"$(cargo cuda env)\"";
 
 const COMPLETIONS_HELP: &str = "\
-The scripts complete `cargo-cuda` (with a hyphen). zsh also completes `cargo cuda` if the script is in a
-directory of `fpath` as `_cargo-cuda`. In bash and fish, cargo's own completion does not reach the
-options of subcommands.
+The scripts complete `cargo-cuda` (with a hyphen). zsh also completes `cargo cuda` if the script is
+in a directory of `fpath` as `_cargo-cuda`. In bash and fish, cargo's own completion does not reach
+the options of subcommands.
 
 Example: cargo-cuda completions bash > ~/.local/share/bash-completion/completions/cargo-cuda";
 
@@ -367,6 +368,16 @@ mod tests {
         ] {
             let error = parsed(line).unwrap_err().to_string();
             assert!(error.contains(suggestion), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn texts_of_help_are_not_wrapped_twice() {
+        for command in Cli::command().get_subcommands() {
+            let text = command.get_after_help().map(ToString::to_string);
+            for line in text.unwrap_or_default().lines() {
+                assert!(line.len() <= 100, "{line}");
+            }
         }
     }
 
