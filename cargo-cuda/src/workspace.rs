@@ -40,7 +40,7 @@ pub enum Resolve {
 }
 
 /// A package of the workspace.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Package {
     pub name: String,
     pub version: String,

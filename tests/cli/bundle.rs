@@ -22,9 +22,9 @@ mod online {
     use super::*;
     use crate::project::{Project, checkout};
 
-    /// Starts the program in a root that has the bundle, glibc and the compiler's libraries alone. The root
-    /// has no `/proc`, so `LD_ORIGIN_PATH` gives the loader the value of `$ORIGIN`. Other users than root need a user namespace
-    /// for `chroot`, which containers do not allow.
+    /// Starts the program in a root that has the bundle, glibc and the compiler's libraries alone. The root has no
+    /// `/proc`, so `LD_ORIGIN_PATH` gives the loader the value of `$ORIGIN`. Other users than root need a user
+    /// namespace for `chroot`, which containers do not allow.
     const IN_ROOT: &str = r#"
 mkdir root
 cp -a dist/app root/app

@@ -45,7 +45,7 @@ pub struct BundleArgs {
     /// Leave NVIDIA's libraries out, and print what the target system has to install
     #[arg(long)]
     no_libraries: bool,
-    /// Add NVRTC, for programs that compile when they run
+    /// Add NVRTC with its headers, for programs that compile when they run
     #[arg(long)]
     nvrtc: bool,
     #[command(flatten)]
@@ -91,6 +91,8 @@ pub fn run(
     let mut file = arguments.program.clone().unwrap_or_default();
     let mut release = RequestedRelease::from_env(&project.env)?;
     if arguments.program.is_none() {
+        let profile = cargo.value("--profile");
+        let profile = profile_directory(profile.as_deref())?;
         let call = rustc_call(split, &cargo, &name);
         let (code, build) = build::run(&arguments.build, &call, user_env, root)?;
         if code != exit_code::SUCCESS {
@@ -99,11 +101,7 @@ pub fn run(
         let triple = options.target.as_deref().or(project.config.build_target());
         file = build.directory.path;
         file.extend(triple.map(target_directory_name));
-        file.push(match cargo.value("--profile").as_deref() {
-            None | Some("bench") => "release",
-            Some("dev" | "test") => "debug",
-            Some(other) => other,
-        });
+        file.push(profile);
         file.push(&name);
         let version = build.toolkit.version();
         release = Some(RequestedRelease {
@@ -131,7 +129,7 @@ pub fn run(
         .extend(arguments.nvrtc.then_some(Component::Nvrtc));
     needs.required = with_dependencies(&needs.required, release.major);
     let mut searched = needs.required.clone();
-    // It has the headers that programs include when they compile.
+    // cudart's package has the headers that programs include when they compile.
     searched.extend(arguments.nvrtc.then_some(Component::Cudart));
     let toolkit = match searched.is_empty() {
         true => None,
@@ -156,6 +154,9 @@ pub fn run(
     if !arguments.no_libraries {
         check(&name, &files, &needs, &built_with)?;
     }
+    let mut messages = Vec::new();
+    let licences = licences(&mut files, root, release.major, &mut messages)?;
+    output::messages(&messages);
 
     let top = file_name(&output);
     let parent = output.parent().filter(|parent| *parent != Path::new(""));
@@ -167,7 +168,7 @@ pub fn run(
         Some(toolkit) if arguments.nvrtc && !arguments.no_libraries => headers(toolkit, root),
         _ => Vec::new(),
     };
-    let sizes = copy_all(&files, &headers, &directory, root, release.major)?;
+    let sizes = copy_all(&files, &headers, &licences, &directory)?;
     let mut text = description(&sizes, &files, release.major);
     if arguments.no_libraries {
         text += &installation(&needs, &built_with)?;
@@ -176,28 +177,53 @@ pub fn run(
     if top.ends_with(".tar.gz") {
         output::archive(&directory, &output)?;
     } else {
-        if output.is_dir() {
-            output::rename(&output, &beside.path().join(".old"))?;
+        let old = beside.path().join(".old");
+        let has_old = output.is_dir();
+        if has_old {
+            output::rename(&output, &old)?;
         }
-        output::rename(&directory, &output)?;
+        output::rename(&directory, &output).or_else(|failure| {
+            if has_old {
+                output::rename(&old, &output)?;
+            }
+            Err(failure)
+        })?;
     }
     Ok((format!("{}\n{text}", output.display()), exit_code::SUCCESS))
 }
 
-/// The name of the program or of the `cdylib` that cargo builds.
+/// The file that cargo builds: a program, or the package's `cdylib`.
 fn built_file(cargo: &CargoOptions, package: Option<&Package>) -> Result<String, Failure> {
     let programs = package.map_or(&[][..], |package| &package.programs);
     let library = package.and_then(|package| package.cdylib.as_ref());
-    match (cargo.value("--bin"), programs, library) {
-        (Some(name), ..) => Ok(name),
-        (None, [], Some(library)) => Ok(format!("lib{library}.so")),
-        (None, _, Some(library)) if cargo.has(&["--lib"]) => Ok(format!("lib{library}.so")),
-        (None, [name], _) if !cargo.has(&["--lib"]) => Ok(name.clone()),
-        (None, ..) => {
-            let text = "a bundle has one program or `cdylib`, and none or several are here";
-            let hint = "name it with `--package` and `--bin` or `--lib`, or a finished one with `--program`";
-            Err(Failure::new(exit_code::USAGE, text).hint(hint))
+    let library = library.map(|name| format!("lib{name}.so"));
+    let wants_library = cargo.has(&["--lib"]);
+    let text = match (cargo.value("--bin"), programs, library) {
+        _ if cargo.has(&["--example", "--test", "--bench"]) => {
+            "`bundle` builds programs and `cdylib` libraries alone"
         }
+        (Some(name), ..) => return Ok(name),
+        (None, [name], _) if !wants_library => return Ok(name.clone()),
+        (None, [], Some(library)) => return Ok(library),
+        (None, _, Some(library)) if wants_library => return Ok(library),
+        (None, ..) => "`bundle` needs one program or `cdylib`, and none or several are here",
+    };
+    let hint =
+        "name one with `--package` and `--bin` or `--lib`, or a finished one with `--program`";
+    Err(Failure::new(exit_code::USAGE, text).hint(hint))
+}
+
+/// The directory below the target directory in which cargo puts what a profile makes.
+fn profile_directory(profile: Option<&str>) -> Result<&str, Failure> {
+    match profile {
+        None => Ok("release"),
+        Some("dev") => Ok("debug"),
+        Some(profile @ ("test" | "bench" | "check")) => {
+            let text = format!("`cargo rustc --profile {profile}` builds no program");
+            Err(Failure::new(exit_code::USAGE, text)
+                .hint("use `release`, `dev` or a profile of your own"))
+        }
+        Some(other) => Ok(other),
     }
 }
 
@@ -208,31 +234,62 @@ fn headers(toolkit: &Toolkit, root: &Root) -> Vec<(String, PathBuf)> {
         let Some(library) = found.libraries.first() else {
             continue;
         };
-        let licence = licence(root, library, found.component, found.major);
+        let licence = Licence::of(root, library, found.component, found.major);
         for name in licence.headers() {
             let mut files = found.include.iter().map(|directory| directory.join(name));
-            headers.extend(
-                files
-                    .find(|file| root.is_file(file))
-                    .map(|file| (name.to_owned(), file)),
-            );
+            let file = files.find(|file| root.is_file(file));
+            headers.extend(file.map(|file| (name.to_owned(), file)));
         }
     }
     headers
 }
 
-fn licence(root: &Root, library: &Path, component: Component, major: u32) -> Licence {
-    let facts = component.facts();
-    Licence::of(root, library, facts.package(major).unwrap_or(facts.id))
+/// The licence of each component. Fails for a library that must not be redistributed, or leaves it out if the program
+/// neither links it nor can need it alone, such as `libcusolverMg.so`.
+fn licences(
+    files: &mut Files,
+    root: &Root,
+    major: u32,
+    messages: &mut Vec<String>,
+) -> Result<BTreeMap<Component, Licence>, Failure> {
+    let mut licences: BTreeMap<Component, Licence> = BTreeMap::new();
+    let mut left_out = Vec::new();
+    let linked = sonames(files);
+    for (name, (component, path, _)) in &*files {
+        let Some(component) = *component else {
+            continue;
+        };
+        let read = || Licence::of(root, path, component, major);
+        let licence = licences.entry(component).or_insert_with(read);
+        let Some(file) = licence.files.first().filter(|_| !licence.permits(name)) else {
+            continue;
+        };
+        let reason = format!("its licence does not name it ({})", file.display());
+        let main = format!("lib{}.so", component.facts().libraries[0]);
+        if linked.contains(name) || name.starts_with(&main) {
+            let text = format!("{name} must not be redistributed: {reason}");
+            let hint = "let users install it: `--no-libraries`";
+            return Err(Failure::new(exit_code::AUDIT, text).hint(hint));
+        }
+        messages.push(format!("note: {name} is left out: {reason}"));
+        left_out.push(name.clone());
+    }
+    files.retain(|name, _| !left_out.contains(name));
+    for (component, _) in licences.iter().filter(|(_, it)| it.files.is_empty()) {
+        messages.push(format!(
+            "warning: no licence of {component} was found near its libraries, so whether they may be redistributed was \
+             not checked"
+        ));
+    }
+    Ok(licences)
 }
 
 /// Copies the program, the libraries, the headers and the licence files, and returns their sizes.
 fn copy_all(
     files: &Files,
     headers: &[(String, PathBuf)],
+    licences: &BTreeMap<Component, Licence>,
     directory: &Path,
-    root: &Root,
-    major: u32,
 ) -> Result<BTreeMap<String, u64>, Failure> {
     let mut sizes = BTreeMap::new();
     let mut copy = |file: &Path, to: String| {
@@ -241,27 +298,12 @@ fn copy_all(
     for (name, (component, path, _)) in files {
         let place = if name.contains(".so") { "lib" } else { "bin" };
         copy(path, format!("{place}/{name}"))?;
-        let Some(component) = component else { continue };
         // cudarc opens `libnccl.so`, and no `libnccl.so.2`.
-        if let Some((stem, _)) = name.split_once(".so.") {
+        if let (Some(_), Some((stem, _))) = (component, name.split_once(".so.")) {
             output::link(name.as_ref(), &directory.join(format!("lib/{stem}.so")))?;
         }
-        let licence = licence(root, path, *component, major);
-        if licence.files.is_empty() {
-            output::message(&format!(
-                "warning: no licence file was found near {}, so whether it may be redistributed was not checked",
-                path.display()
-            ));
-        }
-        if !licence.permits(name) {
-            let licence = licence.files[0].display();
-            let text = format!(
-                "{name} must not be redistributed: its licence does not name it ({licence})"
-            );
-            return Err(
-                Failure::new(exit_code::AUDIT, text).hint("let users install it: `--no-libraries`")
-            );
-        }
+    }
+    for (component, licence) in licences {
         for file in &licence.files {
             copy(file, format!("licenses/{component}/{}", file_name(file)))?;
         }
@@ -344,7 +386,7 @@ fn check(name: &str, files: &Files, needs: &Needs, built_with: &BuiltWith) -> Re
         ))
         .hint("name the release that the program was built with: `--cuda 13.4`"));
     }
-    let is_beside = program.soname.is_some() && program.searches("$ORIGIN");
+    let is_beside = name.contains(".so") && program.searches("$ORIGIN");
     if files.len() == 1 || is_beside || program.searches(SEARCH_PATH) {
         return Ok(());
     }
@@ -366,8 +408,8 @@ fn description(sizes: &BTreeMap<String, u64>, files: &Files, major: u32) -> Stri
         text += &format!("  needs NVIDIA's driver {driver} or newer, for CUDA {major}\n");
     }
     if sizes.keys().any(|name| name.starts_with("include/")) {
-        text += "  code that is compiled at run time finds headers in `include`: with `--include-path` for NVRTC, or\n  \
-                 if the program reads `CUDA_HOME`, with the bundle's path in it\n";
+        text += "  headers for code that is compiled at run time are in `include`: pass it to NVRTC with\n  \
+                 `--include-path`, or set `CUDA_HOME` to the bundle if the program reads it\n";
     }
     for soname in sonames(files) {
         if origin(soname) == Origin::Driver {

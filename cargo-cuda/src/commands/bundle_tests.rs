@@ -1,6 +1,6 @@
 use std::ffi::OsString;
 
-use Component::{Cublas, Cudart, Npp, Nvrtc};
+use Component::{Cublas, Cudart, Cusolver, Npp, Nvrtc};
 
 use super::*;
 
@@ -16,19 +16,88 @@ fn libraries(list: &[(&str, Component, &[&str])]) -> Files {
     list.iter().map(library).collect()
 }
 
+fn options(text: &str) -> CargoOptions {
+    let words: Vec<OsString> = text.split_whitespace().map(OsString::from).collect();
+    CargoOptions::parse(&words)
+}
+
+#[test]
+fn a_package_has_one_program_or_library_to_bundle() {
+    const LIB: Option<&str> = Some("a");
+    for (given, programs, cdylib, expected) in [
+        ("", &["app"][..], None, "app"),
+        ("", &["app"], LIB, "app"),
+        ("--lib", &["app", "b"], LIB, "liba.so"),
+        ("", &[], LIB, "liba.so"),
+        ("--bin b", &["app", "b"], LIB, "b"),
+        ("", &["app", "b"], LIB, "none or several"),
+        ("--lib", &["app"], None, "none or several"),
+        ("", &[], None, "none or several"),
+        ("--example x", &["app"], None, "programs and `cdylib`"),
+    ] {
+        let package = Package {
+            programs: programs.iter().map(|name| (*name).to_owned()).collect(),
+            cdylib: cdylib.map(str::to_owned),
+            ..Package::default()
+        };
+        let file = built_file(&options(given), Some(&package));
+        let file = file.unwrap_or_else(|failure| failure.message);
+        assert!(
+            file.contains(expected),
+            "{given} {programs:?} {cdylib:?}: {file}"
+        );
+    }
+    for (profile, expected) in [
+        (None, "release"),
+        (Some("dev"), "debug"),
+        (Some("own"), "own"),
+    ] {
+        assert_eq!(profile_directory(profile).unwrap(), expected);
+    }
+    assert!(profile_directory(Some("test")).is_err());
+}
+
+#[test]
+fn a_library_that_the_licence_does_not_name_is_left_out_or_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let licence = "nvidia_cusolver-12.1.dist-info/licenses/License.txt";
+    let text = b"NVIDIA Agreement: libcusolver.so, libcusolver_static.a";
+    output::write(&place.path().join(licence), text).unwrap();
+    let (main, several) = ("libcusolver.so.12", "libcusolverMg.so.12");
+    for (needed, is_permitted) in [(main, true), (several, false)] {
+        let mut files = libraries(&[(main, Cusolver, &[]), (several, Cusolver, &[])]);
+        for (soname, (_, path, _)) in &mut files {
+            *path = place.path().join("nvidia/cu13/lib").join(soname);
+        }
+        let program = ElfFacts::linking(&[needed], &[]);
+        files.insert("app".to_owned(), (None, "app".into(), program));
+        let licences = licences(&mut files, &Root::system(), 13, &mut Vec::new());
+        match licences {
+            Ok(licences) if is_permitted => {
+                assert_eq!(licences[&Cusolver].files.len(), 1);
+                assert!(files.keys().eq(["app", main]));
+            }
+            Err(failure) if !is_permitted => assert!(failure.message.contains(several)),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 #[test]
 fn cargo_gets_program_profile_and_search_path() {
-    for (given, expected) in [
-        ("", "--bin app --release"),
-        ("--bin b -r", "--bin b -r"),
-        ("--profile dev", "--profile dev --bin app"),
+    for (name, given, expected) in [
+        ("app", "", "--bin app --release"),
+        ("app", "--bin b -r", "--bin b -r"),
+        ("app", "--profile dev", "--profile dev --bin app"),
+        ("liba.so", "", "--lib --release"),
+        ("liba.so", "--lib", "--lib --release"),
     ] {
         let words = |text: &str| text.split_whitespace().map(OsString::from).collect();
         let users = SplitArguments {
             for_cargo: words(given),
             ..SplitArguments::default()
         };
-        let call = rustc_call(&users, &CargoOptions::parse(&users.for_cargo), "app");
+        let call = rustc_call(&users, &options(given), name);
         assert_eq!(call.for_cargo, words(expected));
         let search = "-- -C link-arg=-Wl,--disable-new-dtags -C link-arg=-Xlinker -C link-arg=-rpath \
                       -C link-arg=-Xlinker -C link-arg=$ORIGIN/../lib";

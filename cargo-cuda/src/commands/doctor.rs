@@ -133,7 +133,9 @@ impl Diagnosis {
             self.add(State::Warning, "nvcc", text);
         }
         if toolkit.get(Component::Cccl).is_none() {
-            let half = match version.major >= HALF_NEEDS_CCCL_SINCE {
+            // The header includes CCCL for nvcc, and not for NVRTC.
+            let has_nvcc = toolkit.get(Component::Nvcc).is_some();
+            let half = match has_nvcc && version.major >= HALF_NEEDS_CCCL_SINCE {
                 true => ", and `cuda_fp16.h`,",
                 false => "",
             };

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use cuda_find::Component;
 use cuda_find::detail::root::Root;
 
 /// Named by the licence at <https://docs.nvidia.com/cuda/eula/> (section 2.6), but not by the older copy that CUDA's
@@ -17,38 +18,45 @@ pub struct Licence {
 
 impl Licence {
     /// The licence files of the Python package that contains `library`, else those in a directory above the library.
-    pub fn of(root: &Root, library: &Path, package: &str) -> Self {
-        let start = package.replace('-', "_") + "-";
-        let mut licence = Self::default();
+    pub fn of(root: &Root, library: &Path, component: Component, major: u32) -> Self {
+        let facts = component.facts();
+        let start = facts.package(major).unwrap_or(facts.id).replace('-', "_") + "-";
         // The root is three directories above `targets/x86_64-linux/lib` and `nvidia/cu13/lib`.
         for directory in root.resolve(library).ancestors().skip(1).take(4) {
             let mut names = root.names(directory).into_iter();
             let info = names.find(|name| name.to_string_lossy().starts_with(&start));
+            let is_package = info.is_some();
             let place = info.map_or(directory.to_owned(), |info| directory.join(info));
+            let mut licence = Self::default();
             for place in [place.join("licenses"), place] {
                 for name in root.names(&place) {
                     let file = place.join(&name);
                     let name = name.to_string_lossy().to_lowercase();
-                    let is_licence = name.starts_with("licen") || name.starts_with("eula");
+                    // `EULA.txt` is the toolkit's, also if a product is in the same root.
+                    let is_licence = name.starts_with("licen")
+                        || name.starts_with("eula") && !facts.is_product();
                     if is_licence && root.is_file(&file) {
                         licence.text += &root.text(&file).unwrap_or_default();
                         licence.files.push(file);
                     }
                 }
             }
-            if !licence.files.is_empty() {
-                break;
+            // The licence in a conda prefix may be Python's.
+            if !licence.files.is_empty() && (is_package || licence.text.contains("NVIDIA")) {
+                return licence;
             }
         }
-        licence
+        Self::default()
     }
 
     /// Whether the library may be redistributed. NVIDIA's agreements name each such library without its version
-    /// (`libcublas.so`), or all (`the runtime files .so`). What has another licence, such as NCCL, is free.
+    /// (`libcublas.so`), or all (`the runtime files .so`, and cuDSS `the binary files`). A library under another
+    /// licence, such as NCCL's, may be redistributed.
     pub fn permits(&self, soname: &str) -> bool {
         let name = soname.split_inclusive(".so").next().unwrap_or(soname);
         let mut words = self.words();
         !self.text.contains("Agreement")
+            || self.text.contains("Distribute the binary files")
             || NAMED_SINCE.contains(&name)
             || words.any(|word| word == name || word == ".so")
     }
@@ -68,27 +76,38 @@ impl Licence {
 
 #[cfg(test)]
 mod tests {
+    use Component::{Cudnn, Curand, Nccl};
+
     use super::*;
     use crate::output;
 
     #[test]
     fn a_licence_is_that_of_the_package_or_the_root() {
         let place = tempfile::tempdir().unwrap();
-        let write = |path: &str| {
+        let write = |path: &str, text: &str| {
             let path = place.path().join(path);
-            output::write(&path, b"").unwrap();
+            output::write(&path, text.as_bytes()).unwrap();
             path
         };
-        let found = |path: &str| Licence::of(&Root::system(), &write(path), "nvidia-curand").files;
-        let licence = write("site/nvidia_curand-10.4.dist-info/licenses/License.txt");
-        write("site/LICENSE");
-        assert_eq!(found("site/nvidia/cu13/lib/libcurand.so.10"), [licence]);
-        let eula = write("cuda/EULA.txt");
+        let found = |path: &str, component| {
+            Licence::of(&Root::system(), &write(path, ""), component, 13).files
+        };
+        let licence = write("site/nvidia_curand-10.4.dist-info/licenses/License.txt", "");
+        write("site/LICENSE", "NVIDIA");
         assert_eq!(
-            found("cuda/targets/x86_64-linux/lib/libcurand.so.10"),
+            found("site/nvidia/cu13/lib/libcurand.so.10", Curand),
+            [licence]
+        );
+        let eula = write("cuda/EULA.txt", "NVIDIA");
+        assert_eq!(
+            found("cuda/targets/x86_64-linux/lib/libcurand.so.10", Curand),
             [eula]
         );
-        assert!(found("a/b/c/d/e/libcurand.so.10").is_empty());
+        assert!(found("cuda/lib64/libnccl.so.2", Nccl).is_empty());
+        let archive = write("cudnn-archive/LICENSE", "NVIDIA");
+        assert_eq!(found("cudnn-archive/lib/libcudnn.so.9", Cudnn), [archive]);
+        write("conda/LICENSE.txt", "the Python Software Foundation");
+        assert!(found("conda/lib/libcurand.so.10", Curand).is_empty());
     }
 
     #[test]
@@ -98,7 +117,7 @@ mod tests {
             ..Licence::default()
         };
         let toolkit = licence(
-            "distributable under the Agreement: libcublas.so,\nlibnvrtc-builtins.so, cuda_fp16.h, \
+            "distributable under the\nAgreement:\nLinux\n\nlibcublas.so,\nlibnvrtc-builtins.so, cuda_fp16.h, \
              cuda_fp16.hpp\nlibnppc.so.",
         );
         for (soname, is_permitted) in [
@@ -112,8 +131,25 @@ mod tests {
             assert_eq!(toolkit.permits(soname), is_permitted, "{soname}");
         }
         assert!(toolkit.headers().eq(["cuda_fp16.h", "cuda_fp16.hpp"]));
-        let product = licence("under the Agreement: the runtime files .so and .h, cudnn64_7.dll");
-        assert!(product.permits("libcudnn_ops.so.9"));
-        assert!(licence("Redistribution in binary form is permitted").permits("libnccl.so.2"));
+        for (soname, text) in [
+            (
+                "libcudnn_ops.so.9",
+                "under the Agreement: the runtime files .so and .h, cudnn64_7.dll",
+            ),
+            (
+                "libcutensor.so.2",
+                "under the Agreement: the runtimes files ending with .so and .h as",
+            ),
+            (
+                "libcudss.so.1",
+                "this Agreement: (ii) Distribute the binary files, files identified",
+            ),
+            (
+                "libnccl.so.2",
+                "Redistribution and use in source and binary forms",
+            ),
+        ] {
+            assert!(licence(text).permits(soname), "{soname}");
+        }
     }
 }

@@ -98,11 +98,12 @@ impl<'p> SearchedDirectories<'p> {
         libs.push(lib.join(target.multiarch()));
         libs.extend(["nvvm/lib64", "nvvm/lib", "extras/CUPTI/lib64"].map(|name| root.join(name)));
         if target.is_windows() {
-            // Import libraries are in `lib`, DLLs in `bin`: below `x86_64` in wheels of CUDA 13, below `x64` in its installer.
+            // Import libraries are in `lib`. DLLs are in `bin`, and since CUDA 13 in `bin/x86_64` (wheels) or `bin/x64`
+            // (NVIDIA's installer).
             let windows = ["lib/x64", "lib", "bin/x86_64", "bin/x64", "bin"];
             libs = windows.map(|name| root.join(name)).into();
             // cuDNN's installer makes directories for each CUDA release: `include/12.9`, `lib/12.9/x64`, and `bin/12.9`
-            // or, since cuDNN 9.19, `bin/12.9/x64`.
+            // or, since cuDNN 9.19, `bin/12.9/x64`. cuTENSOR's archive has `lib/12`.
             let releases = |name| versions(self.prober.root, &root.join(name), "");
             includes.extend(releases("include"));
             for directory in releases("lib").into_iter().chain(releases("bin")) {
@@ -288,8 +289,8 @@ impl SearchedDirectories<'_> {
             .extend(archives.filter_map(|archive| self.library(archive, major)));
         if self.prober.target.is_windows() {
             let imported = windows::import_libraries(facts);
-            let imported =
-                imported.filter_map(|name| self.first(self.for_major(&self.lib, major), &name));
+            let imported = imported
+                .filter_map(|name| self.first(self.directories_for_major(&self.lib, major), &name));
             found.archives.extend(imported);
         }
         let mut has_main_library = false;
@@ -342,11 +343,12 @@ impl SearchedDirectories<'_> {
     /// The path of a header, and the directory to pass with `-I`: an include directory, or `cccl` in an include
     /// directory.
     fn header(&self, name: &str, major: u32) -> Option<(PathBuf, PathBuf)> {
-        self.for_major(&self.include, major).find_map(|directory| {
-            [directory.join("cccl"), directory.clone()]
-                .into_iter()
-                .find_map(|directory| Some((self.prober.file(&directory, name)?, directory)))
-        })
+        self.directories_for_major(&self.include, major)
+            .find_map(|directory| {
+                [directory.join("cccl"), directory.clone()]
+                    .into_iter()
+                    .find_map(|directory| Some((self.prober.file(&directory, name)?, directory)))
+            })
     }
 
     /// Looks for nvcc. If an nvcc is found that cannot be used, the reason is added to `skipped`.
@@ -438,12 +440,12 @@ impl SearchedDirectories<'_> {
 
     /// The first library with this file name that is for the platform.
     pub(super) fn library(&self, name: &str, major: u32) -> Option<PathBuf> {
-        let mut directories = self.for_major(&self.lib, major);
+        let mut directories = self.directories_for_major(&self.lib, major);
         directories.find_map(|directory| self.library_in(directory, name))
     }
 
-    /// Leaves out directories for other majors, which only cuDNN's installer for Windows makes.
-    fn for_major<'d>(
+    /// The directories that are not named after another major. Only on Windows, such directories are in the lists.
+    fn directories_for_major<'d>(
         &self,
         directories: &'d [PathBuf],
         major: u32,
@@ -512,28 +514,29 @@ impl SearchedDirectories<'_> {
     /// library. Of several in this directory, the one with the highest number is returned.
     fn numbered(&self, name: &str, major: u32, accept: impl Fn(&str) -> bool) -> Option<PathBuf> {
         let start = format!("lib{name}.so.");
-        self.for_major(&self.lib, major).find_map(|directory| {
-            let names = self.prober.root.names(directory);
-            let mut numbered: Vec<(Version, &String)> = Vec::new();
-            let windows = self.prober.target.is_windows();
-            let sonames: Vec<String> = (names.iter().filter_map(|name| name.to_str()))
-                .filter_map(|name| {
-                    if windows {
-                        windows::soname(name)
-                    } else {
-                        Some(name.to_owned())
-                    }
-                })
-                .collect();
-            for name in &sonames {
-                let number = name.strip_prefix(&start).filter(|number| accept(number));
-                numbered.extend(number.and_then(|number| Some((number.parse().ok()?, name))));
-            }
-            numbered.sort_by_key(|(number, _)| Reverse(number.clone()));
-            numbered
-                .iter()
-                .find_map(|(_, name)| self.library_in(directory, name))
-        })
+        self.directories_for_major(&self.lib, major)
+            .find_map(|directory| {
+                let names = self.prober.root.names(directory);
+                let mut numbered: Vec<(Version, &String)> = Vec::new();
+                let windows = self.prober.target.is_windows();
+                let sonames: Vec<String> = (names.iter().filter_map(|name| name.to_str()))
+                    .filter_map(|name| {
+                        if windows {
+                            windows::soname(name)
+                        } else {
+                            Some(name.to_owned())
+                        }
+                    })
+                    .collect();
+                for name in &sonames {
+                    let number = name.strip_prefix(&start).filter(|number| accept(number));
+                    numbered.extend(number.and_then(|number| Some((number.parse().ok()?, name))));
+                }
+                numbered.sort_by_key(|(number, _)| Reverse(number.clone()));
+                numbered
+                    .iter()
+                    .find_map(|(_, name)| self.library_in(directory, name))
+            })
     }
 
     /// Whether a product's library may be for this major. A library in a directory that is named after another
@@ -544,11 +547,11 @@ impl SearchedDirectories<'_> {
     }
 }
 
-/// The major of the CUDA release that a directory is named after: 12 for `lib/12.9` and `lib/12.9/x64`.
+/// The CUDA major that a directory is named after: 12 for `lib/12.9`, `lib/12.9/x64` and `lib/12`.
 fn major_of_directory(directory: &Path) -> Option<u32> {
     let mut names = directory.ancestors().filter_map(Path::file_name);
-    let release: ToolkitVersion = names.find(|name| *name != "x64")?.to_str()?.parse().ok()?;
-    Some(release.major)
+    let release = names.find(|name| *name != "x64")?.to_str()?;
+    release.split('.').next()?.parse().ok()
 }
 
 /// The name of a file's directory, if the name is a number: `12` for `lib/12/libcutensor.so.2`.

@@ -227,20 +227,19 @@ impl Failed<'_> {
         }
         if target.is_windows() {
             let missing = self.missing.iter().map(|need| need.component.facts());
-            let packages: Vec<&str> = missing.filter_map(|facts| facts.package(major)).collect();
-            let mut products = self.missing.iter().map(|need| need.component.facts());
-            let product = products.find(|facts| !facts.variables.is_empty());
-            if let Some(product) = product {
-                let (name, variable) = (product.component, product.variables[0]);
-                return format!(
-                    "install {name} for CUDA {major}, and name its directory in `{variable}`"
-                );
-            }
+            let packages = missing.clone().filter_map(|facts| facts.package(major));
+            let packages: Vec<&str> = packages.collect();
             let lacks_import = self.missing.iter().any(|need| need.part == Part::Import);
+            let (products, parts): (Vec<_>, Vec<_>) = missing.partition(|facts| facts.is_product());
             let toolkit = "install NVIDIA's CUDA toolkit for Windows, and set `CUDA_PATH` to it";
+            let mut installers = Vec::from_iter((!parts.is_empty()).then(|| toolkit.to_owned()));
+            let products = products.iter().map(|facts| facts.id);
+            installers
+                .extend(products.map(|product| format!("install {product} for CUDA {major}")));
+            let installers = installers.join(", and ");
             return match lacks_import || packages.is_empty() {
-                true => toolkit.to_owned(),
-                false => format!("run `pip install {}`, or {toolkit}", packages.join(" ")),
+                true => installers,
+                false => format!("run `pip install {}`, or {installers}", packages.join(" ")),
             };
         }
         // In a cross build, missing programs come first, because they run on this machine.

@@ -27,13 +27,15 @@ pub fn associated_roots(root: &Root, path: &Path) -> Vec<PathBuf> {
     belonging
 }
 
-/// The newest `Program Files/NVIDIA/CUDNN/v<version>`, if `cuda` is in `Program Files/NVIDIA GPU Computing Toolkit/CUDA`.
-fn installed_cudnn(root: &Root, cuda: &Path) -> Option<PathBuf> {
-    let parent = cuda.parent()?;
-    let is_installed = parent.ends_with("NVIDIA GPU Computing Toolkit/CUDA");
-    let programs = parent.ancestors().nth(2).filter(|_| is_installed)?;
-    let mut found = versions(root, &programs.join("NVIDIA/CUDNN"), "v").into_iter();
-    found.next()
+/// Every `Program Files/NVIDIA/CUDNN/v<version>`, newest first, if `cuda` is in `Program Files/NVIDIA GPU Computing
+/// Toolkit/CUDA`. The newest may be for another CUDA major.
+fn installed_cudnn(root: &Root, cuda: &Path) -> Vec<PathBuf> {
+    let parent = cuda.parent();
+    let parent = parent.filter(|parent| parent.ends_with("NVIDIA GPU Computing Toolkit/CUDA"));
+    let programs = parent.and_then(|parent| parent.ancestors().nth(2));
+    programs.map_or(Vec::new(), |programs| {
+        versions(root, &programs.join("NVIDIA/CUDNN"), "v")
+    })
 }
 
 /// Whether this is the root of a single NVIDIA package: a Nix output or an archive. Some of these packages contain no

@@ -337,9 +337,9 @@ pub fn workspace_root(root: &Root, directory: &Path) -> Option<PathBuf> {
 /// `package.workspace` names, otherwise the nearest manifest at or above `directory` with a
 /// `[workspace]` table.
 ///
-/// `None` if there is no such manifest, or if its `[workspace]` table excludes the package and does not name it as a member. As in Cargo,
-/// a vendored package (with `.cargo-checksum.json`) or a registry package (with `.cargo-ok`) belongs to
-/// no workspace.
+/// `None` if there is no such manifest, or if its `[workspace]` table excludes the package and does not name it as a
+/// member. As in Cargo, a vendored package (with `.cargo-checksum.json`) or a registry package (with `.cargo-ok`)
+/// belongs to no workspace.
 pub fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option<PathBuf>, Error> {
     let is_published = |name| root.is_file(&directory.join(name));
     if is_published(".cargo-checksum.json") || is_published(".cargo-ok") {
@@ -365,8 +365,9 @@ pub fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option<PathBu
                 Value::Table(workspace) => toml::strings(workspace, key).unwrap_or_default(),
                 _ => Vec::new(),
             };
-            let mut paths = paths.into_iter();
-            paths.any(|path| directory.starts_with(ancestor.join(path)))
+            paths
+                .iter()
+                .any(|path| directory.starts_with(ancestor.join(path)))
         };
         return Ok((is_in("members") || !is_in("exclude")).then_some(path));
     }
