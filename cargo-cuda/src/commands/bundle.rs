@@ -55,6 +55,9 @@ pub struct BundleArgs {
 /// Component, path and ELF facts of each library, by SONAME, and of the program, which has no component.
 type Files = BTreeMap<String, (Option<Component>, PathBuf, ElfFacts)>;
 
+/// The size in bytes of each file of a bundle.
+type Sizes = BTreeMap<String, u64>;
+
 /// Returns the report with the exit code, which is cargo's if the build fails.
 pub fn run(
     arguments: &BundleArgs,
@@ -158,38 +161,50 @@ pub fn run(
     let licences = licences(&mut files, root, release.major, &mut messages)?;
     output::messages(&messages);
 
-    let top = file_name(&output);
+    let headers = match &toolkit {
+        Some(toolkit) if arguments.nvrtc && !arguments.no_libraries => headers(toolkit, root),
+        _ => Vec::new(),
+    };
+    let installation = match arguments.no_libraries {
+        true => installation(&needs, &built_with)?,
+        false => String::new(),
+    };
+    let describe = |sizes| description(&sizes, &files, release.major) + &installation;
+    let copy = |directory: &Path| copy_all(&files, &headers, &licences, directory);
+    let text = write(&output, copy, describe)?;
+    Ok((format!("{}\n{text}", output.display()), exit_code::SUCCESS))
+}
+
+/// Writes the directory or the archive in another place, and renames it when it is complete. Returns its description.
+fn write(
+    output: &Path,
+    copy: impl FnOnce(&Path) -> Result<Sizes, Failure>,
+    describe: impl FnOnce(Sizes) -> String,
+) -> Result<String, Failure> {
+    let top = file_name(output);
     let parent = output.parent().filter(|parent| *parent != Path::new(""));
     let parent = parent.unwrap_or(Path::new("."));
     output::make_directory(parent)?;
     let beside = output::temporary_directory(parent)?;
     let directory = beside.path().join(top.trim_end_matches(".tar.gz"));
-    let headers = match &toolkit {
-        Some(toolkit) if arguments.nvrtc && !arguments.no_libraries => headers(toolkit, root),
-        _ => Vec::new(),
-    };
-    let sizes = copy_all(&files, &headers, &licences, &directory)?;
-    let mut text = description(&sizes, &files, release.major);
-    if arguments.no_libraries {
-        text += &installation(&needs, &built_with)?;
-    }
+    let text = describe(copy(&directory)?);
     output::write(&directory.join(DESCRIPTION), text.as_bytes())?;
     if top.ends_with(".tar.gz") {
-        output::archive(&directory, &output)?;
-    } else {
-        let old = beside.path().join(".old");
-        let has_old = output.is_dir();
-        if has_old {
-            output::rename(&output, &old)?;
-        }
-        output::rename(&directory, &output).or_else(|failure| {
-            if has_old {
-                output::rename(&old, &output)?;
-            }
-            Err(failure)
-        })?;
+        output::archive(&directory, output)?;
+        return Ok(text);
     }
-    Ok((format!("{}\n{text}", output.display()), exit_code::SUCCESS))
+    let old = beside.path().join(".old");
+    let has_old = output.is_dir();
+    if has_old {
+        output::rename(output, &old)?;
+    }
+    if let Err(failure) = output::rename(&directory, output) {
+        if has_old {
+            output::rename(&old, output)?;
+        }
+        return Err(failure);
+    }
+    Ok(text)
 }
 
 /// The file that cargo builds: a program, or the package's `cdylib`.
@@ -244,8 +259,8 @@ fn headers(toolkit: &Toolkit, root: &Root) -> Vec<(String, PathBuf)> {
     headers
 }
 
-/// The licence of each component. Fails for a library that must not be redistributed, or leaves it out if the program
-/// neither links it nor can need it alone, such as `libcusolverMg.so`.
+/// The licence of each component. A library that must not be redistributed is an error if the program needs it.
+/// Otherwise it is left out, such as `libcusolverMg.so` beside `libcusolver.so`.
 fn licences(
     files: &mut Files,
     root: &Root,
@@ -290,7 +305,7 @@ fn copy_all(
     headers: &[(String, PathBuf)],
     licences: &BTreeMap<Component, Licence>,
     directory: &Path,
-) -> Result<BTreeMap<String, u64>, Failure> {
+) -> Result<Sizes, Failure> {
     let mut sizes = BTreeMap::new();
     let mut copy = |file: &Path, to: String| {
         output::copy(file, &directory.join(&to)).map(|size| sizes.insert(to, size))
@@ -395,7 +410,7 @@ fn check(name: &str, files: &Files, needs: &Needs, built_with: &BuiltWith) -> Re
 }
 
 /// A table of sizes, and what the target system must have.
-fn description(sizes: &BTreeMap<String, u64>, files: &Files, major: u32) -> String {
+fn description(sizes: &Sizes, files: &Files, major: u32) -> String {
     let width = sizes.keys().map(String::len).max().unwrap_or_default();
     let row = |name: &str, size: u64| format!("  {name:width$} {:>9}\n", human_size(size));
     let mut text: String = sizes.iter().map(|(name, size)| row(name, *size)).collect();
