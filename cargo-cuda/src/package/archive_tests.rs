@@ -209,6 +209,7 @@ fn hostile_entries_are_refused() {
     for (to, words) in [
         (&b"pkg/aa.py"[..], "two files of the same name"),
         (b"pkg/a\xe9.py", r"`pkg/a\xe9.py` is not UTF-8"),
+        (b"./ab_c.py", "`./ab_c.py` is not a plain path"),
         (b"pkg/a\0.py", "is not a plain path"),
         (b"pkg\\ab.py", "is not a plain path"),
     ] {
