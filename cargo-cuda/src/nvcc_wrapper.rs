@@ -145,6 +145,8 @@ fn with_kept_outputs(
     }
     let working = std::env::current_dir().unwrap_or_default();
     let _slot = output::lock_one_of(&directory.wrapper_files(), most_compilers(env, &root)?);
+    let own = wrapped.directory_of(call, &working);
+    let _own = own.and_then(|own| output::lock_one_of(&own.with_extension("lock"), 1));
     match wrapped.compile(call, &working) {
         Ok(printed) => Ok(printed.map(|printed| {
             output::of_program(&printed);

@@ -211,6 +211,9 @@ mod online {
         }
         let note = "maturin's warning about external libraries is expected";
         assert!(run.stderr.contains(note), "{run:?}");
+        let test = wheel(&project, &cache, &["--cuda", "13", "--profile", "test"]).output();
+        let words = ["profile `test` makes no module for Python"];
+        Finished::of(test.unwrap()).failed(exit_code::USAGE, &words);
         let wheels = files(&project.join("dist"));
         assert_eq!(wheels.len(), 2, "{wheels:?}");
         for (wheel, major, version, directory) in [

@@ -276,6 +276,14 @@ impl Job {
             }
         };
         call = call.args(["--auditwheel", "warn"]);
+        let named = [profile, self.source.maturin.profile.as_deref()];
+        for profile in named.into_iter().flatten() {
+            if ["test", "bench", "check"].contains(&profile) {
+                let text = format!("cargo's profile `{profile}` makes no module for Python");
+                let hint = format!("name `release`, or a profile with `inherits = \"{profile}\"`");
+                return Err(Failure::new(exit_code::USAGE, text).hint(hint));
+            }
+        }
         if let Some(profile) = profile {
             call = call.args(["--profile", profile]);
         }

@@ -74,6 +74,44 @@ const ROLES: &Table<Role> = &[
     ),
 ];
 
+/// Options for link-time code, which has other architectures, and some that look like `-l<library>`.
+const AS_CALLED: [&str; 8] = [
+    "dlto",
+    "dlink-time-opt",
+    "lto",
+    "ltoir",
+    "ldir",
+    "libdevice-directory",
+    "list-gpu-arch",
+    "list-gpu-code",
+];
+
+/// gcc writes a depfile if one of these variables is set.
+const WRITTEN_BY_GCC: [&str; 2] = ["DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"];
+
+/// Whether the options in nvcc's variables neither choose architectures or what is made, nor write other files.
+fn are_plain(words: &[String]) -> bool {
+    let mut rest = words.iter().map(String::as_str);
+    let mut others = Vec::new();
+    while let Some(word) = rest.next() {
+        if is_as_called(word) || chooses_capabilities(word) {
+            return false;
+        }
+        match options::find(word, ROLES, &mut rest) {
+            Some((Role::HostCompiler | Role::Link, _)) => {}
+            Some(_) => return false,
+            None if word.starts_with("-l") || word.starts_with("-L") => {}
+            None => others.push(word),
+        }
+    }
+    options::read(others).not_understood.is_empty()
+}
+
+fn is_as_called(word: &str) -> bool {
+    let name = word.trim_start_matches('-').split('=').next();
+    name.is_some_and(|name| word.starts_with('-') && AS_CALLED.contains(&name))
+}
+
 /// One argument with its value.
 #[derive(Clone, Debug)]
 struct Argument {
@@ -115,11 +153,12 @@ pub(super) struct Compile {
 }
 
 impl Call {
-    /// Reads the arguments of a call. `None` if an option is not known, if the call makes two things, or if a variable that
-    /// nvcc reads chooses architectures.
+    /// Reads the arguments of a call. `None` if an option is not known, if the call makes two things, or if a variable
+    /// that nvcc reads chooses architectures or what is made.
     pub fn parse(words: &[String], env: &Env) -> Option<Self> {
-        let mut of_variables = Variables::of_nvcc(env).options.into_iter();
-        if of_variables.any(|word| chooses_capabilities(&word)) {
+        if !are_plain(&Variables::of_nvcc(env).options)
+            || WRITTEN_BY_GCC.iter().any(|name| env.get(name).is_some())
+        {
             return None;
         }
         let mut rest = words.iter().map(String::as_str);
@@ -128,6 +167,9 @@ impl Call {
         loop {
             let before = rest.len();
             let Some(word) = rest.next() else { break };
+            if is_as_called(word) {
+                return None;
+            }
             let (role, value) = match word.strip_prefix('-') {
                 None => (Role::Input, word.to_owned()),
                 Some(_) => match options::find(word, ROLES, &mut rest) {
@@ -158,8 +200,12 @@ impl Call {
             (Product::Object(_), Product::Object(None)) => Some(product),
             _ => (product == other).then_some(product),
         })?;
+        let has = |role: Role| arguments.iter().any(|it| it.role == role);
+        if !has(Role::Depfile) && (has(Role::DepfileName) || has(Role::DepfileTarget)) {
+            return None;
+        }
         Some(Self {
-            inspects: arguments.iter().any(|it| it.role == Role::Inspects),
+            inspects: has(Role::Inspects),
             requested: requested(&arguments),
             product,
             arguments,
@@ -494,12 +540,29 @@ mod tests {
             "-arch=sm_80 --an-option-of-the-future -c k.cu",
             "-arch=sm_80 -optf options.txt -c k.cu",
             "-arch=sm_80 -c -ptx k.cu",
+            "-arch=sm_80 -dc -dlto k.cu",
+            "-arch=sm_80 -dc -lto k.cu",
+            "-arch=sm_80 -c k.cu -MF k.d",
         ] {
             assert_eq!(for_list(call, 80, "8.0, 9.0"), None, "{call}");
         }
         assert_eq!(for_list("-arch=sm_80 -c k.cu", 80, "8.0"), None);
-        let flags = Env::from_pairs([("NVCC_APPEND_FLAGS", "-arch=sm_75")]);
-        assert!(Call::parse(&["-c".to_owned()], &flags).is_none());
+        for (variable, value, is_plain) in [
+            ("NVCC_APPEND_FLAGS", "-arch=sm_75", false),
+            ("NVCC_APPEND_FLAGS", "-Xcompiler=--coverage", false),
+            ("NVCC_APPEND_FLAGS", "-keep", false),
+            ("NVCC_PREPEND_FLAGS", "-E", false),
+            ("NVCC_PREPEND_FLAGS", "-lto", false),
+            ("DEPENDENCIES_OUTPUT", "k.d", false),
+            (
+                "NVCC_APPEND_FLAGS",
+                "-ccbin g++ -lineinfo -Xcompiler=-fPIC -L/opt -lm",
+                true,
+            ),
+        ] {
+            let parsed = Call::parse(&["-c".to_owned()], &Env::from_pairs([(variable, value)]));
+            assert_eq!(parsed.is_some(), is_plain, "{value}");
+        }
     }
 
     #[test]
@@ -551,6 +614,10 @@ mod tests {
             "-Xcompiler=--coverage -c k.cu",
             "-Xcompiler=-fPIC,-fstack-usage -c k.cu",
             "-Xcompiler -gsplit-dwarf -c k.cu",
+            "-Xcompiler=-fopt-info-all=k.txt -c k.cu",
+            "-Xptxas --options-file=k.txt -c k.cu",
+            "-Xcudafe --preinclude=k.h -c k.cu",
+            "-DHAS=__has_include -c k.cu",
             "-lib a.o",
         ] {
             assert!(compile(call).is_none(), "{call}");

@@ -51,6 +51,20 @@ pub struct WrappedNvcc<'a> {
 }
 
 impl WrappedNvcc<'_> {
+    /// The directory for files of a call, which only one call may use at a time. It is the same for each call with this
+    /// output, because debug information contains it. `None` if the output of such a call is not kept.
+    pub fn directory_of(&self, call: &Call, working: &Path) -> Option<PathBuf> {
+        let output = call.compile(working, self.default_image())?.output;
+        let digest = of_content(output.as_os_str().as_encoded_bytes());
+        Some(self.temporary.join(format!("{digest:016x}")))
+    }
+
+    /// What nvcc compiles for without an option.
+    fn default_image(&self) -> Option<Image> {
+        let facts = release::facts(self.toolkit.version());
+        facts.map(|facts| Image::Real(facts.default_capability))
+    }
+
     /// Carries out a call in the directory `working`, and returns what nvcc printed, now or when the kept output was made.
     /// `None` if the output of such a call is not kept: then nothing was done.
     ///
@@ -58,9 +72,8 @@ impl WrappedNvcc<'_> {
     /// [`Error::Compile`] with nvcc's own messages and exit status. After another error, nvcc itself can be called.
     pub fn compile(&self, call: &Call, working: &Path) -> Result<Option<String>, Error> {
         let (env, root, toolkit) = (self.env, self.root, self.toolkit);
-        let facts = release::facts(toolkit.version());
-        let default = facts.map(|facts| Image::Real(facts.default_capability));
-        let Some(compile) = call.compile(working, default) else {
+        let compile = call.compile(working, self.default_image());
+        let (Some(compile), Some(out)) = (compile, self.directory_of(call, working)) else {
             return Ok(None);
         };
         let output = &compile.output;
@@ -77,8 +90,6 @@ impl WrappedNvcc<'_> {
             // nvcc would call another compiler.
             return Ok(None);
         }
-        let out = output.as_os_str().as_encoded_bytes();
-        let out = self.temporary.join(format!("{:016x}", of_content(out)));
         let mut runner = Runner::new(&out);
         let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);
         let host_identity = host.identity();

@@ -69,7 +69,22 @@ const HOST_PREFIXES: &str = "-f -W -O -m -D -U -g -std= -pthread -w -pedantic";
 /// Exceptions to [`HOST_PREFIXES`]: prefixes of options that read files, or write files beside the output.
 const HOST_FILES: &str = "-fplugin -fprofile -fauto-profile -fmodule -Wa, -Wp, -Wl, -fpass-plugin \
                           -fsanitize-ignorelist -fsanitize-blacklist \
-                          -ftest-coverage -fstack-usage -fcallgraph-info -fdump -gsplit-dwarf";
+                          -ftest-coverage -fstack-usage -fcallgraph-info -fdump -gsplit-dwarf \
+                          -fsave-optimization-record -fopt-info -fdiagnostics-add-output";
+
+/// With one of these in its value, an option makes a compiler read or write other files: `-Xptxas --options-file=F`,
+/// `-Xcudafe --preinclude=F`, `-DHAS=__has_include`.
+const FILE_WORDS: [&str; 9] = [
+    "options-file",
+    "optf",
+    "output-file",
+    "preinclude",
+    "--list",
+    "--xref",
+    "error_output",
+    "__has_include",
+    "__has_embed",
+];
 
 /// What `option` means, and its value, which may be the next word of `rest`. `None` if the table lacks the option.
 pub(crate) fn find<'o, T: Copy>(
@@ -107,6 +122,9 @@ pub(crate) fn read<'o>(options: impl IntoIterator<Item = &'o str>) -> FileOption
     while let Some(option) = options.next() {
         forwards |= option.ends_with("-forward-unknown-to-host-compiler");
         match find(option, DEVICE_OPTIONS, &mut options) {
+            Some((Names::Nothing, value)) if FILE_WORDS.iter().any(|word| value.contains(word)) => {
+                found.not_understood.push(format!("{option} {value}"));
+            }
             Some((Names::Nothing, _)) => {}
             // nvcc splits lists at commas, but a directory's name may have a comma: keep both readings.
             Some((Names::Directory, value)) => {
