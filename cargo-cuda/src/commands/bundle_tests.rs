@@ -169,6 +169,10 @@ fn what_the_loader_or_the_program_would_lack_is_an_error() {
             "{message}"
         );
     }
+    let mut files = libraries(both);
+    let library = ElfFacts::linking(&[], &["$ORIGIN"]);
+    files.insert("liba.so".to_owned(), (None, "liba.so".into(), library));
+    assert!(check("liba.so", &files, &Needs::default(), &built_with).is_ok());
     let needs_none = installation(&Needs::default(), &built_with).unwrap();
     assert_eq!(
         needs_none,
