@@ -3,6 +3,9 @@
 
 use std::ffi::{OsStr, OsString};
 
+use crate::exit_code;
+use crate::failure::Failure;
+
 /// Long options of cargo that take a value.
 const LONG_WITH_VALUE: &str = "--artifact-dir --bench --bin --branch --color --config --example --exclude --features --git \
                                --jobs --lint --lockfile-path --manifest-path --message-format --out-dir --package --path \
@@ -159,6 +162,16 @@ impl CargoOptions {
             "--no-default-features",
         ])
     }
+}
+
+/// Fails for a profile with which `cargo rustc` builds no program and no library, but a test harness or nothing.
+pub fn check_profile(profile: &str) -> Result<(), Failure> {
+    if !["test", "bench", "check"].contains(&profile) {
+        return Ok(());
+    }
+    let text = format!("cargo's profile `{profile}` builds no program and no library");
+    let hint = "name `release`, `dev`, or a profile of your own";
+    Err(Failure::new(exit_code::USAGE, text).hint(hint))
 }
 
 #[cfg(test)]

@@ -212,7 +212,7 @@ mod online {
         let note = "maturin's warning about external libraries is expected";
         assert!(run.stderr.contains(note), "{run:?}");
         let test = wheel(&project, &cache, &["--cuda", "13", "--profile", "test"]).output();
-        let words = ["profile `test` makes no module for Python"];
+        let words = ["profile `test` builds no program and no library"];
         Finished::of(test.unwrap()).failed(exit_code::USAGE, &words);
         let wheels = files(&project.join("dist"));
         assert_eq!(wheels.len(), 2, "{wheels:?}");

@@ -12,7 +12,7 @@ use cuda_find::detail::release::{NEWEST_MAJOR, driver_floor};
 use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease};
 
 use super::build;
-use crate::cargo_arguments::{CargoOptions, SplitArguments};
+use crate::cargo_arguments::{CargoOptions, SplitArguments, check_profile};
 use crate::cargo_config::target_directory_name;
 use crate::exit_code;
 use crate::failure::Failure;
@@ -95,7 +95,8 @@ pub fn run(
     let mut release = RequestedRelease::from_env(&project.env)?;
     if arguments.program.is_none() {
         let profile = cargo.value("--profile");
-        let profile = profile_directory(profile.as_deref())?;
+        let profile = profile.as_deref().unwrap_or("release");
+        check_profile(profile)?;
         let call = rustc_call(split, &cargo, &name);
         let (code, build) = build::run(&arguments.build, &call, user_env, root)?;
         if code != exit_code::SUCCESS {
@@ -104,7 +105,7 @@ pub fn run(
         let triple = options.target.as_deref().or(project.config.build_target());
         file = build.directory.path;
         file.extend(triple.map(target_directory_name));
-        file.push(profile);
+        file.push(if profile == "dev" { "debug" } else { profile });
         file.push(&name);
         let version = build.toolkit.version();
         release = Some(RequestedRelease {
@@ -226,20 +227,6 @@ fn built_file(cargo: &CargoOptions, package: Option<&Package>) -> Result<String,
     let hint =
         "name one with `--package` and `--bin` or `--lib`, or a finished one with `--program`";
     Err(Failure::new(exit_code::USAGE, text).hint(hint))
-}
-
-/// The directory below the target directory in which cargo puts what a profile makes.
-fn profile_directory(profile: Option<&str>) -> Result<&str, Failure> {
-    match profile {
-        None => Ok("release"),
-        Some("dev") => Ok("debug"),
-        Some(profile @ ("test" | "bench" | "check")) => {
-            let text = format!("`cargo rustc --profile {profile}` builds no program");
-            Err(Failure::new(exit_code::USAGE, text)
-                .hint("use `release`, `dev` or a profile of your own"))
-        }
-        Some(other) => Ok(other),
-    }
 }
 
 /// The headers that may be redistributed with NVRTC.

@@ -120,7 +120,8 @@ impl Lock {
             let reason = output::printable(&reason);
             let message = format!("{} cannot be used: {reason}", path.display());
             Failure::new(exit_code::LOCK, message)
-                .hint("if a newer version wrote it, update cuda-build and cargo-cuda; otherwise restore it from version control, or delete it to resolve all versions again")
+                .hint("if a newer version wrote it, update cargo-cuda; otherwise restore it from version control, or delete it to \
+                       resolve all versions again")
         })
     }
 

@@ -18,6 +18,7 @@ use super::programs;
 use super::rewrite::{BuiltWheel, Rewrite, is_excluded, third_party};
 use super::runpath::{SearchPath, SearchPathKind, link_arguments};
 use super::source::Source;
+use crate::cargo_arguments::check_profile;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::isolated_build::{Build, Purpose};
@@ -277,13 +278,7 @@ impl Job {
         };
         call = call.args(["--auditwheel", "warn"]);
         let named = [profile, self.source.maturin.profile.as_deref()];
-        for profile in named.into_iter().flatten() {
-            if ["test", "bench", "check"].contains(&profile) {
-                let text = format!("cargo's profile `{profile}` makes no module for Python");
-                let hint = format!("name `release`, or a profile with `inherits = \"{profile}\"`");
-                return Err(Failure::new(exit_code::USAGE, text).hint(hint));
-            }
-        }
+        named.into_iter().flatten().try_for_each(check_profile)?;
         if let Some(profile) = profile {
             call = call.args(["--profile", profile]);
         }

@@ -54,9 +54,13 @@ impl WrappedNvcc<'_> {
     /// The directory for files of a call, which only one call may use at a time. It is the same for each call with this
     /// output, because debug information contains it. `None` if the output of such a call is not kept.
     pub fn directory_of(&self, call: &Call, working: &Path) -> Option<PathBuf> {
-        let output = call.compile(working, self.default_image())?.output;
+        let compile = call.compile(working, self.default_image())?;
+        Some(self.directory_for(&compile.output))
+    }
+
+    fn directory_for(&self, output: &Path) -> PathBuf {
         let digest = of_content(output.as_os_str().as_encoded_bytes());
-        Some(self.temporary.join(format!("{digest:016x}")))
+        self.temporary.join(format!("{digest:016x}"))
     }
 
     /// What nvcc compiles for without an option.
@@ -72,8 +76,7 @@ impl WrappedNvcc<'_> {
     /// [`Error::Compile`] with nvcc's own messages and exit status. After another error, nvcc itself can be called.
     pub fn compile(&self, call: &Call, working: &Path) -> Result<Option<String>, Error> {
         let (env, root, toolkit) = (self.env, self.root, self.toolkit);
-        let compile = call.compile(working, self.default_image());
-        let (Some(compile), Some(out)) = (compile, self.directory_of(call, working)) else {
+        let Some(compile) = call.compile(working, self.default_image()) else {
             return Ok(None);
         };
         let output = &compile.output;
@@ -90,6 +93,7 @@ impl WrappedNvcc<'_> {
             // nvcc would call another compiler.
             return Ok(None);
         }
+        let out = self.directory_for(output);
         let mut runner = Runner::new(&out);
         let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);
         let host_identity = host.identity();

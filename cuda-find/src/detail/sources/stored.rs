@@ -237,7 +237,8 @@ impl Store {
             Error::Format {
                 what: "lock file",
                 reason: format!("{}: {reason}", file.display()),
-                hint: "if a newer version wrote it, update cuda-build and cargo-cuda; otherwise restore it from version control, or delete it, and run `cargo cuda fetch`",
+                hint: "if a newer version wrote it, update cuda-build and cargo-cuda; otherwise restore it from version \
+                       control, or delete it, and run `cargo cuda fetch`",
             }
         })?;
         entries.sort_by_key(|(version, ..)| Reverse(version.clone()));
