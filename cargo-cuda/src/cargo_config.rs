@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cuda_find::detail::{env::Env, root::Root};
+use cuda_find_core::{env::Env, root::Root};
 use toml::{Table, Value};
 
 /// The merged tables.

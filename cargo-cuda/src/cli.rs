@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use cuda_find::detail::{env::Env, root::Root, sources};
+use cuda_find_core::{env::Env, root::Root, sources};
 
 use crate::cargo_arguments::{self, CargoOptions, SplitArguments};
 use crate::cargo_config::CargoConfig;

@@ -1,9 +1,9 @@
 //! Which CUDA releases a driver runs: machine code of its major, and PTX of releases that are not newer.
 
-use cuda_build::detail::Config;
+use cuda_build::config::Config;
 use cuda_build::{Component, ToolkitVersion};
-use cuda_find::detail::release::{self, FIRST_PACKAGED, driver_floor, is_nvcc_packaged};
-use cuda_find::detail::select::{Request, RequestedRelease};
+use cuda_find_core::release::{self, FIRST_PACKAGED, driver_floor, is_nvcc_packaged};
+use cuda_find_core::select::{Request, RequestedRelease};
 
 /// A driver that programs have to run with.
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ fn source_of_nvcc(release: ToolkitVersion) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cuda_find::detail::select::{Need, Part};
+    use cuda_find_core::select::{Need, Part};
 
     use super::*;
 

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cuda_build::{Plan, Toolkit, ToolkitVersion};
-use cuda_find::detail::{capability::Single, env::Env};
+use cuda_find_core::{capability::Single, env::Env};
 
 /// A variable with its complete value. A list of directories includes the user's directories.
 pub type Variable = (String, OsString);

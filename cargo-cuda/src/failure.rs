@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use cuda_build::Error;
-use cuda_find::detail::error::io_hint;
+use cuda_find_core::error::io_hint;
 
 use crate::exit_code;
 
@@ -70,8 +70,8 @@ impl Failure {
     }
 
     /// The exit code for an error of the search.
-    pub fn exit_code_of_search(error: &cuda_find::Error) -> u8 {
-        use cuda_find::Error;
+    pub fn exit_code_of_search(error: &cuda_find_core::error::Error) -> u8 {
+        use cuda_find_core::error::Error;
         match error {
             Error::NotFound { .. } => exit_code::NOT_FOUND,
             Error::Inconsistent { .. } => exit_code::INCONSISTENT,
@@ -88,8 +88,8 @@ fn hint_lines(hints: &[String]) -> String {
     hints.iter().map(|hint| format!("\nhint: {hint}")).collect()
 }
 
-impl From<cuda_find::Error> for Failure {
-    fn from(error: cuda_find::Error) -> Self {
+impl From<cuda_find_core::error::Error> for Failure {
+    fn from(error: cuda_find_core::error::Error) -> Self {
         Error::from(error).into()
     }
 }

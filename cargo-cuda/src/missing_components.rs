@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use cuda_build::Component;
-use cuda_build::detail::outputs::{header_hint, missing_headers};
-use cuda_find::detail::root::Root;
+use cuda_build::compile::{header_hint, missing_headers};
+use cuda_find_core::root::Root;
 
 use crate::dependencies::{Guess, ORDINARY_NAMES};
 use crate::isolated_build::Build;

@@ -9,13 +9,13 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use cuda_build::detail::WRAPPED_NVCC;
-use cuda_build::detail::config::capabilities_variable;
-use cuda_build::detail::wrapper::{Call, WrappedNvcc, most_compilers};
+use cuda_build::compile::{Call, WrappedNvcc, most_compilers};
+use cuda_build::config::capabilities_variable;
+use cuda_build::view::WRAPPED_NVCC;
 use cuda_build::{Component, Error, Plan};
-use cuda_find::detail::capability::Declared;
-use cuda_find::detail::command::Invocation;
-use cuda_find::detail::{
+use cuda_find_core::capability::Declared;
+use cuda_find_core::command::Invocation;
+use cuda_find_core::{
     env::Env,
     root::Root,
     search::SearchContext,

@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cuda_find::detail::{command::Invocation, env::Env};
+use cuda_find_core::{command::Invocation, env::Env};
 
 use crate::exit_code;
 use crate::failure::Failure;

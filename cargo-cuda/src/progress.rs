@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use cuda_build::detail::outputs::PROGRESS_VARIABLE;
-use cuda_find::detail::command::Invocation;
+use cuda_build::compile::PROGRESS_VARIABLE;
+use cuda_find_core::command::Invocation;
 
 use crate::{output, signals};
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use cuda_build::detail::skipped_by;
-use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease, target::Target};
+use cuda_build::script::skipped_by;
+use cuda_find_core::{env::Env, root::Root, select::RequestedRelease, target::Target};
 
 use crate::cargo_arguments::CargoOptions;
 use crate::cargo_config::CargoConfig;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use cuda_build::detail::{ViewPlace, driver};
 use cuda_build::{Component, Toolkit, ToolkitVersion};
-use cuda_find::Error;
-use cuda_find::detail::{
+use cuda_build::{driver, view::ViewPlace};
+use cuda_find_core::error::Error;
+use cuda_find_core::{
     env::Env,
     found::ComponentSet,
     release::is_nvcc_packaged,
@@ -121,7 +121,7 @@ impl<'a> Finder<'a> {
             .comparators
             .extend(release.and_then(RequestedRelease::comparator));
         for package in self.workspace.iter().flat_map(|w| &w.packages) {
-            let declared = cuda_build::detail::request(&package.config);
+            let declared = cuda_build::script::request(&package.config);
             request.require(&declared);
         }
         // A build script may use components that the manifest does not declare.

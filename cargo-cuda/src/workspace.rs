@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
-use cuda_build::detail::Config;
-use cuda_find::detail::{env::Env, root::Root};
+use cuda_build::config::Config;
+use cuda_find_core::{env::Env, root::Root};
 
 use crate::cargo_arguments::CargoOptions;
 use crate::dependencies::Dependencies;

@@ -1,6 +1,6 @@
 //! Variables of the `cc` crate, which this crate reads as `cc` does.
 
-use crate::env::Env;
+use cuda_find_core::env::Env;
 
 /// Declares to Cargo the variables that the `cc` crate reads for host sources. [`Env::get`] declares a variable.
 #[cfg(feature = "host-sources")]

@@ -8,10 +8,10 @@ use std::mem::ManuallyDrop;
 
 use libloading::{Library, Symbol};
 
-use crate::capability::Capability;
 use crate::nvrtc::loader_message;
-use crate::root::Root;
-use crate::version::ToolkitVersion;
+use cuda_find_core::capability::Capability;
+use cuda_find_core::root::Root;
+use cuda_find_core::version::ToolkitVersion;
 
 /// The loader's search path first, then the directories of systems that keep the driver elsewhere:
 /// WSL, NixOS, Jetson boards.
@@ -164,7 +164,7 @@ fn query(library: &Library, place: &str) -> Result<Driver, String> {
 /// `T` must be the function's signature.
 unsafe fn symbol<'l, T>(library: &'l Library, name: &str) -> Result<Symbol<'l, T>, String> {
     // SAFETY: the caller guarantees that `T` is the signature.
-    unsafe { library.get(name) }.map_err(|_| format!("libcuda.so.1 has no `{name}`"))
+    unsafe { library.get(name.as_bytes()) }.map_err(|_| format!("libcuda.so.1 has no `{name}`"))
 }
 
 /// The name of an error, if the driver reports it.

@@ -4,16 +4,16 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::component::Component;
+use cuda_find_core::component::Component;
 
 /// Everything that can go wrong, with the values that a message needs.
 ///
-/// `Debug` prints the text of `Display`, followed by [`cuda_find::Error::hints`]. If a build script calls `unwrap`
+/// `Debug` prints the text of `Display`, followed by [`cuda_find_core::error::Error::hints`]. If a build script calls `unwrap`
 /// or returns an error from `main`, the user sees the `Debug` text.
 #[non_exhaustive]
 pub enum Error {
     /// CUDA was not found or cannot be used, or a file or program could not be used.
-    Find(cuda_find::Error),
+    Find(cuda_find_core::error::Error),
     /// A key of `[package.metadata.cuda]` has a value that cannot be used.
     Manifest {
         /// The manifest.
@@ -84,8 +84,8 @@ pub enum Error {
     },
 }
 
-impl From<cuda_find::Error> for Error {
-    fn from(error: cuda_find::Error) -> Self {
+impl From<cuda_find_core::error::Error> for Error {
+    fn from(error: cuda_find_core::error::Error) -> Self {
         Self::Find(error)
     }
 }
@@ -93,7 +93,7 @@ impl From<cuda_find::Error> for Error {
 impl Error {
     /// Returns a function for `map_err`: `root.text(path).map_err(Error::io("read", path))`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let to_error = cuda_find::Error::io(action, path);
+        let to_error = cuda_find_core::error::Error::io(action, path);
         move |source| Self::Find(to_error(source))
     }
 
@@ -104,7 +104,7 @@ impl Error {
 
     /// An error about the value of an environment variable.
     pub(crate) fn variable(name: &str, reason: String) -> Self {
-        Self::Find(cuda_find::Error::variable(name, reason))
+        Self::Find(cuda_find_core::error::Error::variable(name, reason))
     }
 
     /// What the user can do, with the most likely fix first. There is at least one hint.

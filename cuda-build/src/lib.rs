@@ -130,43 +130,42 @@ mod coming_from {}
 #[cfg(feature = "compile")]
 mod cc_variables;
 #[cfg(feature = "compile")]
-mod compile;
-mod config;
-pub mod detail;
+#[doc(hidden)]
+pub mod compile;
+#[doc(hidden)]
+pub mod config;
 #[cfg(feature = "compile")]
-mod driver;
+#[doc(hidden)]
+pub mod driver;
 mod error;
 #[cfg(feature = "compile")]
-mod fatbin;
+#[doc(hidden)]
+pub mod fatbin;
 #[cfg(feature = "compile")]
 mod freshness;
 #[cfg(feature = "compile")]
-mod host_compiler;
+#[doc(hidden)]
+pub mod host_compiler;
 #[cfg(feature = "compile")]
 mod includes;
 mod lex;
 #[cfg(feature = "compile")]
-mod nvrtc;
-mod runtime;
-mod script;
-mod view;
+#[doc(hidden)]
+pub mod nvrtc;
+#[doc(hidden)]
+pub mod runtime;
+#[doc(hidden)]
+pub mod script;
+#[doc(hidden)]
+pub mod view;
 
-#[allow(
-    unused_imports,
-    reason = "some are used only with the feature `compile`"
-)]
-pub(crate) use cuda_find::detail::{
-    cache, capability, command, component, directive, env, found, hash, link, list, nvcc, output,
-    release, root, search, select, sources, target, toml, toolkit, version,
-};
-
-pub use capability::{Capability, Plan, Suffix};
 #[cfg(feature = "compile")]
 pub use compile::{Compiled, Engine, Format, Library, MadeOutput, Module};
-pub use component::Component;
+pub use cuda_find_core::capability::{Capability, Plan, Suffix};
+pub use cuda_find_core::component::Component;
+pub use cuda_find_core::found::Found;
+pub use cuda_find_core::toolkit::Toolkit;
+pub use cuda_find_core::version::{ToolkitVersion, Version};
 pub use error::Error;
-pub use found::Found;
 pub use script::{Build, Built};
-pub use toolkit::Toolkit;
-pub use version::{ToolkitVersion, Version};
 pub use view::View;

@@ -1,8 +1,8 @@
 //! Generates Rust source that a crate includes, to check at run time whether a device can run the crate's code.
 
-use crate::capability::{Capability, Plan, Suffix, all, sass_runs_on};
-use crate::list::sorted_set;
-use crate::version::ToolkitVersion;
+use cuda_find_core::capability::{Capability, Plan, Suffix, all, sass_runs_on};
+use cuda_find_core::list::sorted_set;
+use cuda_find_core::version::ToolkitVersion;
 
 /// The template of the source. It has a placeholder such as `@PTX@` for each value that depends on the build.
 const SOURCE: &str = include_str!("runtime_source.rs.in");
@@ -25,8 +25,8 @@ const SOURCE: &str = include_str!("runtime_source.rs.in");
 /// whose `check_device` always returns an error.
 ///
 /// ```
-/// use cuda_build::detail::runtime::generated_source;
-/// use cuda_find::detail::capability::Declared;
+/// use cuda_build::runtime::generated_source;
+/// use cuda_find_core::capability::Declared;
 /// use cuda_build::ToolkitVersion;
 /// let toolkit = ToolkitVersion::new(13, 4);
 /// let plan = Declared::parse(["7.5+PTX"])?.plan(toolkit, &[], None)?;

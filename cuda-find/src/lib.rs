@@ -27,11 +27,11 @@
 //!
 //! [`cuda-build`](https://docs.rs/cuda-build) is built on this crate. It also compiles `.cu` files.
 
-pub mod detail;
+mod search;
 
-pub use detail::component::Component;
-pub use detail::error::Error;
-pub use detail::found::Found;
-pub use detail::search::Search;
-pub use detail::toolkit::Toolkit;
-pub use detail::version::{ToolkitVersion, Version};
+pub use cuda_find_core::component::Component;
+pub use cuda_find_core::error::Error;
+pub use cuda_find_core::found::Found;
+pub use cuda_find_core::toolkit::Toolkit;
+pub use cuda_find_core::version::{ToolkitVersion, Version};
+pub use search::Search;

@@ -1,6 +1,6 @@
 //! Compares static libraries.
 
-use cuda_build::detail::fatbin::elf;
+use cuda_build::fatbin::elf;
 
 /// Whether a file has the expected content. Objects in static libraries may have other names of
 /// temporary files.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cuda_build::{Build, Component, Engine, Error, Library, Module};
-use cuda_find::detail::root::Root;
+use cuda_find_core::root::Root;
 
 use crate::components::site_packages;
 use crate::named_places::{package, script};

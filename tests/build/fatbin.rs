@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use cuda_build::Capability;
-use cuda_build::detail::{
+use cuda_build::{
     fatbin::{CompiledImage, Compression, Fatbin, Kind},
     nvrtc::Program,
 };

@@ -24,17 +24,17 @@ use cargo_cuda::package::elf::ElfFacts;
 use cargo_cuda::package::metadata::FileName;
 use cargo_cuda::package::metadata::Metadata;
 use cargo_cuda::package::requirement::Requirement;
-use cuda_build::detail::Config;
-use cuda_build::detail::fatbin::Fatbin;
+use cuda_build::config::Config;
+use cuda_build::fatbin::Fatbin;
 use cuda_build::{Capability, Component, ToolkitVersion, Version};
-use cuda_find::detail::capability::{Declared, observed_from_ptxas_help};
-use cuda_find::detail::{
+use cuda_find_core::capability::{Declared, observed_from_ptxas_help};
+use cuda_find_core::{
     env::Env,
     root::Root,
     search::{Outcome, SearchContext},
     target::Target,
 };
-use cuda_find::detail::{
+use cuda_find_core::{
     nvcc::NvccAnswer,
     select::{Need, Part, Request},
     sources::StoredToolkit,

@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cuda_build::detail::host_compiler::{HostCompiler, choose};
+use cuda_build::host_compiler::{HostCompiler, choose};
 use cuda_build::{Component, Error, Toolkit};
-use cuda_find::detail::{
+use cuda_find_core::{
     env::Env,
     root::Root,
     search::SearchContext,

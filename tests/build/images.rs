@@ -9,9 +9,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use cuda_build::detail::fatbin::{Fatbin, elf};
+use cuda_build::fatbin::{Fatbin, elf};
 use cuda_build::{Build, Engine, Library, Module, ToolkitVersion};
-use cuda_find::detail::{env::Env, root::Root};
+use cuda_find_core::{env::Env, root::Root};
 
 use crate::components::site_packages;
 

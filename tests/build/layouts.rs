@@ -10,7 +10,7 @@ use std::fs;
 use cargo_cuda::report::Diagnosis;
 use cargo_cuda::toolkits::Finder;
 use cuda_build::{Build, Component, Library, Toolkit};
-use cuda_find::detail::{env::Env, root::Root, target::Target};
+use cuda_find_core::{env::Env, root::Root, target::Target};
 
 use crate::layout_files::{Layout, directory};
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use cargo_cuda::toolkits::Finder;
 use cuda_build::{Build, Component, Error, Toolkit};
-use cuda_find::detail::{env::Env, found::Found, root::Root};
+use cuda_find_core::{env::Env, found::Found, root::Root};
 
 use crate::layout_files::Layout;
 

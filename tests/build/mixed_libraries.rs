@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use cuda_build::{Build, Error};
-use cuda_find::detail::{env::Env, root::Root};
+use cuda_find_core::{env::Env, root::Root};
 
 use crate::online::mixes::copied;
 use crate::wheels::wheels;
@@ -55,7 +55,10 @@ mod online {
         };
         let error = built("\"7.0\", \"8.0\"").unwrap_err();
         assert!(
-            matches!(error, Error::Find(cuda_find::Error::Inconsistent { .. })),
+            matches!(
+                error,
+                Error::Find(cuda_find_core::error::Error::Inconsistent { .. })
+            ),
             "{error:?}"
         );
         let shown = format!("{error:?}");

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use cuda_build::{Build, Component, Engine, Module};
-use cuda_find::detail::{
+use cuda_find_core::{
     env::Env,
     root::Root,
     search::{Outcome, SearchContext},
@@ -58,7 +58,7 @@ pub(super) fn summaries(report: &Outcome) -> String {
 pub(super) fn refused(report: &Outcome) -> String {
     let error = report.toolkit.as_ref().unwrap_err();
     assert!(
-        matches!(error, cuda_find::Error::InvalidSource { .. }),
+        matches!(error, cuda_find_core::error::Error::InvalidSource { .. }),
         "{error:?}"
     );
     format!("{error:?}")

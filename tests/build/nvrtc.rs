@@ -6,9 +6,9 @@
 
 use std::fs;
 
-use cuda_build::detail::nvrtc::{Nvrtc, Output, Program, shims};
+use cuda_build::nvrtc::{Nvrtc, Output, Program, shims};
 use cuda_build::{Build, Engine, Module};
-use cuda_find::detail::{env::Env, root::Root};
+use cuda_find_core::{env::Env, root::Root};
 
 use crate::components::site_packages;
 use crate::images::Package;

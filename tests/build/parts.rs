@@ -4,7 +4,7 @@ mod online {
     use std::fs;
 
     use cuda_build::{Build, Engine, Format, Library, Module};
-    use cuda_find::detail::{env::Env, root::Root};
+    use cuda_find_core::{env::Env, root::Root};
 
     use crate::components::site_packages;
     use crate::support::{components, listed};

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use cuda_build::detail::nvrtc::Nvrtc;
+use cuda_build::nvrtc::Nvrtc;
 use cuda_build::{Component, Toolkit};
-use cuda_find::detail::{
+use cuda_find_core::{
     env::Env,
     root::Root,
     search::SearchContext,

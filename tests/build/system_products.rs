@@ -3,8 +3,8 @@
 use std::fs;
 
 use cuda_build::{Component, Toolkit};
-use cuda_find::Error;
-use cuda_find::detail::{
+use cuda_find_core::error::Error;
+use cuda_find_core::{
     root::Root,
     search::SearchContext,
     select::{Need, Request},

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_cuda::store::{self, AddRequest};
-use cuda_build::detail::ViewPlace;
+use cuda_build::view::ViewPlace;
 use cuda_build::{Component, View};
-use cuda_find::detail::{env::Env, root::Root, target::Target};
+use cuda_find_core::{env::Env, root::Root, target::Target};
 use tempfile::TempDir;
 
 use crate::components::{release, site_packages};

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use cuda_build::detail::ViewPlace;
+use cuda_build::view::ViewPlace;
 use cuda_build::{Error, View};
-use cuda_find::detail::{env::Env, root::Root, target::Target};
+use cuda_find_core::{env::Env, root::Root, target::Target};
 
 use crate::support::everything_in;
 

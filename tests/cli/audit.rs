@@ -101,7 +101,7 @@ mod online {
     use std::fs::File;
 
     use cargo_cuda::package::device::{DeviceCode, ImageKind};
-    use cuda_build::detail::nvrtc::{Nvrtc, Program};
+    use cuda_build::nvrtc::{Nvrtc, Program};
 
     use super::*;
     use crate::components::site_packages;

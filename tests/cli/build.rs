@@ -24,7 +24,7 @@ fn main() -> Result<(), cuda_build::Error> {
         .module(Module::new("src/alone.cu").engine(Engine::Nvrtc))
         .module(Module::new("src/by_nvcc.cu").engine(Engine::Nvcc))
         .run()?;
-    let mut text = format!("nvrtc {}\n", cuda_build::detail::nvrtc::compilations());
+    let mut text = format!("nvrtc {}\n", cuda_build::nvrtc::compilations());
     for made in &built.compiled.made {
         text += &format!("made {}\n", made.output.file_name().unwrap().to_str().unwrap());
     }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_cuda::exit_code;
-use cuda_find::detail::root::Root;
-use cuda_find::detail::sources;
+use cuda_find_core::root::Root;
+use cuda_find_core::sources;
 use lzma_rust2::{XzOptions, XzWriter};
 use serde_json::{Value, json};
 use tar::{Builder, EntryType, Header};

@@ -38,8 +38,8 @@ mod online {
     use std::os::unix::process::ExitStatusExt as _;
 
     use cuda_build::Component;
-    use cuda_find::detail::root::Root;
-    use cuda_find::detail::sources;
+    use cuda_find_core::root::Root;
+    use cuda_find_core::sources;
     use serde_json::json;
 
     use super::*;

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cuda_build::detail::fatbin::elf;
+use cuda_build::fatbin::elf;
 
 use crate::build::cuobjdump;
 use crate::project::Project;

@@ -1,5 +1,5 @@
 //! A fictitious CUDA major with a fictitious product and toolkit component, in every layout. `run.sh` runs this with a
-//! copy of cuda-find in whose tables they are.
+//! copy of cuda-find-core in whose tables they are.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -9,10 +9,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use cuda_find::Component;
-use cuda_find::detail::{env::Env, release::NEWEST_MAJOR, root::Root};
-use cuda_find::detail::select::{Need, Part, Request};
-use cuda_find::detail::{search::SearchContext as Search, target::Target};
+use cuda_find_core::component::Component;
+use cuda_find_core::{env::Env, release::NEWEST_MAJOR, root::Root};
+use cuda_find_core::select::{Need, Part, Request};
+use cuda_find_core::{search::SearchContext as Search, target::Target};
 
 /// The files of one component: its package version and paths below a root.
 struct Files {

@@ -1,12 +1,12 @@
-"""Adds the major after the newest one, a product cuFOO and a toolkit component cuBAR to the tables of cuda-find."""
+"""Adds the major after the newest one, a product cuFOO and a toolkit component cuBAR to the tables of cuda-find-core."""
 
 import re
 import sys
 from pathlib import Path
 
 source = Path(sys.argv[1])
-components = source / "detail" / "component" / "table.rs"
-releases = source / "detail" / "release.rs"
+components = source / "component" / "table.rs"
+releases = source / "release.rs"
 
 text = releases.read_text()
 old = max(int(major) for major in re.findall(r"^    row\(\((\d+), \d+\)", text, re.M))

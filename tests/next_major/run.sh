@@ -9,14 +9,14 @@ root=$here/../..
 copy=$1/copy
 
 rm -rf "$copy"
-mkdir -p "$copy/cuda-find/tests"
-cp -r "$root/cuda-find/src" "$root/cuda-find/Cargo.toml" "$copy/cuda-find"
-for file in "$root"/cuda-find/*; do
-    [[ -e $copy/cuda-find/${file##*/} ]] || cp -r "$file" "$copy/cuda-find"
+mkdir -p "$copy/cuda-find-core/tests"
+cp -r "$root/cuda-find-core/src" "$root/cuda-find-core/Cargo.toml" "$copy/cuda-find-core"
+for file in "$root"/cuda-find-core/*; do
+    [[ -e $copy/cuda-find-core/${file##*/} ]] || cp -r "$file" "$copy/cuda-find-core"
 done
-cp "$here/layouts.rs" "$copy/cuda-find/tests"
+cp "$here/layouts.rs" "$copy/cuda-find-core/tests"
 cp "$root/Cargo.lock" "$copy"
-sed -E 's/^members = .*/members = ["cuda-find"]/' "$root/Cargo.toml" >"$copy/Cargo.toml"
-python3 "$here/patch.py" "$copy/cuda-find/src"
+sed -E 's/^members = .*/members = ["cuda-find-core"]/' "$root/Cargo.toml" >"$copy/Cargo.toml"
+python3 "$here/patch.py" "$copy/cuda-find-core/src"
 cd "$copy"
-CARGO_TARGET_DIR=$1/target cargo test --offline --quiet -p cuda-find --test layouts
+CARGO_TARGET_DIR=$1/target cargo test --offline --quiet -p cuda-find-core --test layouts

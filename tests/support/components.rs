@@ -6,12 +6,12 @@ use std::sync::OnceLock;
 
 use cargo_cuda::store::{self, AddRequest};
 use cuda_build::Component;
-use cuda_find::detail::{env::Env, sources::LOCK_VARIABLE};
+use cuda_find_core::{env::Env, sources::LOCK_VARIABLE};
 
 /// The directory below the user's cache directory in which tests keep their downloads, so that
 /// several checkouts share them and none is in the repository.
 pub fn test_cache() -> PathBuf {
-    let cache = cuda_find::detail::cache::cache_dir(&Env::from_process());
+    let cache = cuda_find_core::cache::cache_dir(&Env::from_process());
     cache
         .expect("tests need a cache directory: set HOME or CUDA_BUILD_CACHE_DIR")
         .join("tests")

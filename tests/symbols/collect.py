@@ -20,7 +20,7 @@ import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TABLE = ROOT / "cuda-find/src/detail/component/table.rs"
+TABLE = ROOT / "cuda-find-core/src/component/table.rs"
 OUTPUT = ROOT / "cargo-cuda/src/package/symbols.txt"
 OLDEST_MAJOR = 11
 PLATFORMS = ["2_5", "2_12", "2_17", "2_24", "2_25", "2_26", "2_27", "2_28", "2_31", "2_34"]

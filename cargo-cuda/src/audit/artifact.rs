@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use cuda_build::{Component, Version};
-use cuda_find::detail::release::NEWEST_MAJOR;
+use cuda_find_core::release::NEWEST_MAJOR;
 
 use crate::failure::Failure;
 use crate::package::archive::{self, Wheel};

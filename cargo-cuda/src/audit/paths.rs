@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cuda_build::Component;
-use cuda_find::detail::release;
+use cuda_find_core::release;
 
 use super::artifact::{Artifact, Majors, NativeModule};
 use super::check::Severity::{Error, Warning};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cuda_find::detail::release;
+use cuda_find_core::release;
 use serde::Serialize;
 
 use super::artifact::{Artifact, Majors};

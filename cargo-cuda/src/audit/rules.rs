@@ -2,7 +2,7 @@
 //! device code (W13 to W15, W21), the size (W17), and the findings of the other modules.
 
 use cuda_build::{Capability, Component};
-use cuda_find::detail::release;
+use cuda_find_core::release;
 
 use super::artifact::{Artifact, Majors, NativeModule, file_name};
 use super::check::Severity::{Error, Note, Warning};

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cuda_find::detail::{command::Invocation, env::Env, root::Root};
+use cuda_find_core::{command::Invocation, env::Env, root::Root};
 
 use crate::cargo_arguments::{CargoOptions, SplitArguments};
 use crate::failure::Failure;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use cuda_build::{Component, Toolkit};
-use cuda_find::detail::release::{NEWEST_MAJOR, driver_floor};
-use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease};
+use cuda_find_core::release::{NEWEST_MAJOR, driver_floor};
+use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
 use super::build;
 use crate::cargo_arguments::{CargoOptions, SplitArguments, check_profile};

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use cuda_build::ToolkitVersion;
-use cuda_find::detail::{
+use cuda_find_core::{
     capability::{self, CapabilityFacts, Declared, Suffix},
     release,
     select::RequestedRelease,

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use cuda_build::detail::outputs::{output_store, remove_outputs};
-use cuda_find::detail::cache::required_cache_dir;
-use cuda_find::detail::{env::Env, root::Root};
+use cuda_build::compile::{output_store, remove_outputs};
+use cuda_find_core::cache::required_cache_dir;
+use cuda_find_core::{env::Env, root::Root};
 
 use crate::failure::Failure;
 use crate::isolated_build::directory;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_find::detail::{command::Invocation, env::Env, root::Root};
+use cuda_find_core::{command::Invocation, env::Env, root::Root};
 
 use crate::exit_code;
 use crate::failure::Failure;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use cuda_build::detail::driver::{self, Driver, NoDriver};
-use cuda_build::detail::{host_compiler, request};
+use cuda_build::driver::{self, Driver, NoDriver};
 use cuda_build::{Capability, Component, Error, Plan, Toolkit, ToolkitVersion};
-use cuda_find::detail::capability::Support;
-use cuda_find::detail::{
+use cuda_build::{host_compiler, script::request};
+use cuda_find_core::capability::Support;
+use cuda_find_core::{
     capability::Declared,
     env::Env,
     link::nixos_driver_directory,

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use cuda_find::detail::{command::Invocation, env::Env, root::Root};
+use cuda_find_core::{command::Invocation, env::Env, root::Root};
 use serde_json::json;
 
 use crate::environment;

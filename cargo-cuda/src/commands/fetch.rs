@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease};
+use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
 use crate::cargo_arguments::CargoOptions;
 use crate::commands::toolkit;

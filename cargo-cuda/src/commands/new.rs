@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_find::detail::{
+use cuda_find_core::{
     command::{self, Invocation},
     env::Env,
     root::Root,

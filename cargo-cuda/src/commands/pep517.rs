@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use cuda_find::detail::{env::Env, root::Root};
+use cuda_find_core::{env::Env, root::Root};
 use serde::Deserialize;
 
 use crate::exit_code;

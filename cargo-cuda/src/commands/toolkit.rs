@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use cuda_build::Component;
-use cuda_find::detail::{env::Env, target::Target};
+use cuda_find_core::{env::Env, target::Target};
 use serde::Serialize;
 
 use crate::failure::Failure;

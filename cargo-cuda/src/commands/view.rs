@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_build::detail::ViewPlace;
+use cuda_build::view::ViewPlace;
 use cuda_build::{Component, View};
-use cuda_find::detail::{env::Env, root::Root, toolkit::Note};
+use cuda_find_core::{env::Env, root::Root, toolkit::Note};
 use serde_json::json;
 
 use crate::exit_code;

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum as _};
-use cuda_build::detail::{Config, config::parse_size};
-use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease};
+use cuda_build::config::{Config, parse_size};
+use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
 use crate::audit::check;
 use crate::exit_code;

@@ -1,9 +1,9 @@
 //! Resolves compute capabilities: the full list, and the single value for tools that accept only
 //! one (`CUDA_COMPUTE_CAP`).
 
-use cuda_build::detail::{skipped_by, sources::matching_files};
 use cuda_build::{Capability, Plan, Toolkit};
-use cuda_find::detail::capability::{Declared, Single, undeclared};
+use cuda_build::{compile::matching_files, script::skipped_by};
+use cuda_find_core::capability::{Declared, Single, undeclared};
 
 use super::Purpose;
 use crate::failure::Failure;

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cuda_build::{Component, Plan, Toolkit};
-use cuda_find::detail::{env::Env, root::Root};
+use cuda_find_core::{env::Env, root::Root};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 

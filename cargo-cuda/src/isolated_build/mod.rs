@@ -11,11 +11,11 @@ pub mod nvcc_script;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use cuda_build::detail::config::capabilities_variable;
-use cuda_build::detail::{ViewPlace, driver, host_compiler};
+use cuda_build::config::capabilities_variable;
 use cuda_build::{Capability, Component, Plan, Toolkit, View};
-use cuda_find::detail::link;
-use cuda_find::detail::{env::Env, root::Root, select::RequestedRelease, target::Target};
+use cuda_build::{driver, host_compiler, view::ViewPlace};
+use cuda_find_core::link;
+use cuda_find_core::{env::Env, root::Root, select::RequestedRelease, target::Target};
 
 use self::capabilities::Capabilities;
 use crate::cargo_config::cargo_home;

@@ -1,6 +1,6 @@
 //! The script that is `bin/nvcc` in the view of a build. It starts the nvcc wrapper.
 
-use cuda_find::detail::command::quoted;
+use cuda_find_core::command::quoted;
 
 use super::TargetDirectory;
 

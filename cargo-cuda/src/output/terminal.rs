@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Style};
 use clap::{ArgAction, Args, ColorChoice};
-use cuda_find::detail::env::Env;
+use cuda_find_core::env::Env;
 use rustix::termios::tcgetwinsize;
 
 use crate::exit_code;

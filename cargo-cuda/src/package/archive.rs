@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _};
 use std::path::{Component as PathPart, Path};
 
-use cuda_build::detail::fatbin;
+use cuda_build::fatbin;
 use tempfile::SpooledTempFile;
 use zip::ZipArchive;
 use zip::result::ZipError;

@@ -7,10 +7,10 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
-use cuda_build::detail::fatbin::{self, EntryHeader, Kind};
+use cuda_build::fatbin::{self, EntryHeader, Kind};
 use cuda_build::{Capability, Plan, ToolkitVersion, Version};
-use cuda_find::detail::capability::{self, CapabilityFacts, Support};
-use cuda_find::detail::release;
+use cuda_find_core::capability::{self, CapabilityFacts, Support};
+use cuda_find_core::release;
 use memchr::memmem;
 use serde::{Serialize, Serializer};
 
@@ -364,7 +364,7 @@ fn driver_for_ptx((major, minor): (u16, u16)) -> String {
 mod tests {
     use std::io::Cursor;
 
-    use cuda_build::detail::fatbin::{CompiledImage, Fatbin};
+    use cuda_build::fatbin::{CompiledImage, Fatbin};
 
     use super::*;
 

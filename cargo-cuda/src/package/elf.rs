@@ -189,7 +189,7 @@ mod tests {
     fn reads_the_program_that_runs_this() {
         // The test program is an ELF file that every machine of this kind has.
         let path = std::path::Path::new("/proc/self/exe");
-        let bytes = cuda_find::detail::root::Root::system().bytes(path).unwrap();
+        let bytes = cuda_find_core::root::Root::system().bytes(path).unwrap();
         assert!(is_elf(&bytes));
         let facts = ElfFacts::read(Cursor::new(bytes)).unwrap();
         assert!(facts.needed.iter().any(|n| n == "libc.so.6"), "{facts:?}");
@@ -200,10 +200,10 @@ mod tests {
     fn an_empty_search_path_has_no_entries() {
         let place = tempfile::tempdir().unwrap();
         let library = place.path().join("library.so");
-        let gcc = cuda_find::detail::command::Invocation::new("gcc");
+        let gcc = cuda_find_core::command::Invocation::new("gcc");
         let gcc = gcc.args(["-shared", "-Wl,-rpath,", "-xc", "/dev/null", "-o"]);
         assert!(gcc.args([&library]).run().unwrap().success);
-        let bytes = cuda_find::detail::root::Root::system().bytes(&library);
+        let bytes = cuda_find_core::root::Root::system().bytes(&library);
         let file = Cursor::new(bytes.unwrap());
         assert!(ElfFacts::read(file).unwrap().has_no_search_path());
     }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use cuda_find::Component;
-use cuda_find::detail::root::Root;
+use cuda_find_core::component::Component;
+use cuda_find_core::root::Root;
 
 /// Named by the licence at <https://docs.nvidia.com/cuda/eula/> (section 2.6), but not by the older copy that CUDA's
 /// Python packages contain.

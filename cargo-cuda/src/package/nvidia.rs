@@ -2,7 +2,7 @@
 //! `libcustom_ops.so` only look like them.
 
 use cuda_build::Component;
-use cuda_find::detail::{component::Facts, release};
+use cuda_find_core::{component::Facts, release};
 
 /// Stems of libraries that come with the driver.
 const DRIVER_STEMS: &[&str] = &["cuda", "cudadebugger", "nvcuvid", "nvoptix", "nvidia-ml"];

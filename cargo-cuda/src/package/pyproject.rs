@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cuda_find::detail::root::Root;
+use cuda_find_core::root::Root;
 use serde::Deserialize;
 
 use super::requirement::Requirement;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use cuda_build::{Component, Version};
-use cuda_find::detail::{
+use cuda_find_core::{
     component::{EdgeKind, closure},
     release::{self, NEWEST_MAJOR, OLDEST_MAJOR},
 };

@@ -57,7 +57,7 @@ fn block(component: Component, major: u32) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_find::detail::release::{self, NEWEST_MAJOR};
+    use cuda_find_core::release::{self, NEWEST_MAJOR};
 
     #[test]
     fn every_required_package_has_been_compared() {

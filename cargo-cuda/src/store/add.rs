@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cuda_build::{Component, Version};
-use cuda_find::detail::{
+use cuda_find_core::{
     component::{EdgeKind, closure},
     env::Env,
     release::is_nvcc_packaged,

@@ -1,7 +1,7 @@
 //! The store on the disk. Each change takes effect as a whole or not at all.
 //!
 //! ```text
-//! <cache>/toolkits/            <cache> is `cuda_find::detail::cache::cache_dir`
+//! <cache>/toolkits/            <cache> is `cuda_find_core::cache::cache_dir`
 //!   13.4.3-1f0c9a2e/           a toolkit: site-packages as installed, and
 //!     toolkit.toml             its manifest, written before the directory gets this name
 //!   .part-x7Qa2c/              a toolkit that is being written: site/, tmp/, requirements.txt
@@ -24,8 +24,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use cuda_find::detail::sources;
-use cuda_find::detail::{cache, env::Env, root::Root};
+use cuda_find_core::sources;
+use cuda_find_core::{cache, env::Env, root::Root};
 use tempfile::TempDir;
 
 use super::lock::{Manifest, read};

@@ -17,7 +17,7 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, absolute};
 use std::process::{ExitStatus, Stdio};
 
-use cuda_find::detail::{command::Invocation, env::Env, root::Root, target::Target};
+use cuda_find_core::{command::Invocation, env::Env, root::Root, target::Target};
 use serde_json::Value;
 use tempfile::TempDir;
 

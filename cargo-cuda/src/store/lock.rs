@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 
 use cuda_build::{Component, ToolkitVersion, Version};
-use cuda_find::detail::sources;
-use cuda_find::detail::{
+use cuda_find_core::sources;
+use cuda_find_core::{
     env::Env,
     root::Root,
     sources::{LOCK_FILE, LOCK_VARIABLE},

@@ -5,7 +5,7 @@
 //! "13"                       resolved before?  exact versions, hashes  into .part-*, then renamed
 //! ```
 //!
-//! How the search reads a toolkit in the store is defined by [`cuda_find::detail::sources`].
+//! How the search reads a toolkit in the store is defined by [`cuda_find_core::sources`].
 
 mod add;
 mod directory;

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use cargo_metadata::semver::VersionReq;
 use cuda_build::{Component, ToolkitVersion, Version};
-use cuda_find::detail::{
+use cuda_find_core::{
     release::{COMPILER_HAS_THREE_ARCHIVES_SINCE, NEWEST_MAJOR, OLDEST_MAJOR},
     select::RequestedRelease,
 };

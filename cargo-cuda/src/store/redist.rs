@@ -1,7 +1,7 @@
 //! NVIDIA's redistributable archives: an index `redistrib_<version>.json`, and one `.tar.xz` for each component.
 //!
 //! The archives are read from a directory, or fetched with `curl`, to which the user's proxy and certificates apply.
-//! Their files get one root, [`cuda_find::detail::sources::ARCHIVES`] of the toolkit, and each archive gets a `RECORD`
+//! Their files get one root, [`cuda_find_core::sources::ARCHIVES`] of the toolkit, and each archive gets a `RECORD`
 //! with its files, like a Python package, so that the store checks and shares files in one way. An archive is unpacked
 //! after its hash has been checked.
 #![allow(
@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cuda_build::Version;
-use cuda_find::detail::{command::Invocation, env::Env, root::Root, target::Target};
+use cuda_find_core::{command::Invocation, env::Env, root::Root, target::Target};
 use lzma_rust2::XzReader;
 use serde_json::Value;
 use tar::Archive;

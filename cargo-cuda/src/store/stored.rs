@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use cuda_build::Component;
-use cuda_find::detail::search;
-use cuda_find::detail::sources::{Candidate, Layout, SearchStep};
-use cuda_find::detail::{env::Env, root::Root, target::Target};
+use cuda_find_core::search;
+use cuda_find_core::sources::{Candidate, Layout, SearchStep};
+use cuda_find_core::{env::Env, root::Root, target::Target};
 use serde::{Serialize, Serializer};
 
 use super::directory::{Store, damage};

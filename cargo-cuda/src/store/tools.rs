@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cuda_find::detail::{cache, env::Env, root::Root};
+use cuda_find_core::{cache, env::Env, root::Root};
 
 use super::add::incomplete;
 use super::directory::Store;

@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cuda_find::detail::{command::Invocation, env::Env, root::Root, select::RequestedRelease};
+use cuda_find_core::{command::Invocation, env::Env, root::Root, select::RequestedRelease};
 
 use super::build::{self, Job, Mode, NO_WARNING, Prepared};
 use super::needs::BuiltWith;

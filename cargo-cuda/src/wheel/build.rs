@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cuda_build::detail::{Config, config::Cudart};
+use cuda_build::config::{Config, Cudart};
 use cuda_build::{Capability, Component, Plan, Toolkit};
-use cuda_find::detail::command::Invocation;
-use cuda_find::detail::select::RequestedRelease;
+use cuda_find_core::command::Invocation;
+use cuda_find_core::select::RequestedRelease;
 
 use super::needs::{BuiltWith, Needs, component_of};
 use super::programs;

@@ -10,11 +10,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cuda_build::detail::Config;
-use cuda_build::detail::config::Cudart;
+use cuda_build::config::Config;
+use cuda_build::config::Cudart;
 use cuda_build::{Component, Toolkit, ToolkitVersion, Version};
-use cuda_find::detail::component::{Class, EdgeKind, closure, edges, oldest_release_with};
-use cuda_find::detail::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
+use cuda_find_core::component::{Class, EdgeKind, closure, edges, oldest_release_with};
+use cuda_find_core::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 
 use crate::dependencies::Guess;
 use crate::failure::Failure;

@@ -53,8 +53,8 @@ fn config(keys: &str) -> Config {
     let text = format!("[package]\nname = 'x'\n[package.metadata.cuda]\n{keys}\n");
     crate::output::write(&directory.path().join("Cargo.toml"), text.as_bytes()).unwrap();
     let (root, env) = (
-        cuda_find::detail::root::Root::system(),
-        cuda_find::detail::env::Env::default(),
+        cuda_find_core::root::Root::system(),
+        cuda_find_core::env::Env::default(),
     );
     Config::read(&root, &env, directory.path()).unwrap()
 }

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cuda_find::detail::{command::Invocation, env::Env};
+use cuda_find_core::{command::Invocation, env::Env};
 use pep440_rs::Version;
 
 use crate::exit_code;

@@ -11,7 +11,7 @@ use cuda_build::Component;
 const INIT: &str = "from .saxpy import *\n\n__doc__ = saxpy.__doc__\nif hasattr(saxpy, \"__all__\"):\n    __all__ = saxpy.__all__";
 
 fn this_program() -> Vec<u8> {
-    cuda_find::detail::root::Root::system()
+    cuda_find_core::root::Root::system()
         .bytes(Path::new("/proc/self/exe"))
         .unwrap()
 }

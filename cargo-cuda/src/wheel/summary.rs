@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cuda_find::detail::command::Invocation;
+use cuda_find_core::command::Invocation;
 
 use super::rewrite::BuiltWheel;
 use crate::audit::check::Severity;

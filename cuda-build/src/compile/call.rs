@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use super::identity::Variables;
 use super::options::chooses_capabilities;
 use super::step::{Form, Image};
-use crate::capability::Plan;
-use crate::env::Env;
 use crate::includes::options::{self, Table};
+use cuda_find_core::capability::Plan;
+use cuda_find_core::env::Env;
 
 /// What a call makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -463,7 +463,7 @@ fn images_of(architecture: &str, codes: &str) -> Option<Vec<Image>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::Declared;
+    use cuda_find_core::capability::Declared;
 
     fn parse(line: &str) -> Option<Call> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::component::Component;
 use crate::error::Error;
+use cuda_find_core::component::Component;
 
 /// How the messages of one package are shown.
 #[derive(Clone, Debug, Default)]

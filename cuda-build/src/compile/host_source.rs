@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use super::Library;
 use super::sources::{Language, Sources};
 use super::step::{Compiler, Form, Settings, Step, depfile_of, reading, step_key};
-use crate::command::Invocation;
 use crate::error::Error;
 use crate::includes::options;
-use crate::nvcc::locate;
+use cuda_find_core::command::Invocation;
+use cuda_find_core::nvcc::locate;
 
 impl Library {
     /// The steps that compile the C and C++ sources.

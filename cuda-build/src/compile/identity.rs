@@ -3,11 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::component::Component;
-use crate::env::Env;
 use crate::freshness::Files;
-use crate::hash::Fnv;
-use crate::toolkit::Toolkit;
+use cuda_find_core::component::Component;
+use cuda_find_core::env::Env;
+use cuda_find_core::hash::Fnv;
+use cuda_find_core::toolkit::Toolkit;
 
 /// Variables with directories that gcc searches before the system's (from gcc's documentation).
 const HEADER_VARIABLES: [&str; 3] = ["CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH"];

@@ -18,12 +18,12 @@ use super::launcher::Launcher;
 use super::progress::{Place, Progress, Running};
 use super::run_directory::RunDirectory;
 use super::step::{Compiler, Form, Image, OBJECT, Step, depfile_of, with_ending};
-use crate::command::Invocation;
 use crate::error::Error;
 use crate::fatbin::{CompiledImage, Decompress, Entry, Fatbin, Kind, elf};
-use crate::list::{Set, sorted_set};
 use crate::nvrtc::{Nvrtc, Program};
-use crate::output;
+use cuda_find_core::command::Invocation;
+use cuda_find_core::list::{Set, sorted_set};
+use cuda_find_core::output;
 
 /// Which of the files that a step reads mention `__CUDA_ARCH_LIST__`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Job<'_> {
     /// Makes the output.
     ///
     /// # Errors
-    /// [`Error::Compile`] with the compiler's messages; [`cuda_find::Error::Io`], [`cuda_find::Error::Format`].
+    /// [`Error::Compile`] with the compiler's messages; [`cuda_find_core::error::Error::Io`], [`cuda_find_core::error::Error::Format`].
     pub(super) fn make(&self) -> Result<Made, Error> {
         let (step, run) = (self.step, &self.run);
         let (plain, options) = match &step.compiler {
@@ -333,7 +333,7 @@ impl Job<'_> {
         let launched = invocation.clone().behind(&launcher.program);
         let reason = match self.run.execute(self.step, &launched, output) {
             Err(Error::Compile { output, .. }) => output,
-            Err(Error::Find(cuda_find::Error::Program { reason, .. })) => reason,
+            Err(Error::Find(cuda_find_core::error::Error::Program { reason, .. })) => reason,
             other => return other,
         };
         let printed = self.run.execute(self.step, invocation, output)?;

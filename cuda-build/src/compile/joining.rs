@@ -6,17 +6,17 @@ use std::sync::OnceLock;
 
 use super::run_directory::RunDirectory;
 use super::step::{Compiler, Image, OBJECT, Step, with_ending};
-use crate::cache::CachedAnswer;
-use crate::capability::{Plan, supported};
-use crate::command::Invocation;
-use crate::env::Env;
 use crate::error::Error;
 use crate::fatbin::{Fatbin, elf};
-use crate::hash::of_content;
-use crate::nvcc::locate;
-use crate::output;
-use crate::root::Root;
-use crate::version::ToolkitVersion;
+use cuda_find_core::cache::CachedAnswer;
+use cuda_find_core::capability::{Plan, supported};
+use cuda_find_core::command::Invocation;
+use cuda_find_core::env::Env;
+use cuda_find_core::hash::of_content;
+use cuda_find_core::nvcc::locate;
+use cuda_find_core::output;
+use cuda_find_core::root::Root;
+use cuda_find_core::version::ToolkitVersion;
 
 /// The sections into which nvcc puts device code. The second is used for relocatable device code (`-rdc=true`).
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];

@@ -22,16 +22,16 @@ use std::time::Duration;
 use super::joining;
 use super::portable::PortableNames;
 use super::step::{Image, Step};
-use crate::cache::{cache_dir, distrust};
 use crate::config::{parse_size, parsed_variable};
-use crate::env::Env;
 use crate::error::Error;
 use crate::fatbin::{Decompress, Fatbin, Kind};
 use crate::freshness::{Freshness, InputStates};
-use crate::hash::of_content as digest;
-use crate::list::Set;
-use crate::output;
-use crate::root::Root;
+use cuda_find_core::cache::{cache_dir, distrust};
+use cuda_find_core::env::Env;
+use cuda_find_core::hash::of_content as digest;
+use cuda_find_core::list::Set;
+use cuda_find_core::output;
+use cuda_find_core::root::Root;
 
 /// The variable that names the output store.
 const VARIABLE: &str = "CUDA_BUILD_IMAGES";
@@ -116,7 +116,7 @@ impl KeptOutputs {
     /// if that cannot be written, or if another user can change it.
     ///
     /// # Errors
-    /// As [`Self::shared`] for a directory that the user named; [`cuda_find::Error::Variable`] if that is not an absolute
+    /// As [`Self::shared`] for a directory that the user named; [`cuda_find_core::error::Error::Variable`] if that is not an absolute
     /// path, or if the limit is not a size.
     pub(crate) fn of_user(
         (env, root): (&Env, &Root),
@@ -152,7 +152,7 @@ impl KeptOutputs {
     /// The outputs of all builds that share this directory.
     ///
     /// # Errors
-    /// [`cuda_find::Error::Io`] if the directory cannot be written.
+    /// [`cuda_find_core::error::Error::Io`] if the directory cannot be written.
     fn shared(directory: PathBuf, store: SharedStore) -> Result<Self, Error> {
         output::create_directory(&directory)?;
         if let Some(limit) = store.limit {
@@ -297,7 +297,7 @@ pub fn output_store(env: &Env) -> Option<PathBuf> {
 /// Removes all kept outputs from a directory, and nothing else. Returns their size in bytes.
 ///
 /// # Errors
-/// [`cuda_find::Error::Io`] if a file cannot be removed.
+/// [`cuda_find_core::error::Error::Io`] if a file cannot be removed.
 pub fn remove_outputs(directory: &Path) -> Result<u64, Error> {
     let is_hex = |part: Option<&str>, length| {
         part.is_some_and(|part| part.len() == length && part.bytes().all(|b| b.is_ascii_hexdigit()))

@@ -7,9 +7,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::command::Invocation;
-use crate::env::Env;
-use crate::root::Root;
+use cuda_find_core::command::Invocation;
+use cuda_find_core::env::Env;
+use cuda_find_core::root::Root;
 
 /// Names the launcher; `none` turns every launcher off.
 const VARIABLE: &str = "CUDA_BUILD_LAUNCHER";

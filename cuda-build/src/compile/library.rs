@@ -6,11 +6,11 @@ use super::nvcc_call::NvccCall;
 use super::options::{Flag, Options, common_options, host_option, words_in};
 use super::sources::{Language, Source, Sources};
 use super::step::{Form, Image, Settings, Step};
-use crate::env::Env;
 use crate::error::Error;
-use crate::hash::Fnv;
-use crate::link;
-use crate::root::Root;
+use cuda_find_core::env::Env;
+use cuda_find_core::hash::Fnv;
+use cuda_find_core::link;
+use cuda_find_core::root::Root;
 
 /// The optimization of the host code of `.cu` files.
 const DEFAULT_OPT_LEVEL: u32 = 3;
@@ -196,7 +196,7 @@ impl Library {
     /// The steps, in the order in which they have to run.
     ///
     /// # Errors
-    /// [`cuda_find::Error::NotFound`] if the toolkit has no nvcc, [`Error::HostCompiler`] if there is no compiler for
+    /// [`cuda_find_core::error::Error::NotFound`] if the toolkit has no nvcc, [`Error::HostCompiler`] if there is no compiler for
     /// a host source.
     pub(crate) fn steps(
         &self,

@@ -6,11 +6,11 @@ use super::nvcc_call::{NvccCall, missing};
 use super::options::{Flag, Options, common_options};
 use super::step::{Compiler, Form, Image, Settings, Step, reading, step_key};
 use super::supported;
-use crate::capability::{Capability, Plan};
-use crate::component::Component;
 use crate::error::Error;
 use crate::includes::options;
-use crate::toolkit::Toolkit;
+use cuda_find_core::capability::{Capability, Plan};
+use cuda_find_core::component::Component;
+use cuda_find_core::toolkit::Toolkit;
 
 /// The compiler of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -186,8 +186,8 @@ impl Module {
     /// The step that makes the module.
     ///
     /// # Errors
-    /// [`cuda_find::Error::Capability`] if the format holds code for one capability and the plan does not have
-    /// exactly one; [`cuda_find::Error::NotFound`] if the toolkit lacks the engine.
+    /// [`cuda_find_core::error::Error::Capability`] if the format holds code for one capability and the plan does not have
+    /// exactly one; [`cuda_find_core::error::Error::NotFound`] if the toolkit lacks the engine.
     pub(crate) fn step(&self, settings: &Settings<'_>) -> Result<Step, Error> {
         let mut step = self.unlimited_step(settings)?;
         step.limit = self.options.jobs.map(|jobs| (self.name.clone(), jobs));
@@ -215,7 +215,7 @@ impl Module {
     /// The capabilities in the module's file, in a build for `whole`.
     ///
     /// # Errors
-    /// [`cuda_find::Error::Capability`] if the file holds code for one capability, and there are several.
+    /// [`cuda_find_core::error::Error::Capability`] if the file holds code for one capability, and there are several.
     pub(crate) fn plan(&self, whole: &Plan) -> Result<Plan, Error> {
         let plan = self.options.plan(whole);
         match (self.format, plan.real.as_slice()) {
@@ -228,7 +228,7 @@ impl Module {
                 real: vec![*one],
                 ptx: Vec::new(),
             }),
-            (Format::Cubin, real) => Err(cuda_find::Error::Capability {
+            (Format::Cubin, real) => Err(cuda_find_core::error::Error::Capability {
                 reason: format!(
                     "module `{}` becomes a .cubin file, which holds SASS for one capability; the build is for {}",
                     self.name,

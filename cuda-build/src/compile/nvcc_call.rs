@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use super::step::{Compiler, Form, Image, ReadFiles, Settings, Step, reading, step_key};
 use super::supported;
-use crate::command::Invocation;
-use crate::component::Component;
 use crate::error::Error;
 use crate::includes::options;
-use crate::select::missing_in_toolkit;
 use crate::view::View;
+use cuda_find_core::command::Invocation;
+use cuda_find_core::component::Component;
+use cuda_find_core::select::missing_in_toolkit;
 
 /// nvcc with the options that all its calls share.
 pub(super) struct NvccCall {
@@ -27,7 +27,7 @@ impl NvccCall {
             .tool(Component::Nvcc, "nvcc")
             .ok_or_else(|| missing(Component::Nvcc, for_what))?;
         let found = toolkit.get(Component::Nvcc);
-        let version = found.map(crate::found::Found::shown_version);
+        let version = found.map(cuda_find_core::found::Found::shown_version);
         let root_of_nvcc = nvcc.parent().and_then(Path::parent);
         let in_view = settings.view.and_then(View::nvcc);
         let mut options = Vec::new();

@@ -3,10 +3,10 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::capability::Plan;
-use crate::command::{quoted, split_words};
-use crate::env::Env;
 use crate::error::Error;
+use cuda_find_core::capability::Plan;
+use cuda_find_core::command::{quoted, split_words};
+use cuda_find_core::env::Env;
 
 /// The C++ standard of sources for which the build script sets none.
 const DEFAULT_STD: &str = "c++17";

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use super::identity;
 use super::step::Step;
-use crate::cache::CachedAnswer;
-use crate::component::Component;
-use crate::env::Env;
 use crate::freshness::{Files, Freshness};
 use crate::host_compiler::HostCompiler;
-use crate::root::Root;
-use crate::toolkit::Toolkit;
+use cuda_find_core::cache::CachedAnswer;
+use cuda_find_core::component::Component;
+use cuda_find_core::env::Env;
+use cuda_find_core::root::Root;
+use cuda_find_core::toolkit::Toolkit;
 
 /// What identifies a compiler.
 struct CompilerIdentity {

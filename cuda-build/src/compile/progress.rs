@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::step::Image;
-use crate::env::Env;
-use crate::output;
+use cuda_find_core::env::Env;
+use cuda_find_core::output;
 
 /// The variable that names the file to which lines are appended.
 pub const VARIABLE: &str = "CUDA_BUILD_PROGRESS";

@@ -17,9 +17,9 @@ use super::workers::Workers;
 use crate::error::Error;
 use crate::freshness::{Files, Freshness, RunStart, StaleReason};
 use crate::includes::Scan;
-use crate::list::sorted_set;
 use crate::nvrtc::{Nvrtc, shims};
-use crate::output;
+use cuda_find_core::list::sorted_set;
+use cuda_find_core::output;
 
 /// How long to wait for a running step before requesting another token from the jobserver.
 const JOBSERVER_INTERVAL: Duration = Duration::from_millis(5);
@@ -124,7 +124,7 @@ impl Runner {
     ///
     /// # Errors
     /// [`Error::Usage`] if a source file does not exist, [`Error::Compile`] with the compiler's own messages,
-    /// [`cuda_find::Error::Io`]. No partial output is left.
+    /// [`cuda_find_core::error::Error::Io`]. No partial output is left.
     pub(crate) fn run(
         mut self,
         steps: &[Step],

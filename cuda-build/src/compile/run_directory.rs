@@ -12,10 +12,10 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use super::step::{Step, depfile_of};
-use crate::command::Invocation;
 use crate::error::Error;
 use crate::freshness::Files;
-use crate::output;
+use cuda_find_core::command::Invocation;
+use cuda_find_core::output;
 
 /// The name without the number of the run.
 const NAME: &str = "cuda-build.run-";
@@ -75,7 +75,7 @@ impl RunDirectory {
     ///
     /// # Errors
     /// [`Error::Compile`] with the program's own messages; [`Error::Usage`] for a path that nvcc cannot handle;
-    /// [`cuda_find::Error::Io`] if a later run has taken the directory away.
+    /// [`cuda_find_core::error::Error::Io`] if a later run has taken the directory away.
     pub(super) fn execute(
         &self,
         step: &Step,
@@ -112,7 +112,7 @@ impl RunDirectory {
         }
         if !output::is_file(&made) {
             let name = output.display();
-            return Err(cuda_find::Error::Program {
+            return Err(cuda_find_core::error::Error::Program {
                 command: invocation.to_string(),
                 reason: format!("{printed}it reported success, but did not write {name}"),
             }
@@ -139,7 +139,7 @@ impl RunDirectory {
     /// Ends the run.
     ///
     /// # Errors
-    /// [`cuda_find::Error::Io`] if a later run has taken the directory away.
+    /// [`cuda_find_core::error::Error::Io`] if a later run has taken the directory away.
     pub(super) fn finish(&self) -> Result<(), Error> {
         Ok(output::remove_existing(&self.path.join(MARK))?)
     }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::list::Set;
-use crate::root::Root;
+use cuda_find_core::list::Set;
+use cuda_find_core::root::Root;
 
 /// A source, as the build script names it.
 #[derive(Clone, Debug)]

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use super::identity::Variables;
 use super::launcher::Launcher;
 use super::options::chooses_capabilities;
-use crate::capability::{Capability, Plan};
-use crate::command::Invocation;
-use crate::env::Env;
 use crate::freshness::Freshness;
 use crate::host_compiler::HostCompiler;
 use crate::includes::SearchPath;
 use crate::includes::options::FileOptions;
-use crate::root::Root;
-use crate::toolkit::Toolkit;
 use crate::view::View;
+use cuda_find_core::capability::{Capability, Plan};
+use cuda_find_core::command::Invocation;
+use cuda_find_core::env::Env;
+use cuda_find_core::root::Root;
+use cuda_find_core::toolkit::Toolkit;
 
 /// nvcc's options for an object. Without `-objtemp` it contains a temporary file's name, which has a process ID.
 pub(super) const OBJECT: [&str; 2] = ["-c", "-objtemp"];

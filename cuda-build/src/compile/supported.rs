@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::step::Settings;
-use crate::cache::CachedAnswer;
-use crate::command::Invocation;
 use crate::error::Error;
 use crate::nvrtc::{Nvrtc, Program};
-use crate::output;
+use cuda_find_core::cache::CachedAnswer;
+use cuda_find_core::command::Invocation;
+use cuda_find_core::output;
 
 /// Whether nvcc accepts `flag`. `nvcc` has the options that choose its host compiler.
 pub(super) fn by_nvcc(
@@ -57,15 +57,15 @@ fn is_supported(
     const YES: &str = "supported";
     let question = [compiler.as_os_str(), OsStr::new(flag), OsStr::new(identity)];
     let cached = CachedAnswer::new(settings.env, "flag", question);
-    if let Some((known, answer)) = cached.read(settings.root)
-        && known == identity
-    {
+    let known = cached.read(settings.root);
+    if let Some((_, answer)) = known.filter(|(known, _)| known == identity) {
         return Ok(answer.trim_end() == YES);
     }
     let supported = test(Some(flag))?.is_ok();
     // If nothing can be compiled, for example because a disk is full, the flag is not the reason.
-    if !supported && let Err(output) = test(None)? {
-        return Err(cuda_find::Error::Program {
+    let failed = if supported { None } else { test(None)?.err() };
+    if let Some(output) = failed {
+        return Err(cuda_find_core::error::Error::Program {
             command: compiler.display().to_string(),
             reason: format!("it cannot compile an empty file:\n{}", output.trim_end()),
         }

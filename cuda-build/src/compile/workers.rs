@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::config::{parse_size, parsed_variable};
-use crate::env::Env;
 use crate::error::Error;
-use crate::root::Root;
+use cuda_find_core::env::Env;
+use cuda_find_core::root::Root;
 
 /// Permission to run steps.
 ///
@@ -52,7 +52,7 @@ impl Workers {
     /// Cargo's limit, lowered to what fits into memory if `CUDA_BUILD_COMPILER_MEMORY` names the size of one compiler.
     ///
     /// # Errors
-    /// [`cuda_find::Error::Variable`] if the variable is not a size.
+    /// [`cuda_find_core::error::Error::Variable`] if the variable is not a size.
     pub(crate) fn within_memory(env: &Env, root: &Root) -> Result<Self, Error> {
         const VARIABLE: &str = "CUDA_BUILD_COMPILER_MEMORY";
         let mut workers = Self::of_cargo(env);

@@ -13,19 +13,19 @@ use super::progress::Progress;
 use super::run::Runner;
 use super::step::{Image, Settings};
 use super::workers::Workers;
-use crate::capability::Plan;
-use crate::command::Invocation;
-use crate::component::Component;
-use crate::env::Env;
 use crate::error::Error;
 use crate::fatbin::Decompress;
-use crate::hash::of_content;
 use crate::host_compiler;
-use crate::output;
-use crate::release;
-use crate::root::Root;
-use crate::target::Target;
-use crate::toolkit::Toolkit;
+use cuda_find_core::capability::Plan;
+use cuda_find_core::command::Invocation;
+use cuda_find_core::component::Component;
+use cuda_find_core::env::Env;
+use cuda_find_core::hash::of_content;
+use cuda_find_core::output;
+use cuda_find_core::release;
+use cuda_find_core::root::Root;
+use cuda_find_core::target::Target;
+use cuda_find_core::toolkit::Toolkit;
 
 /// The nvcc that a wrapper starts, and the build that it belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +121,7 @@ impl WrappedNvcc<'_> {
         let mut toolkit_includes = toolkit.include_dirs();
         toolkit_includes.push(self.view.to_owned());
         let found = toolkit.get(Component::Nvcc);
-        let version = found.map(crate::found::Found::shown_version);
+        let version = found.map(cuda_find_core::found::Found::shown_version);
         let nvcc = NvccCall {
             tool: format!("nvcc {}", version.unwrap_or_default()),
             nvcc,
@@ -215,7 +215,7 @@ impl WrappedNvcc<'_> {
 /// The number of compilers that may run at once: the jobs of Cargo, or less if `CUDA_BUILD_COMPILER_MEMORY` is set.
 ///
 /// # Errors
-/// [`cuda_find::Error::Variable`] if the variable is not a size.
+/// [`cuda_find_core::error::Error::Variable`] if the variable is not a size.
 pub fn most_compilers(env: &Env, root: &Root) -> Result<usize, Error> {
     Ok(Workers::within_memory(env, root)?.limit())
 }

@@ -6,11 +6,11 @@ use semver::VersionReq;
 
 use super::Wanted;
 use crate::error::Error;
-use crate::list::nearest;
-use crate::release::newest_for_driver;
-use crate::root::Root;
-use crate::toml::{self, Value};
-use crate::version::Version;
+use cuda_find_core::list::nearest;
+use cuda_find_core::release::newest_for_driver;
+use cuda_find_core::root::Root;
+use cuda_find_core::toml::{self, Value};
+use cuda_find_core::version::Version;
 
 /// A parsed manifest.
 pub(super) struct Document {

@@ -29,15 +29,15 @@ mod manifest;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-pub use crate::link::Cudart;
+pub use cuda_find_core::link::Cudart;
 
-use crate::component::Component;
-use crate::env::Env;
 use crate::error::Error;
-use crate::root::Root;
-use crate::select::RequestedRelease;
-use crate::sources::workspace_manifest;
-use crate::version::Version;
+use cuda_find_core::component::Component;
+use cuda_find_core::env::Env;
+use cuda_find_core::root::Root;
+use cuda_find_core::select::RequestedRelease;
+use cuda_find_core::sources::workspace_manifest;
+use cuda_find_core::version::Version;
 use manifest::{Document, Table};
 
 /// A component that a crate declares.
@@ -150,7 +150,7 @@ impl Config {
     /// variables that override both.
     ///
     /// # Errors
-    /// [`cuda_find::Error::Io`] if a manifest cannot be read; [`Error::Manifest`] if a key is unknown, or if a key or
+    /// [`cuda_find_core::error::Error::Io`] if a manifest cannot be read; [`Error::Manifest`] if a key is unknown, or if a key or
     /// a variable has an invalid value.
     pub fn read(root: &Root, env: &Env, directory: &Path) -> Result<Self, Error> {
         let manifest = directory.join("Cargo.toml");

@@ -1,7 +1,7 @@
 use std::fs;
 
 use super::*;
-use crate::sources::workspace_root;
+use cuda_find_core::sources::workspace_root;
 
 #[expect(
     clippy::disallowed_methods,

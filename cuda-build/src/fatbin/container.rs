@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use super::{CONTAINER_HEADER, CompiledImage, ENTRY_HEADER, MAGIC, MAGIC_BYTES, flag};
 use super::{invalid, offset_at, u16_at, u32_at, u64_at};
-use crate::capability::{Capability, Suffix};
 use crate::error::Error;
-use crate::version::ToolkitVersion;
+use cuda_find_core::capability::{Capability, Suffix};
+use cuda_find_core::version::ToolkitVersion;
 
 /// The version in `EI_ABIVERSION` from which the second ABI counts.
 const SECOND_ABI: u16 = 8;
@@ -119,7 +119,7 @@ impl EntryHeader {
 /// little memory.
 ///
 /// # Errors
-/// [`cuda_find::Error::Format`] if there is no complete container at `at`.
+/// [`cuda_find_core::error::Error::Format`] if there is no complete container at `at`.
 pub fn read_headers(
     at: u64,
     mut read: impl FnMut(u64, usize) -> Option<Vec<u8>>,
@@ -219,7 +219,7 @@ impl Entry {
 /// a host object has one container for each translation unit.
 ///
 /// ```
-/// use cuda_build::detail::fatbin::{Fatbin, CompiledImage, Kind};
+/// use cuda_build::fatbin::{Fatbin, CompiledImage, Kind};
 /// let text = ".version 8.0\n.target sm_80\n.address_size 64\n".to_owned();
 /// let fatbin = Fatbin::from_images(vec![CompiledImage::Ptx { capability: "8.0".parse()?, text }])?;
 /// let parsed = Fatbin::parse(&fatbin.write())?;
@@ -238,7 +238,7 @@ impl Fatbin {
     /// between containers. Compressed entries stay compressed.
     ///
     /// # Errors
-    /// [`cuda_find::Error::Format`] if the bytes contain no container, or anything that is neither a container nor zeros
+    /// [`cuda_find_core::error::Error::Format`] if the bytes contain no container, or anything that is neither a container nor zeros
     /// between containers.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let read = |offset: u64, len: usize| {
@@ -273,7 +273,7 @@ impl Fatbin {
     /// Makes one container of these images in this order.
     ///
     /// # Errors
-    /// [`cuda_find::Error::Format`] in these cases: the bytes of a cubin are not a cubin; PTX lacks `.version` or `.target`; an
+    /// [`cuda_find_core::error::Error::Format`] in these cases: the bytes of a cubin are not a cubin; PTX lacks `.version` or `.target`; an
     /// image was compiled for another capability than the one in its `capability` field.
     pub fn from_images(images: Vec<CompiledImage>) -> Result<Self, Error> {
         let entries = images.into_iter().map(CompiledImage::into_entry);

@@ -1,6 +1,6 @@
 //! Reads 64-bit little-endian ELF files: cubins and host objects.
 
-use crate::list::Set;
+use cuda_find_core::list::Set;
 
 use super::{offset_at, size_at, u16_at, u32_at};
 

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{ENTRY_HEADER, Entry, bytes_at, elf, flag, invalid, u16_at, u32_at};
-use crate::capability::{Capability, Suffix};
 use crate::error::Error;
+use cuda_find_core::capability::{Capability, Suffix};
 
 /// The output of a compiler, as input for a fat binary.
 #[derive(Clone, Debug)]

@@ -89,7 +89,7 @@ fn offset_at(bytes: &[u8], offset: usize) -> Option<usize> {
 
 /// The error for bytes that are not a fat binary, or not an image.
 fn invalid(reason: impl Into<String>) -> crate::Error {
-    cuda_find::Error::Format {
+    cuda_find_core::error::Error::Format {
         what: "fat binary",
         reason: reason.into(),
         hint: "delete the file that contains it, or all build outputs with `cargo clean`, and build again",

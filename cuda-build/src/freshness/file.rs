@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::hash;
+use cuda_find_core::hash;
 
 /// In nanoseconds, twice the longest tick of the clock from which the kernel takes `ctime` (1 to 10 ms). A recorded
 /// `ctime` can be this much earlier than the change.

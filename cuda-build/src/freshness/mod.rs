@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::hash::Fnv;
-use crate::list::{Set, sorted_set};
+use cuda_find_core::hash::Fnv;
+use cuda_find_core::list::{Set, sorted_set};
 
 pub(crate) use file::Files;
 use file::State;
@@ -162,11 +162,9 @@ impl Freshness {
         let Some(state) = self.files.state_if_unchanged(output, recorded_state) else {
             return Some(StaleReason::Output);
         };
-        if state != recorded_state
-            && let Some(recorded) = self.records.outputs.get_mut(output.as_os_str())
-        {
+        if let Some(recorded) = self.records.outputs.get_mut(output.as_os_str()) {
+            self.unsaved |= state != recorded_state;
             recorded.state = state;
-            self.unsaved = true;
         }
         None
     }
@@ -258,7 +256,7 @@ impl Freshness {
     /// that a run looked at are unknown. Returns why `output` was not recorded; `None` if it was.
     ///
     /// # Errors
-    /// [`cuda_find::Error::Io`] if the records cannot be written.
+    /// [`cuda_find_core::error::Error::Io`] if the records cannot be written.
     pub(crate) fn record(
         &mut self,
         output: &Path,
@@ -311,10 +309,10 @@ impl Freshness {
     /// Writes the records if they changed.
     ///
     /// # Errors
-    /// [`cuda_find::Error::Io`] if the records cannot be written.
+    /// [`cuda_find_core::error::Error::Io`] if the records cannot be written.
     pub(crate) fn save(&mut self) -> Result<(), Error> {
         if self.unsaved {
-            crate::output::write(&self.path, &self.records.to_bytes())?;
+            cuda_find_core::output::write(&self.path, &self.records.to_bytes())?;
             self.unsaved = false;
         }
         self.saved = Instant::now();
@@ -324,7 +322,7 @@ impl Freshness {
     /// Removes the records of outputs that were neither checked nor made in this run, and writes the rest.
     ///
     /// # Errors
-    /// [`cuda_find::Error::Io`] if the records cannot be written.
+    /// [`cuda_find_core::error::Error::Io`] if the records cannot be written.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         let before = self.records.outputs.len();
         self.records.outputs.retain(|_, output| output.used);

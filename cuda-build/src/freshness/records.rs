@@ -69,7 +69,7 @@ impl Records {
             self.inputs.push(input.clone());
             self.inputs.len() - 1
         });
-        crate::list::sorted_set(numbers)
+        cuda_find_core::list::sorted_set(numbers)
     }
 
     /// Reads the output of [`Records::to_bytes`]. `None` if a line is missing or malformed.
@@ -106,7 +106,7 @@ impl Records {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = [HEAD, b"\n"].concat();
         let used = self.outputs.values().flat_map(|output| &output.inputs);
-        let used = crate::list::sorted_set(used.copied());
+        let used = cuda_find_core::list::sorted_set(used.copied());
         for number in &used {
             self.inputs[*number].write(&mut bytes);
         }

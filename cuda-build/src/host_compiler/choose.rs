@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use super::HostCompiler;
 use super::judge::{Judge, Judged};
 use crate::cc_variables::names_for_target;
-use crate::component::Component;
-use crate::env::Env;
 use crate::error::Error;
-use crate::nvcc::{self, locate};
-use crate::root::Root;
-use crate::target::Target;
-use crate::toolkit::Toolkit;
+use cuda_find_core::component::Component;
+use cuda_find_core::env::Env;
+use cuda_find_core::nvcc::{self, locate};
+use cuda_find_core::root::Root;
+use cuda_find_core::target::Target;
+use cuda_find_core::toolkit::Toolkit;
 
 /// The variables from which nvcc reads flags.
 const FLAG_VARIABLES: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
@@ -22,7 +22,7 @@ const FLAG_VARIABLES: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
 /// # Errors
 /// [`Error::HostCompiler`] if the user named a compiler that the toolkit does not accept or that does not compile for
 /// `target`, or if no accepted compiler is installed. If `NVCC_PREPEND_FLAGS` or `NVCC_APPEND_FLAGS` contains
-/// `-allow-unsupported-compiler`, every compiler is accepted. [`cuda_find::Error::Program`] if nvcc or the
+/// `-allow-unsupported-compiler`, every compiler is accepted. [`cuda_find_core::error::Error::Program`] if nvcc or the
 /// compiler hangs.
 pub fn choose(
     env: &Env,

@@ -4,15 +4,15 @@
 use std::path::Path;
 
 use super::{Compiler, Family};
-use crate::cache::CachedAnswer;
-use crate::command::{Finished, Invocation};
-use crate::env::Env;
 use crate::error::Error;
-use crate::hash::Fnv;
-use crate::release::{self, Release};
-use crate::root::Root;
-use crate::target::Target;
-use crate::version::ToolkitVersion;
+use cuda_find_core::cache::CachedAnswer;
+use cuda_find_core::command::{Finished, Invocation};
+use cuda_find_core::env::Env;
+use cuda_find_core::hash::Fnv;
+use cuda_find_core::release::{self, Release};
+use cuda_find_core::root::Root;
+use cuda_find_core::target::Target;
+use cuda_find_core::version::ToolkitVersion;
 
 /// The toolkit's header that stops with an `#error` if the toolkit does not support the host compiler.
 const HEADER: &str = "crt/host_config.h";
@@ -64,11 +64,12 @@ impl Judge<'_> {
     pub(super) fn judge(&self, path: &Path) -> Result<Option<Judged>, Error> {
         let include = self.include.map(Path::as_os_str).unwrap_or_default();
         let cached = CachedAnswer::new(self.env, "host-compiler", [path.as_os_str(), include]);
-        if let Some((identity, text)) = cached.read(self.root)
-            && let Some(judged) = self.parse(path, &text)
-            && self.identity(&judged) == identity
-        {
-            return Ok(Some(judged));
+        let known = cached.read(self.root).and_then(|(identity, text)| {
+            let judged = self.parse(path, &text)?;
+            (self.identity(&judged) == identity).then_some(judged)
+        });
+        if known.is_some() {
+            return Ok(known);
         }
         let text = self.query(path)?;
         let judged = self.parse(path, &text);

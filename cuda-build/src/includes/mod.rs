@@ -23,7 +23,7 @@ use std::rc::Rc;
 
 use crate::freshness::Files;
 use crate::lex::{self, Mention};
-use crate::list::Set;
+use cuda_find_core::list::Set;
 
 /// Where a compiler looks for headers.
 #[derive(Clone, Debug, Default)]
@@ -233,14 +233,10 @@ impl Walk<'_> {
     /// The shortest prefix of `path` that does not exist. If `inc/cuda` does not exist, this one path is recorded
     /// for all headers below it.
     fn first_absent(&mut self, path: &Path) -> PathBuf {
-        let mut absent = path;
-        while let Some(parent) = absent.parent()
-            && parent != Path::new("")
-            && !self.files.exists(parent)
-        {
-            absent = parent;
-        }
-        absent.to_owned()
+        let directories = path.ancestors().skip(1);
+        let directories = directories.take_while(|directory| *directory != Path::new(""));
+        let absent = directories.take_while(|directory| !self.files.exists(directory));
+        absent.last().unwrap_or(path).to_owned()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The functions of `nvrtc.h` that this crate calls, looked up by name.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 use libloading::Library;
 
@@ -47,21 +47,21 @@ impl Api {
         // SAFETY: each function pointer has the type that `nvrtc.h` declares for the function of this name.
         // The declarations are the same in every release from CUDA 11.0 to 13.4.
         unsafe {
-            let getter = |size: &CStr, bytes: &CStr| -> Result<Getter, libloading::Error> {
+            let getter = |size: &[u8], bytes: &[u8]| -> Result<Getter, libloading::Error> {
                 Ok(Getter {
                     size: *library.get(size)?,
                     bytes: *library.get(bytes)?,
                 })
             };
             Ok(Self {
-                version: *library.get(c"nvrtcVersion")?,
-                error_string: *library.get(c"nvrtcGetErrorString")?,
-                create: *library.get(c"nvrtcCreateProgram")?,
-                destroy: *library.get(c"nvrtcDestroyProgram")?,
-                compile: *library.get(c"nvrtcCompileProgram")?,
-                log: getter(c"nvrtcGetProgramLogSize", c"nvrtcGetProgramLog")?,
-                ptx: getter(c"nvrtcGetPTXSize", c"nvrtcGetPTX")?,
-                cubin: getter(c"nvrtcGetCUBINSize", c"nvrtcGetCUBIN").ok(),
+                version: *library.get(b"nvrtcVersion\0")?,
+                error_string: *library.get(b"nvrtcGetErrorString\0")?,
+                create: *library.get(b"nvrtcCreateProgram\0")?,
+                destroy: *library.get(b"nvrtcDestroyProgram\0")?,
+                compile: *library.get(b"nvrtcCompileProgram\0")?,
+                log: getter(b"nvrtcGetProgramLogSize\0", b"nvrtcGetProgramLog\0")?,
+                ptx: getter(b"nvrtcGetPTXSize\0", b"nvrtcGetPTX\0")?,
+                cubin: getter(b"nvrtcGetCUBINSize\0", b"nvrtcGetCUBIN\0").ok(),
             })
         }
     }

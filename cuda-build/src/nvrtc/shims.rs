@@ -13,8 +13,8 @@
 
 use std::sync::OnceLock;
 
-use crate::hash::Fnv;
 use crate::includes::Scan;
+use cuda_find_core::hash::Fnv;
 
 macro_rules! shims {
     ($($name:literal $(with $counterpart:literal)?),* $(,)?) => {

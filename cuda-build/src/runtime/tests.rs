@@ -7,7 +7,7 @@ use std::fs;
 use std::process::{Command, Output};
 
 use super::*;
-use crate::capability::{Declared, Support, supported};
+use cuda_find_core::capability::{Declared, Support, supported};
 
 fn plan(declared: &str, toolkit: ToolkitVersion) -> Plan {
     Declared::parse([declared])

@@ -9,26 +9,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[cfg(feature = "compile")]
 use super::code::{self, Code};
 use super::needs;
-use crate::capability::Plan;
-use crate::component::Component;
 use crate::config::Config;
-use crate::directive::{Directive, Directives};
-use crate::env::Env;
 use crate::error::Error;
-use crate::release;
-use crate::root::Root;
-use crate::search::SearchContext;
-use crate::select::RequestedRelease;
-use crate::target::Target;
-use crate::toolkit::Toolkit;
 use crate::view::{View, ViewPlace};
 #[cfg(feature = "compile")]
 use crate::{
     compile::Compiled,
     driver::{self, Driver, NoDriver},
     runtime,
-    version::ToolkitVersion,
 };
+use cuda_find_core::capability::Plan;
+use cuda_find_core::component::Component;
+use cuda_find_core::directive::{Directive, Directives};
+use cuda_find_core::env::Env;
+use cuda_find_core::release;
+use cuda_find_core::root::Root;
+use cuda_find_core::search::SearchContext;
+use cuda_find_core::select::RequestedRelease;
+use cuda_find_core::target::Target;
+use cuda_find_core::toolkit::Toolkit;
+#[cfg(feature = "compile")]
+use cuda_find_core::version::ToolkitVersion;
 
 /// The variable with which a user skips the build of CUDA code.
 const SKIP_VARIABLE: &str = "CUDA_BUILD_SKIP";
@@ -40,7 +41,7 @@ const DOCS_RS: &str = "DOCS_RS";
 /// unless `CUDA_BUILD_SKIP` is `0`. `None` if CUDA code is built.
 ///
 /// # Errors
-/// [`cuda_find::Error::Variable`] if `CUDA_BUILD_SKIP` is neither `1` nor `0`. An empty value counts as unset.
+/// [`cuda_find_core::error::Error::Variable`] if `CUDA_BUILD_SKIP` is neither `1` nor `0`. An empty value counts as unset.
 pub fn skipped_by(env: &Env) -> Result<Option<&'static str>, Error> {
     // Both variables are read, so that both are declared to Cargo.
     let on_docs_rs = env.get(DOCS_RS).map(|_| DOCS_RS);
@@ -134,7 +135,7 @@ impl Build {
     ///
     /// # Errors
     /// [`Error::Usage`] outside a build script, [`Error::Manifest`] if the manifest cannot be used,
-    /// [`cuda_find::Error::Variable`] if a variable cannot be used.
+    /// [`cuda_find_core::error::Error::Variable`] if a variable cannot be used.
     pub fn new() -> Result<Self, Error> {
         let build = Self::from_env(Env::from_process(), Root::system())?;
         Ok(Self {
@@ -232,8 +233,8 @@ impl Build {
     /// components, but the release stays the same.
     ///
     /// # Errors
-    /// [`cuda_find::Error::NotFound`] lists what was tried and what to do next. A variable or file that names a toolkit
-    /// may be invalid, which is an error of its own. [`cuda_find::Error::UnsupportedTarget`] if CUDA does not support
+    /// [`cuda_find_core::error::Error::NotFound`] lists what was tried and what to do next. A variable or file that names a toolkit
+    /// may be invalid, which is an error of its own. [`cuda_find_core::error::Error::UnsupportedTarget`] if CUDA does not support
     /// the platform.
     /// [`Error::Usage`] if the sources of a library are wrong, or if the build is skipped ([`Build::is_skipped`]).
     pub fn toolkit(&self) -> Result<&Toolkit, Error> {
@@ -289,7 +290,7 @@ impl Build {
     /// # Errors
     /// As [`Build::toolkit`]; [`Error::ViewConflict`] if components have different files of the
     /// same name, [`Error::ViewNotCreated`] if the path cannot be used (for example because something else is there),
-    /// [`cuda_find::Error::Io`].
+    /// [`cuda_find_core::error::Error::Io`].
     pub fn view(&self) -> Result<&View, Error> {
         if let Some(view) = self.view.get() {
             return Ok(view);

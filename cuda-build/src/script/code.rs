@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use super::needs;
-use crate::capability::{Capability, PartCapabilities, Plan};
 use crate::compile::{Compiled, Engine, Format, Library, Module, Options, PATTERN_HINT};
 use crate::config::Cudart;
-use crate::directive::{Directive, Directives};
 use crate::error::Error;
 use crate::fatbin;
-use crate::root::Root;
-use crate::select::Request;
-use crate::target::Target;
-use crate::version::ToolkitVersion;
+use cuda_find_core::capability::{Capability, PartCapabilities, Plan};
+use cuda_find_core::directive::{Directive, Directives};
+use cuda_find_core::root::Root;
+use cuda_find_core::select::Request;
+use cuda_find_core::target::Target;
+use cuda_find_core::version::ToolkitVersion;
 
 /// The beginning of the generated module. It defines `Aligned`, because the driver reads 8-byte integers from fat
 /// binaries, and `include_bytes!` alone guarantees only an alignment of one byte.

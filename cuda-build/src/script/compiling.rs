@@ -3,22 +3,23 @@
 use std::path::{Path, PathBuf};
 
 use super::build::{Build, Built, set_cfgs};
-use crate::capability::Plan;
-use crate::capability::{self, Declared};
 use crate::compile::identity::{self, Variables};
 use crate::compile::{
     Compiled, Diagnostics, Engine, Joining, KeptOutputs, Launcher, Library, Module, PortableNames,
     Progress, Runner, Settings, Tools, Workers, matching_files,
 };
-use crate::component::Component;
-use crate::directive::{Directive, Directives};
 use crate::driver::{Driver, NoDriver};
 use crate::error::Error;
 use crate::host_compiler::{self, HostCompiler};
-use crate::list::{Set, sorted_set};
-use crate::toolkit::Toolkit;
+use crate::runtime;
 use crate::view::View;
-use crate::{nvcc, output, runtime};
+use cuda_find_core::capability::Plan;
+use cuda_find_core::capability::{self, Declared};
+use cuda_find_core::component::Component;
+use cuda_find_core::directive::{Directive, Directives};
+use cuda_find_core::list::{Set, sorted_set};
+use cuda_find_core::toolkit::Toolkit;
+use cuda_find_core::{nvcc, output};
 
 impl Build {
     /// Adds device code that becomes a file in `OUT_DIR`: a path, or a [`Module`] with options. In a cross build, nvcc
@@ -95,7 +96,7 @@ impl Build {
     /// In a skipped build ([`Build::is_skipped`]), it is the declared list, whatever a toolkit supports.
     ///
     /// # Errors
-    /// [`cuda_find::Error::Capability`] if a capability is not valid or not supported by the toolkit, or if none is
+    /// [`cuda_find_core::error::Error::Capability`] if a capability is not valid or not supported by the toolkit, or if none is
     /// declared and this machine has no GPU; the errors of [`Build::toolkit`].
     pub fn plan(&self) -> Result<Plan, Error> {
         if let Some(plan) = self.plan.get() {

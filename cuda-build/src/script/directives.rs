@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use super::Build;
-use crate::capability::Plan;
 #[cfg(feature = "compile")]
 use crate::cc_variables;
-use crate::component::Component;
-use crate::directive::{Directive, Directives};
 use crate::error::Error;
-use crate::link;
-use crate::output;
-use crate::sources;
-use crate::toolkit::{Note, Toolkit};
+use cuda_find_core::capability::Plan;
+use cuda_find_core::component::Component;
+use cuda_find_core::directive::{Directive, Directives};
+use cuda_find_core::link;
+use cuda_find_core::output;
+use cuda_find_core::sources;
+use cuda_find_core::toolkit::{Note, Toolkit};
 
 impl Build {
     /// The components to link: those that the manifest declares, and cudart if a library is compiled.
@@ -110,10 +110,11 @@ impl Build {
         let (has_cdylib, has_binary) = (self.config.cdylib, self.config.has_binary);
         link::add_nixos_driver_rpath(&self.root, has_cdylib, has_binary, directives);
         #[cfg(feature = "compile")]
-        if !self.code.libraries.is_empty()
-            && let Some((kind, name)) = cc_variables::cxx_runtime(&self.env, &self.triple)
-        {
-            directives.link(kind, name);
+        if !self.code.libraries.is_empty() {
+            let runtime = cc_variables::cxx_runtime(&self.env, &self.triple);
+            if let Some((kind, name)) = runtime {
+                directives.link(kind, name);
+            }
         }
         for warning in toolkit.warnings() {
             directives.push(Directive::Warning(warning.clone()));

@@ -1,8 +1,8 @@
 //! Lists the parts of a toolkit that a package needs, given what it declares and compiles.
 
-use crate::component::Component;
 use crate::config::{Config, Cudart, Wanted};
-use crate::select::{Need, Part, Request, RequestedRelease, Strength};
+use cuda_find_core::component::Component;
+use cuda_find_core::select::{Need, Part, Request, RequestedRelease, Strength};
 
 const DECLARED: &str = "declared in `[package.metadata.cuda]`";
 

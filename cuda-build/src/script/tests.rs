@@ -4,11 +4,11 @@ use std::fs;
 
 use super::Build;
 use crate::compile::{Format, Library, Module};
-use crate::component::Component;
-use crate::directive::Directives;
-use crate::env::Env;
 use crate::error::Error;
-use crate::root::Root;
+use cuda_find_core::component::Component;
+use cuda_find_core::directive::Directives;
+use cuda_find_core::env::Env;
+use cuda_find_core::root::Root;
 
 struct Place(tempfile::TempDir);
 

@@ -7,8 +7,8 @@
 //! the view, or empty if the view lacks the library.
 
 use super::place::View;
-use crate::capability::Plan;
-use crate::component::Component;
+use cuda_find_core::capability::Plan;
+use cuda_find_core::component::Component;
 
 /// Libraries that `FindCUDAToolkit` looks for, although CUDA 11 and later do not contain them.
 const REMOVED: [&str; 4] = ["nvgraph", "nvgraph_static", "nppicom", "nppicom_static"];

@@ -11,15 +11,15 @@ use super::cmake;
 use super::place::ViewPlace;
 use super::plan::{ComponentPath, Contents, ViewEntry, ViewPlan};
 use super::stub::{self, DRIVERS, Driver, Stub};
-use crate::component::{Component, Facts, closure};
-use crate::env::Env;
 use crate::error::Error;
-use crate::found::Found;
-use crate::nvcc;
-use crate::root::Root;
-use crate::target::Target;
-use crate::toolkit::Toolkit;
-use crate::version::ToolkitVersion;
+use cuda_find_core::component::{Component, Facts, closure};
+use cuda_find_core::env::Env;
+use cuda_find_core::found::Found;
+use cuda_find_core::nvcc;
+use cuda_find_core::root::Root;
+use cuda_find_core::target::Target;
+use cuda_find_core::toolkit::Toolkit;
+use cuda_find_core::version::ToolkitVersion;
 
 /// nvcc's default archives, and `libculibos.a`, which they need.
 const USUAL_ARCHIVES: [&str; 3] = ["libcudart_static.a", "libcudadevrt.a", "libculibos.a"];

@@ -23,10 +23,10 @@ mod plan;
 mod stub;
 mod write;
 
-use crate::env::Env;
 use crate::error::Error;
-use crate::root::Root;
-use crate::toolkit::Toolkit;
+use cuda_find_core::env::Env;
+use cuda_find_core::root::Root;
+use cuda_find_core::toolkit::Toolkit;
 
 pub use place::{View, ViewPlace, WRAPPED_NVCC};
 
@@ -37,7 +37,7 @@ impl View {
     /// # Errors
     /// [`Error::ViewConflict`] if components have different files of the same name;
     /// [`Error::ViewNotCreated`] if something else is at the path that the user named, or if another user may have
-    /// changed the view; [`cuda_find::Error::Io`]; [`cuda_find::Error::Program`] if the compiler cannot make a stub.
+    /// changed the view; [`cuda_find_core::error::Error::Io`]; [`cuda_find_core::error::Error::Program`] if the compiler cannot make a stub.
     #[doc(hidden)]
     pub fn create(
         toolkit: &Toolkit,

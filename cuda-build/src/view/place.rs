@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cache;
-use crate::component::Component;
-use crate::env::Env;
 use crate::error::Error;
-use crate::list::Set;
-use crate::target::Target;
+use cuda_find_core::cache;
+use cuda_find_core::component::Component;
+use cuda_find_core::env::Env;
+use cuda_find_core::list::Set;
+use cuda_find_core::target::Target;
 
 /// The variable that names the directory of views. `cargo cuda` sets it for build scripts.
 const VIEWS_VARIABLE: &str = "CUDA_BUILD_VIEWS";
@@ -94,9 +94,9 @@ impl View {
 ///
 /// ```no_run
 /// # fn main() -> Result<(), cuda_build::Error> {
-/// use cuda_build::detail::ViewPlace;
+/// use cuda_build::view::ViewPlace;
 /// use cuda_build::{Build, View};
-/// use cuda_find::detail::{env::Env, root::Root, target::Target};
+/// use cuda_find_core::{env::Env, root::Root, target::Target};
 /// let (env, target) = (Env::from_process(), Target::from_triple("x86_64-unknown-linux-gnu")?);
 /// let place = ViewPlace::from_env(&env, &target)?;
 /// let view = View::create(Build::new()?.toolkit()?, &place, &Root::system(), &env)?;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::place::WRAPPED_NVCC;
 use super::stub::Stub;
-use crate::component::Component;
 use crate::error::Error;
-use crate::hash::Fnv;
-use crate::root::Root;
+use cuda_find_core::component::Component;
+use cuda_find_core::hash::Fnv;
+use cuda_find_core::root::Root;
 
 /// What a view has at one path.
 #[derive(Clone, Debug)]

@@ -9,15 +9,15 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::command::Invocation;
-use crate::component::Component;
-use crate::env::Env;
 use crate::error::Error;
 use crate::lex;
-use crate::list::Set;
-use crate::nvcc::locate;
-use crate::root::Root;
-use crate::target::Target;
+use cuda_find_core::command::Invocation;
+use cuda_find_core::component::Component;
+use cuda_find_core::env::Env;
+use cuda_find_core::list::Set;
+use cuda_find_core::nvcc::locate;
+use cuda_find_core::root::Root;
+use cuda_find_core::target::Target;
 
 /// A library of the driver.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Stub {
             functions(&text, driver.prefix, &mut names);
         }
         if names.is_empty() {
-            return Err(cuda_find::Error::Format {
+            return Err(cuda_find_core::error::Error::Format {
                 what: "driver header",
                 reason: format!("{:?} declare no function", self.headers),
                 hint: "install CUDA's headers again: those of cudart have been changed",
@@ -142,7 +142,7 @@ impl Stub {
         fs::remove_file(&source).map_err(Error::io("remove", &source))?;
         match result.success {
             true => Ok(()),
-            false => Err(cuda_find::Error::Program {
+            false => Err(cuda_find_core::error::Error::Program {
                 command: call.to_string(),
                 reason: result.output().trim().to_owned(),
             }
@@ -172,13 +172,13 @@ fn functions(text: &str, prefix: &str, names: &mut Set<String>) {
         if line.trim_start().starts_with('#') {
             let words: Vec<&str> = line.split(is_no_word).filter(is_name).collect();
             // The target of such a macro starts with the macro's name. Other macros are constants and types.
-            if let [name, target] = words[..]
-                && target.starts_with(name)
-            {
-                names.extend([name, target].map(str::to_owned));
-                for (wrapper, suffix) in [("_PTDS(", "_ptds"), ("_PTSZ(", "_ptsz")] {
-                    names.extend(line.contains(wrapper).then(|| format!("{target}{suffix}")));
-                }
+            let [name, target] = words[..] else { continue };
+            if !target.starts_with(name) {
+                continue;
+            }
+            names.extend([name, target].map(str::to_owned));
+            for (wrapper, suffix) in [("_PTDS(", "_ptds"), ("_PTSZ(", "_ptsz")] {
+                names.extend(line.contains(wrapper).then(|| format!("{target}{suffix}")));
             }
             continue;
         }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::plan::{ViewEntry, ViewPlan};
-use crate::cache;
 use crate::error::Error;
+use cuda_find_core::cache;
 
 /// Makes sure that the view exists at `path`. A complete view is not touched. Returns `true` if the view was not
 /// complete before.
@@ -33,10 +33,10 @@ pub(super) fn write(plan: &ViewPlan<'_>, path: &Path, named_by_user: bool) -> Re
         return refused("it is the root of the file system, or ends with `..`");
     }
     // The user chose where to create a new view, so its parent directory is not checked.
-    if (plan.root.exists(path) || !named_by_user)
-        && let Some(reason) = cache::distrust(plan.root, path)
-    {
-        return refused(&reason);
+    if plan.root.exists(path) || !named_by_user {
+        if let Some(reason) = cache::distrust(plan.root, path) {
+            return refused(&reason);
+        }
     }
     if is_complete(plan, path) {
         return Ok(false);
@@ -126,9 +126,7 @@ fn write_entries(directory: &Path, plan: &ViewPlan<'_>, named_by_user: bool) -> 
     for (relative, entry) in &plan.entries {
         let path = directory.join(relative);
         // The paths are sorted, so most are in the directory of the previous path, which exists already.
-        if let Some(parent) = path.parent()
-            && parent != last
-        {
+        if let Some(parent) = path.parent().filter(|parent| *parent != last) {
             create_directories(parent)?;
             parent.clone_into(&mut last);
         }

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use cuda_build::detail::{
+use cuda_build::{Build, Capability, Plan, ToolkitVersion};
+use cuda_build::{
     driver::Driver,
     nvrtc::{Nvrtc, Program},
 };
-use cuda_build::{Build, Capability, Plan, ToolkitVersion};
-use cuda_find::detail::capability::{observed_from_ptxas_help, supported};
-use cuda_find::detail::{capability::Declared, env::Env, root::Root};
+use cuda_find_core::capability::{observed_from_ptxas_help, supported};
+use cuda_find_core::{capability::Declared, env::Env, root::Root};
 
 use crate::support::{components, output, text, toolkit13};
 

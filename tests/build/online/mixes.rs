@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use cuda_build::Component;
-use cuda_find::Error;
-use cuda_find::detail::{
+use cuda_find_core::error::Error;
+use cuda_find_core::{
     env::Env,
     root::Root,
     search::SearchContext,

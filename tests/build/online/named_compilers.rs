@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use cuda_build::detail::ViewPlace;
+use cuda_build::view::ViewPlace;
 use cuda_build::{Component, Engine, Module, View};
-use cuda_find::detail::{env::Env, root::Root, target::Target};
+use cuda_find_core::{env::Env, root::Root, target::Target};
 
 use crate::components::site_packages;
 use crate::layout_files::Layout;

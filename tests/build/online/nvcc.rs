@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cuda_build::{Engine, Module};
-use cuda_find::detail::{
+use cuda_find_core::{
     env::Env,
     found::Attempt,
     nvcc::{NvccAnswer, query},

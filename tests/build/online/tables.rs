@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cuda_build::{Component, ToolkitVersion};
-use cuda_find::detail::{
+use cuda_find_core::{
     capability::{observed_from_ptxas_help, supported},
     component::release_of,
     release,

@@ -4,9 +4,9 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use cuda_build::detail::ViewPlace;
+use cuda_build::view::ViewPlace;
 use cuda_build::{Build, Component, Engine, Library, Module, Toolkit, View};
-use cuda_find::detail::{
+use cuda_find_core::{
     env::Env,
     root::Root,
     search::SearchContext,

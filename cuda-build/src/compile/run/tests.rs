@@ -1,9 +1,9 @@
 //! The runner, with small programs as steps.
 
 use super::*;
-use crate::command::Invocation;
 use crate::compile::step::Form;
-use crate::env::Env;
+use cuda_find_core::command::Invocation;
+use cuda_find_core::env::Env;
 
 fn run(steps: &[Step], out: &Path) -> Result<Compiled, Error> {
     let workers = Workers::of_cargo(&Env::default());

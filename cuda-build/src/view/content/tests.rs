@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
-use crate::search::SearchContext as Search;
-use crate::select::{Need, Part, Request};
+use cuda_find_core::search::SearchContext as Search;
+use cuda_find_core::select::{Need, Part, Request};
 
 struct Layout(tempfile::TempDir);
 

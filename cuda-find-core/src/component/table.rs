@@ -1,0 +1,825 @@
+//! The names, files and packages of each component, per CUDA major.
+//!
+//! Sources: SONAMEs, package names and directories were read from the Python wheels of the sets
+//! 11.8.0, 12.9.1 and 13.4.3 (`readelf -d`, `RECORD`), extras from the metadata of the
+//! `cuda-toolkit` metapackage of the same versions, link names from CMake's `FindCUDAToolkit`. The names of products
+//! were read from the newest wheel of each product for each CUDA major (cuDNN 9.27, but 9.10 for CUDA 11; NCCL 2.32,
+//! but 2.21 for CUDA 11; cuTENSOR 2.8, but 2.2 for CUDA 11; cuSPARSELt 0.10 and 0.8; NVSHMEM 3.8; cuDSS 1.0). The names
+//! in `redist` and `nix` come from the component lists of `redistrib_*.json` as nixpkgs and rules_cuda name them, the
+//! names in `spack` from the packages of Spack's built-in repository, and header prefixes from `include` of CUDA 11.8,
+//! 12.9 and 13.4. Header packages were read from `nvidia-cutlass` 3.8 and 4.2 and `nvidia-mathdx` 25.6.
+//! The rows are ordered for readers: the toolkit first, then products and header packages.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::capability::Capability;
+use crate::list::nearest;
+use crate::release::{MAJORS, OLDEST_MAJOR};
+use crate::version::ToolkitVersion;
+
+/// The consistency class of a component: the rule by which its version fits a toolkit.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Class {
+    /// Has the same CUDA `major.minor` as the compiler: nvcc, cicc and the compiler's headers.
+    ExactMinor,
+    /// Has the same CUDA major as the toolkit.
+    Major,
+    /// Has the same CUDA major, and is at least as new as every component that uses it: nvJitLink.
+    Provider,
+    /// Has its own versions, each for a range of toolkits: CCCL.
+    OwnRange,
+    /// Has its own versions, each built once for every CUDA major: cuDNN, NCCL and other products.
+    Product,
+    /// Is installed with the GPU driver, not with a toolkit.
+    Driver,
+}
+
+/// The macros in a header that define a version.
+pub enum VersionMacros {
+    /// Major, minor and patch.
+    Parts([&'static str; 3]),
+    /// One number for all parts: 300403 for version 3.4.3.
+    Number(&'static str),
+}
+
+/// The facts about a component. An array "per major" has one entry for each CUDA major in the table of releases, from
+/// the oldest to the newest.
+pub struct Facts {
+    /// The component.
+    pub component: Component,
+    /// Its name in manifests, messages and on the command line.
+    pub id: &'static str,
+    /// The rule by which its version fits a toolkit.
+    pub class: Class,
+    /// Whether its package version starts with the toolkit's `major.minor`.
+    pub follows_toolkit: bool,
+    /// Whether every fetched toolkit contains the component, provided that the major has a package for it.
+    pub in_every_toolkit: bool,
+    /// The names of its shared libraries as in `-l<name>`, the main library first.
+    pub libraries: &'static [&'static str],
+    /// Whether a toolkit has only one of `libraries`. Otherwise the other libraries are useless without the main one.
+    pub libraries_are_alternatives: bool,
+    /// Per major: the SONAMEs of `libraries`, in the same order; libraries at the end may have none.
+    pub sonames: [&'static [&'static str]; MAJORS],
+    /// The file names of its static libraries.
+    pub archives: &'static [&'static str],
+    /// The header that proves that the component is present.
+    pub header: Option<&'static str>,
+    /// A second include directory, relative to the parent of the directory that has `header`.
+    pub more_headers: Option<&'static str>,
+    /// The names of its programs, the main program first.
+    pub tools: &'static [&'static str],
+    /// Per major: the Python package that contains it.
+    pub packages: [Option<&'static str>; MAJORS],
+    /// Per major: the directory of that package in site-packages.
+    pub package_dirs: [Option<&'static str>; MAJORS],
+    /// The extra of the `cuda-toolkit` metapackage that requires it.
+    pub extra: Option<&'static str>,
+    /// Prefixes of the names of its headers, with a slash for a directory. They identify the headers in an `include` that
+    /// other packages use too.
+    pub header_prefixes: &'static [&'static str],
+    /// The header that defines the component's own version, relative to the include directory, and the macros that
+    /// define the version.
+    pub version_macros: Option<(&'static str, VersionMacros)>,
+    /// The index in `libraries` of the library whose SONAME ends with the CUDA release: NVRTC's builtins.
+    pub library_with_release: Option<usize>,
+    /// Environment variables that contain the path of its root.
+    pub variables: &'static [&'static str],
+    /// Its names in NVIDIA's redistributable archives. nixpkgs uses the same names.
+    pub redist: &'static [&'static str],
+    /// Prefixes of its names in nixpkgs that are not in `redist`.
+    pub nix: &'static [&'static str],
+    /// Spack packages that contain it.
+    pub spack: &'static [&'static str],
+    /// Libraries whose names in CMake's `FindCUDAToolkit` differ from their file names. Each has its name in CMake, and
+    /// its possible files below `lib`.
+    pub cmake: &'static [(&'static str, &'static [&'static str])],
+    /// The oldest capability that the component has code for. Each entry has a version of the component and the oldest
+    /// capability from that version on. The newest version is first.
+    pub oldest_capabilities: &'static [((u64, u64), Capability)],
+    /// A major of the component, and the oldest CUDA release that its headers accept from that major on.
+    pub oldest_release: Option<(u64, ToolkitVersion)>,
+}
+
+const EMPTY_FACTS: Facts = Facts {
+    component: Component::Cudart,
+    id: "",
+
+    class: Class::Major,
+    follows_toolkit: false,
+    in_every_toolkit: false,
+    libraries: &[],
+    libraries_are_alternatives: false,
+    sonames: [&[]; MAJORS],
+    archives: &[],
+    header: None,
+    more_headers: None,
+    tools: &[],
+    packages: [None; MAJORS],
+    package_dirs: [None; MAJORS],
+    extra: None,
+    header_prefixes: &[],
+    version_macros: None,
+    library_with_release: None,
+    variables: &[],
+    redist: &[],
+    nix: &[],
+    spack: &[],
+    cmake: &[],
+    oldest_capabilities: &[],
+    oldest_release: None,
+};
+
+/// The index of a major in the arrays per major; `None` for a major that the tables do not cover. For a newer major,
+/// the search takes the SONAMEs from the names of the files that it finds.
+fn column(major: u32) -> Option<usize> {
+    let index = major.checked_sub(OLDEST_MAJOR)? as usize;
+    (index < MAJORS).then_some(index)
+}
+
+impl Facts {
+    /// Whether it is a product, which has its own release cycle.
+    pub fn is_product(&self) -> bool {
+        self.class == Class::Product
+    }
+
+    /// Whether it is a product that consists of headers: CUTLASS. One package fits every CUDA major.
+    pub fn is_header_package(&self) -> bool {
+        self.is_product() && self.libraries.is_empty()
+    }
+
+    /// Whether it is installed with the GPU driver.
+    pub fn is_driver(&self) -> bool {
+        self.class == Class::Driver
+    }
+
+    /// Whether it belongs to a toolkit, with one release for all of its components.
+    pub fn is_part_of_toolkit(&self) -> bool {
+        !self.is_product() && !self.is_driver()
+    }
+
+    /// SONAME of the library at `index` for a CUDA major, if one is known.
+    pub fn soname(&self, index: usize, major: u32) -> Option<&'static str> {
+        self.sonames[column(major)?].get(index).copied()
+    }
+
+    /// Every known SONAME of the library at `index` for a CUDA major.
+    pub fn sonames_of(
+        &self,
+        index: usize,
+        major: u32,
+    ) -> impl DoubleEndedIterator<Item = &'static str> {
+        let names = column(major).map_or(&[][..], |column| self.sonames[column]);
+        let library = self.libraries.get(index).copied();
+        // A search for CUDA calls this a hundred times, so prefixes are compared, which is faster than to look for a
+        // substring.
+        let rest = move |name: &'static str| name.strip_prefix("lib")?.strip_prefix(library?);
+        names
+            .iter()
+            .copied()
+            .filter(move |name| rest(name).is_some_and(|rest| rest.starts_with(".so")))
+    }
+
+    /// Whether the SONAME of the main library identifies `major`, because no other major has the same SONAME. For
+    /// cuRAND this is false: the SONAME is `libcurand.so.10` for every major.
+    pub fn soname_tells_major(&self, major: u32) -> bool {
+        let soname = self.soname(0, major);
+        let same = self
+            .sonames
+            .iter()
+            .filter(|names| names.first().copied() == soname);
+        soname.is_some() && same.count() == 1
+    }
+
+    /// The Python package for a CUDA major.
+    pub fn package(&self, major: u32) -> Option<&'static str> {
+        self.packages[column(major)?]
+    }
+
+    /// The directory in site-packages of the Python package for a CUDA major.
+    pub fn package_dir(&self, major: u32) -> Option<&'static str> {
+        self.package_dirs[column(major)?]
+    }
+}
+
+/// cuDNN 9 has the same names for every CUDA major. The last cuDNN for CUDA 11, 9.10, lacks the newest libraries.
+#[rustfmt::skip]
+const CUDNN_9: &[&str] = &["libcudnn.so.9", "libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9", "libcudnn_heuristic.so.9", "libcudnn_engines_precompiled.so.9", "libcudnn_engines_runtime_compiled.so.9", "libcudnn_engines_tensor_ir.so.9", "libcudnn_ext.so.9"];
+
+/// Defines [`Component`] and its table from the same rows.
+macro_rules! components {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$note:meta])* $field:ident: $value:expr,)* })*) => {
+        /// One part of CUDA that is packaged on its own.
+        ///
+        /// ```
+        /// use cuda_find_core::component::Component;
+        /// let cudart: Component = "cudart".parse().unwrap();
+        /// assert_eq!(cudart.facts().soname(0, 12), Some("libcudart.so.12"));
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Component {
+            $($(#[$doc])* $name,)*
+        }
+
+        /// In the order of the rows.
+        const ALL: &[Component] = &[$(Component::$name,)*];
+
+        const TABLE: &[Facts] = &[
+            $(Facts { component: Component::$name, $($field: $value,)* ..EMPTY_FACTS },)*
+        ];
+    };
+}
+
+components! {
+    /// CUDA runtime: `libcudart`, `cuda_runtime.h` and `cuda.h`.
+    Cudart {
+        id: "cudart", follows_toolkit: true, in_every_toolkit: true, extra: Some("cudart"),
+        libraries: &["cudart"],
+        sonames: [&["libcudart.so.11.0"], &["libcudart.so.12"], &["libcudart.so.13"]],
+        archives: &["libcudart_static.a", "libcudadevrt.a"], header: Some("cuda_runtime.h"),
+        packages: [Some("nvidia-cuda-runtime-cu11"), Some("nvidia-cuda-runtime-cu12"), Some("nvidia-cuda-runtime")],
+        package_dirs: [Some("nvidia/cuda_runtime"), Some("nvidia/cuda_runtime"), Some("nvidia/cu13")],
+        header_prefixes: &["cuda", "cuComplex.h", "cooperative_groups", "sm_", "builtin_types.h", "channel_descriptor.h", "common_functions.h", "device_", "driver_functions.h", "driver_types.h", "host_config.h", "host_defines.h", "library_types.h", "math_constants.h", "math_functions.h", "mma.h", "surface_functions.h", "surface_indirect_functions.h", "surface_types.h", "texture_fetch_functions.h", "texture_indirect_functions.h", "texture_types.h", "vector_functions.h", "vector_types.h"],
+        redist: &["cuda_cudart"], spack: &["cuda"],
+    }
+    /// Driver API: `libcuda`, installed with the GPU driver, never with a toolkit.
+    Driver {
+        id: "cuda-driver", class: Class::Driver,
+        libraries: &["cuda"],
+        sonames: [&["libcuda.so.1"], &["libcuda.so.1"], &["libcuda.so.1"]],
+        header: Some("cuda.h"), cmake: &[("cuda_driver", &["stubs/libcuda.so"])],
+    }
+    /// The compiler: `nvcc`, `ptxas`, `cudafe++`, `fatbinary`, `nvlink`.
+    Nvcc {
+        id: "nvcc", class: Class::ExactMinor, follows_toolkit: true, in_every_toolkit: true, extra: Some("nvcc"),
+        header: Some("fatbinary_section.h"), tools: &["nvcc", "ptxas", "cudafe++", "fatbinary", "nvlink", "bin2c"],
+        packages: [Some("nvidia-cuda-nvcc-cu11"), Some("nvidia-cuda-nvcc-cu12"), Some("nvidia-cuda-nvcc")],
+        package_dirs: [Some("nvidia/cuda_nvcc"), Some("nvidia/cuda_nvcc"), Some("nvidia/cu13")],
+        header_prefixes: &["fatbinary"],
+        redist: &["cuda_nvcc"],
+    }
+    /// `cicc`, `libnvvm` and `libdevice`.
+    Nvvm {
+        id: "nvvm", class: Class::ExactMinor, follows_toolkit: true, in_every_toolkit: true, extra: Some("nvvm"),
+        libraries: &["nvvm"],
+        sonames: [&["libnvvm.so.4"], &["libnvvm.so.4"], &["libnvvm.so.4"]],
+        header: Some("nvvm.h"), tools: &["cicc"],
+        packages: [None, None, Some("nvidia-nvvm")],
+        package_dirs: [None, None, Some("nvidia/cu13")],
+        header_prefixes: &["nvvm"],
+        redist: &["libnvvm"],
+    }
+    /// The compiler's own headers, among them `crt/host_config.h`.
+    Crt {
+        id: "crt", class: Class::ExactMinor, follows_toolkit: true, in_every_toolkit: true, extra: Some("crt"),
+        header: Some("crt/host_config.h"),
+        packages: [None, Some("nvidia-cuda-nvcc-cu12"), Some("nvidia-cuda-crt")],
+        package_dirs: [None, Some("nvidia/cuda_nvcc"), Some("nvidia/cu13")],
+        header_prefixes: &["crt/"],
+        redist: &["cuda_crt"],
+    }
+    /// CUB, Thrust and libcu++.
+    Cccl {
+        id: "cccl", class: Class::OwnRange, in_every_toolkit: true, extra: Some("cccl"),
+        // CUB's header identifies CCCL, because every release has it. The wheel of 12.0 has no libcu++.
+        // `CUB_VERSION` is used because old releases have no common version for all parts of CCCL.
+        header: Some("cub/version.cuh"), version_macros: Some(("cub/version.cuh", VersionMacros::Number("CUB_VERSION"))),
+        packages: [Some("nvidia-cuda-cccl-cu11"), Some("nvidia-cuda-cccl-cu12"), Some("nvidia-cuda-cccl")],
+        package_dirs: [Some("nvidia/cuda_cccl"), Some("nvidia/cuda_cccl"), Some("nvidia/cu13")],
+        header_prefixes: &["cub/", "cuda/", "nv/", "thrust/"],
+        redist: &["cuda_cccl", "cccl"],
+        // Measured: CCCL 1.15 to 3.5 compile with CUDA 13.0 and 13.5, and CCCL 3.5 compiles with CUDA 12.0. No CCCL has
+        // an upper bound for the CUDA release.
+        oldest_release: Some((3, ToolkitVersion::new(12, 0))),
+    }
+    /// Thread helpers that static libraries need.
+    Culibos {
+        id: "culibos", follows_toolkit: true, in_every_toolkit: true, extra: Some("culibos"),
+        archives: &["libculibos.a"],
+        packages: [None, None, Some("nvidia-cuda-culibos")],
+        package_dirs: [None, None, Some("nvidia/cu13")],
+        redist: &["cuda_culibos"],
+    }
+    /// PTX compiler as a static library.
+    Nvptxcompiler {
+        id: "nvptxcompiler", follows_toolkit: true, extra: Some("nvptxcompiler"),
+        archives: &["libnvptxcompiler_static.a"], header: Some("nvPTXCompiler.h"),
+        packages: [None, None, Some("nvidia-nvptxcompiler")],
+        package_dirs: [None, None, Some("nvidia/cu13")],
+        header_prefixes: &["nvPTXCompiler"],
+        redist: &["libnvptxcompiler"],
+    }
+    /// Run-time compiler and its builtins.
+    Nvrtc {
+        id: "nvrtc", follows_toolkit: true, in_every_toolkit: true, extra: Some("nvrtc"),
+        libraries: &["nvrtc", "nvrtc-builtins"], library_with_release: Some(1),
+        sonames: [&["libnvrtc.so.11.2", "libnvrtc-builtins.so.11.8"], &["libnvrtc.so.12", "libnvrtc-builtins.so.12.9"], &["libnvrtc.so.13", "libnvrtc-builtins.so.13.4"]],
+        archives: &["libnvrtc_static.a", "libnvrtc-builtins_static.a"], header: Some("nvrtc.h"),
+        packages: [Some("nvidia-cuda-nvrtc-cu11"), Some("nvidia-cuda-nvrtc-cu12"), Some("nvidia-cuda-nvrtc")],
+        package_dirs: [Some("nvidia/cuda_nvrtc"), Some("nvidia/cuda_nvrtc"), Some("nvidia/cu13")],
+        header_prefixes: &["nvrtc"],
+        redist: &["cuda_nvrtc"],
+        cmake: &[("nvrtc_builtins", &["libnvrtc-builtins.so"]), ("nvrtc_builtins_static", &["libnvrtc-builtins_static.a"])],
+    }
+    /// Link-time optimization at run time.
+    Nvjitlink {
+        id: "nvjitlink", class: Class::Provider, follows_toolkit: true, extra: Some("nvjitlink"),
+        libraries: &["nvJitLink"],
+        sonames: [&[], &["libnvJitLink.so.12"], &["libnvJitLink.so.13"]],
+        archives: &["libnvJitLink_static.a"], header: Some("nvJitLink.h"),
+        packages: [None, Some("nvidia-nvjitlink-cu12"), Some("nvidia-nvjitlink")],
+        package_dirs: [None, Some("nvidia/nvjitlink"), Some("nvidia/cu13")],
+        header_prefixes: &["nvJitLink"],
+        redist: &["libnvjitlink"],
+    }
+    /// Fat binary writer as a library.
+    Nvfatbin {
+        id: "nvfatbin", follows_toolkit: true, extra: Some("nvfatbin"),
+        libraries: &["nvfatbin"],
+        sonames: [&[], &["libnvfatbin.so.12"], &["libnvfatbin.so.13"]],
+        archives: &["libnvfatbin_static.a"], header: Some("nvFatbin.h"),
+        packages: [None, Some("nvidia-nvfatbin-cu12"), Some("nvidia-nvfatbin")],
+        package_dirs: [None, Some("nvidia/nvfatbin"), Some("nvidia/cu13")],
+        header_prefixes: &["nvFatbin"],
+        redist: &["libnvfatbin"],
+    }
+    /// Dense linear algebra.
+    Cublas {
+        id: "cublas", extra: Some("cublas"),
+        libraries: &["cublas", "cublasLt", "nvblas"],
+        sonames: [&["libcublas.so.11", "libcublasLt.so.11", "libnvblas.so.11"], &["libcublas.so.12", "libcublasLt.so.12", "libnvblas.so.12"], &["libcublas.so.13", "libcublasLt.so.13", "libnvblas.so.13"]],
+        archives: &["libcublas_static.a", "libcublasLt_static.a"], header: Some("cublas_v2.h"),
+        packages: [Some("nvidia-cublas-cu11"), Some("nvidia-cublas-cu12"), Some("nvidia-cublas")],
+        package_dirs: [Some("nvidia/cublas"), Some("nvidia/cublas"), Some("nvidia/cu13")],
+        header_prefixes: &["cublas", "nvblas"],
+        redist: &["libcublas"],
+    }
+    /// Fourier transforms.
+    Cufft {
+        id: "cufft", extra: Some("cufft"),
+        libraries: &["cufft", "cufftw"],
+        sonames: [&["libcufft.so.10", "libcufftw.so.10"], &["libcufft.so.11", "libcufftw.so.11"], &["libcufft.so.12", "libcufftw.so.12"]],
+        archives: &["libcufft_static.a", "libcufft_static_nocallback.a", "libcufftw_static.a"], header: Some("cufft.h"),
+        packages: [Some("nvidia-cufft-cu11"), Some("nvidia-cufft-cu12"), Some("nvidia-cufft")],
+        package_dirs: [Some("nvidia/cufft"), Some("nvidia/cufft"), Some("nvidia/cu13")],
+        header_prefixes: &["cufft", "cudalibxt.h"],
+        redist: &["libcufft"],
+    }
+    /// Random numbers.
+    Curand {
+        id: "curand", extra: Some("curand"),
+        libraries: &["curand"],
+        sonames: [&["libcurand.so.10"], &["libcurand.so.10"], &["libcurand.so.10"]],
+        archives: &["libcurand_static.a"], header: Some("curand.h"),
+        packages: [Some("nvidia-curand-cu11"), Some("nvidia-curand-cu12"), Some("nvidia-curand")],
+        package_dirs: [Some("nvidia/curand"), Some("nvidia/curand"), Some("nvidia/cu13")],
+        header_prefixes: &["curand"],
+        redist: &["libcurand"],
+    }
+    /// Solvers.
+    Cusolver {
+        id: "cusolver", extra: Some("cusolver"),
+        libraries: &["cusolver", "cusolverMg"],
+        sonames: [&["libcusolver.so.11", "libcusolverMg.so.11"], &["libcusolver.so.11", "libcusolverMg.so.11"], &["libcusolver.so.12", "libcusolverMg.so.12"]],
+        archives: &["libcusolver_static.a", "libcusolver_lapack_static.a", "libcusolver_metis_static.a"], header: Some("cusolverDn.h"),
+        packages: [Some("nvidia-cusolver-cu11"), Some("nvidia-cusolver-cu12"), Some("nvidia-cusolver")],
+        package_dirs: [Some("nvidia/cusolver"), Some("nvidia/cusolver"), Some("nvidia/cu13")],
+        header_prefixes: &["cusolver"],
+        redist: &["libcusolver"],
+        cmake: &[("cusolver_metis_static", &["libcusolver_metis_static.a", "libmetis_static.a"]), ("cusolver_lapack_static", &["libcusolver_lapack_static.a", "liblapack_static.a"])],
+    }
+    /// Sparse linear algebra.
+    Cusparse {
+        id: "cusparse", extra: Some("cusparse"),
+        libraries: &["cusparse"],
+        sonames: [&["libcusparse.so.11"], &["libcusparse.so.12"], &["libcusparse.so.12"]],
+        archives: &["libcusparse_static.a"], header: Some("cusparse.h"),
+        packages: [Some("nvidia-cusparse-cu11"), Some("nvidia-cusparse-cu12"), Some("nvidia-cusparse")],
+        package_dirs: [Some("nvidia/cusparse"), Some("nvidia/cusparse"), Some("nvidia/cu13")],
+        header_prefixes: &["cusparse"],
+        redist: &["libcusparse"],
+    }
+    /// Image and signal primitives.
+    Npp {
+        id: "npp", extra: Some("npp"),
+        libraries: &["nppc", "nppial", "nppicc", "nppidei", "nppif", "nppig", "nppim", "nppist", "nppisu", "nppitc", "npps"],
+        sonames: [&["libnppc.so.11", "libnppial.so.11", "libnppicc.so.11", "libnppidei.so.11", "libnppif.so.11", "libnppig.so.11", "libnppim.so.11", "libnppist.so.11", "libnppisu.so.11", "libnppitc.so.11", "libnpps.so.11"], &["libnppc.so.12", "libnppial.so.12", "libnppicc.so.12", "libnppidei.so.12", "libnppif.so.12", "libnppig.so.12", "libnppim.so.12", "libnppist.so.12", "libnppisu.so.12", "libnppitc.so.12", "libnpps.so.12"], &["libnppc.so.13", "libnppial.so.13", "libnppicc.so.13", "libnppidei.so.13", "libnppif.so.13", "libnppig.so.13", "libnppim.so.13", "libnppist.so.13", "libnppisu.so.13", "libnppitc.so.13", "libnpps.so.13"]],
+        archives: &["libnppc_static.a", "libnppial_static.a", "libnppicc_static.a", "libnppidei_static.a", "libnppif_static.a", "libnppig_static.a", "libnppim_static.a", "libnppist_static.a", "libnppisu_static.a", "libnppitc_static.a", "libnpps_static.a"], header: Some("npp.h"),
+        packages: [Some("nvidia-npp-cu11"), Some("nvidia-npp-cu12"), Some("nvidia-npp")],
+        package_dirs: [Some("nvidia/npp"), Some("nvidia/npp"), Some("nvidia/cu13")],
+        header_prefixes: &["npp"],
+        redist: &["libnpp"],
+    }
+    /// JPEG codec.
+    Nvjpeg {
+        id: "nvjpeg", extra: Some("nvjpeg"),
+        libraries: &["nvjpeg"],
+        sonames: [&["libnvjpeg.so.11"], &["libnvjpeg.so.12"], &["libnvjpeg.so.13"]],
+        archives: &["libnvjpeg_static.a"], header: Some("nvjpeg.h"),
+        packages: [Some("nvidia-nvjpeg-cu11"), Some("nvidia-nvjpeg-cu12"), Some("nvidia-nvjpeg")],
+        package_dirs: [Some("nvidia/nvjpeg"), Some("nvidia/nvjpeg"), Some("nvidia/cu13")],
+        header_prefixes: &["nvjpeg"],
+        redist: &["libnvjpeg"],
+    }
+    /// Profiling interface.
+    Cupti {
+        id: "cupti", follows_toolkit: true, extra: Some("cupti"),
+        libraries: &["cupti", "nvperf_host", "nvperf_target", "pcsamplingutil", "checkpoint"],
+        sonames: [&["libcupti.so.11.8"], &["libcupti.so.12"], &["libcupti.so.13"]],
+        header: Some("cupti.h"),
+        packages: [Some("nvidia-cuda-cupti-cu11"), Some("nvidia-cuda-cupti-cu12"), Some("nvidia-cuda-cupti")],
+        package_dirs: [Some("nvidia/cuda_cupti"), Some("nvidia/cuda_cupti"), Some("nvidia/cu13")],
+        header_prefixes: &["cupti", "cuda_stdint.h", "generated_cuda", "generated_nv", "nvperf"],
+        redist: &["cuda_cupti"],
+    }
+    /// Annotations for profilers.
+    Nvtx {
+        id: "nvtx", follows_toolkit: true, extra: Some("nvtx"),
+        // `nvtx3interop` replaced `nvToolsExt` in CUDA 12.9. A toolkit has only one of them.
+        libraries: &["nvtx3interop", "nvToolsExt"], libraries_are_alternatives: true,
+        sonames: [&["libnvtx3interop.so.1", "libnvToolsExt.so.1"], &["libnvtx3interop.so.1", "libnvToolsExt.so.1"], &["libnvtx3interop.so.1", "libnvToolsExt.so.1"]],
+        header: Some("nvtx3/nvToolsExt.h"),
+        packages: [Some("nvidia-nvtx-cu11"), Some("nvidia-nvtx-cu12"), Some("nvidia-nvtx")],
+        package_dirs: [Some("nvidia/nvtx"), Some("nvidia/nvtx"), Some("nvidia/cu13")],
+        header_prefixes: &["nvtx", "nvToolsExt"],
+        redist: &["cuda_nvtx"], cmake: &[("nvtx3_interop", &["libnvtx3interop.so"])],
+    }
+    /// Management library of the driver (the package contains only the header).
+    Nvml {
+        id: "nvml", class: Class::Driver, follows_toolkit: true, extra: Some("nvml"),
+        libraries: &["nvidia-ml"],
+        sonames: [&["libnvidia-ml.so.1"], &["libnvidia-ml.so.1"], &["libnvidia-ml.so.1"]],
+        header: Some("nvml.h"),
+        packages: [Some("nvidia-nvml-dev-cu11"), Some("nvidia-nvml-dev-cu12"), Some("nvidia-nvml-dev")],
+        package_dirs: [Some("nvidia/nvml_dev"), Some("nvidia/nvml_dev"), Some("nvidia/cu13")],
+        header_prefixes: &["nvml"],
+        redist: &["cuda_nvml_dev"],
+        cmake: &[("nvml", &["stubs/libnvidia-ml.so"]), ("nvml_static", &["libnvidia-ml.a", "libnvml.a"])],
+    }
+    /// GPUDirect Storage.
+    Cufile {
+        id: "cufile", extra: Some("cufile"),
+        libraries: &["cufile", "cufile_rdma"],
+        sonames: [&[], &["libcufile.so.0", "libcufile_rdma.so.1"], &["libcufile.so.0", "libcufile_rdma.so.1"]],
+        archives: &["libcufile_static.a", "libcufile_rdma_static.a"], header: Some("cufile.h"),
+        packages: [None, Some("nvidia-cufile-cu12"), Some("nvidia-cufile")],
+        package_dirs: [None, Some("nvidia/cufile"), Some("nvidia/cu13")],
+        header_prefixes: &["cufile"],
+        redist: &["libcufile"],
+        cmake: &[("cuFile", &["libcufile.so"]), ("cuFile_static", &["libcufile_static.a"]), ("cuFile_rdma", &["libcufile_rdma.so"]), ("cuFile_rdma_static", &["libcufile_rdma_static.a"])],
+    }
+    /// OpenCL loader.
+    Opencl {
+        id: "opencl", follows_toolkit: true, extra: Some("opencl"),
+        libraries: &["OpenCL"],
+        sonames: [&[], &["libOpenCL.so.1"], &["libOpenCL.so.1"]],
+        header: Some("CL/cl.h"),
+        packages: [None, Some("nvidia-cuda-opencl-cu12"), Some("nvidia-cuda-opencl")],
+        package_dirs: [None, Some("nvidia/cuda_opencl"), Some("nvidia/cu13")],
+        redist: &["cuda_opencl"],
+    }
+    /// `cuda_profiler_api.h`.
+    ProfilerApi {
+        id: "profiler-api", follows_toolkit: true, extra: Some("profiler"),
+        header: Some("cuda_profiler_api.h"),
+        packages: [Some("nvidia-cuda-profiler-api-cu11"), Some("nvidia-cuda-profiler-api-cu12"), Some("nvidia-cuda-profiler-api")],
+        package_dirs: [Some("nvidia/cuda_profiler_api"), Some("nvidia/cuda_profiler_api"), Some("nvidia/cu13")],
+        header_prefixes: &["cuda_profiler_api.h", "cudaProfiler.h"],
+        redist: &["cuda_profiler_api"],
+    }
+    /// Compute Sanitizer.
+    Sanitizer {
+        id: "sanitizer", follows_toolkit: true, extra: Some("sanitizer"),
+        libraries: &["sanitizer-public", "sanitizer-collection"],
+        sonames: [&["libsanitizer-public.so", "libsanitizer-collection.so"], &[], &["libsanitizer-public.so", "libsanitizer-collection.so"]],
+        header: Some("sanitizer.h"), tools: &["compute-sanitizer"],
+        packages: [Some("nvidia-cuda-sanitizer-api-cu11"), Some("nvidia-cuda-sanitizer-api-cu12"), Some("nvidia-cuda-sanitizer-api")],
+        package_dirs: [Some("nvidia/cuda_sanitizer_api"), Some("nvidia/cuda_sanitizer_api"), Some("nvidia/cu13")],
+        header_prefixes: &["sanitizer.h", "sanitizer_"],
+        redist: &["cuda_sanitizer_api"], cmake: &[("sanitizer", &["libsanitizer-public.so"])],
+    }
+    /// Deep-learning accelerators of Jetson boards.
+    Cudla {
+        id: "cudla", follows_toolkit: true,
+        libraries: &["cudla"],
+        sonames: [&[], &["libcudla.so.1"], &["libcudla.so.1"]],
+        header: Some("cudla.h"),
+        packages: [None, None, Some("nvidia-cudla")],
+        header_prefixes: &["cudla"],
+        redist: &["libcudla"],
+    }
+    /// Reads fat binaries.
+    Cuobjdump {
+        id: "cuobjdump", follows_toolkit: true, extra: Some("cuobjdump"),
+        tools: &["cuobjdump"],
+        packages: [None, None, Some("nvidia-cuda-cuobjdump")],
+        package_dirs: [None, None, Some("nvidia/cu13")],
+        redist: &["cuda_cuobjdump"],
+    }
+    /// Disassembler.
+    Nvdisasm {
+        id: "nvdisasm", follows_toolkit: true, extra: Some("nvdisasm"),
+        tools: &["nvdisasm"],
+        packages: [None, None, Some("nvidia-cuda-nvdisasm")],
+        package_dirs: [None, None, Some("nvidia/cu13")],
+        redist: &["cuda_nvdisasm"],
+    }
+    /// Tile IR assembler.
+    Tileiras {
+        id: "tileiras", follows_toolkit: true, extra: Some("tileiras"),
+        tools: &["tileiras"],
+        packages: [None, None, Some("nvidia-cuda-tileiras")],
+        package_dirs: [None, None, Some("nvidia/cu13")],
+        redist: &["cuda_tileiras"],
+    }
+    /// Demangler.
+    CuxxFilt {
+        id: "cuxxfilt", follows_toolkit: true, extra: Some("cuxxfilt"),
+        archives: &["libcufilt.a"], header: Some("nv_decode.h"), tools: &["cu++filt"],
+        packages: [Some("nvidia-cuda-cuxxfilt-cu11"), Some("nvidia-cuda-cuxxfilt-cu12"), Some("nvidia-cuda-cuxxfilt")],
+        package_dirs: [Some("nvidia/cuda_cuxxfilt"), Some("nvidia/cuda_cuxxfilt"), Some("nvidia/cu13")],
+        header_prefixes: &["nv_decode.h"],
+        redist: &["cuda_cuxxfilt"],
+    }
+    /// Deep neural networks. Has its own release cycle.
+    Cudnn {
+        id: "cudnn", class: Class::Product,
+        libraries: &["cudnn", "cudnn_graph", "cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_heuristic", "cudnn_engines_precompiled", "cudnn_engines_runtime_compiled", "cudnn_engines_tensor_ir", "cudnn_ext"],
+        sonames: [CUDNN_9, CUDNN_9, CUDNN_9],
+        header: Some("cudnn.h"),
+        packages: [Some("nvidia-cudnn-cu11"), Some("nvidia-cudnn-cu12"), Some("nvidia-cudnn-cu13")],
+        package_dirs: [Some("nvidia/cudnn"), Some("nvidia/cudnn"), Some("nvidia/cudnn")],
+        header_prefixes: &["cudnn"],
+        version_macros: Some(("cudnn_version.h", VersionMacros::Parts(["CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL"]))),
+        variables: &["CUDNN_PATH"], redist: &["cudnn"], nix: &["libcudnn"], spack: &["cudnn"],
+        // Read from `libcudnn_ops` (`libcudnn_ops_infer` before 9) of the wheels 8.5.0, 8.7.0, 8.8.0, 8.9.7, 9.0.0,
+        // 9.10.2, 9.11.0, 9.12.0 and 9.28.0. The values are the same for every CUDA major. Other libraries of 9.11
+        // still have code for 5.0, but every program needs `libcudnn_ops`. There is no rule for newer capabilities,
+        // because cuDNN has PTX for them.
+        oldest_capabilities: &[((9, 11), Capability::new(7, 5)), ((8, 8), Capability::new(5, 0)), ((8, 5), Capability::new(3, 5))],
+    }
+    /// Collective communication. Has its own release cycle.
+    Nccl {
+        id: "nccl", class: Class::Product,
+        libraries: &["nccl"],
+        sonames: [&["libnccl.so.2"], &["libnccl.so.2"], &["libnccl.so.2"]],
+        header: Some("nccl.h"),
+        packages: [Some("nvidia-nccl-cu11"), Some("nvidia-nccl-cu12"), Some("nvidia-nccl-cu13")],
+        package_dirs: [Some("nvidia/nccl"), Some("nvidia/nccl"), Some("nvidia/nccl")],
+        header_prefixes: &["nccl"],
+        version_macros: Some(("nccl.h", VersionMacros::Parts(["NCCL_MAJOR", "NCCL_MINOR", "NCCL_PATCH"]))),
+        variables: &["NCCL_HOME"], nix: &["nccl", "libnccl"], spack: &["nccl"],
+    }
+    /// Tensor contractions. Has its own release cycle.
+    Cutensor {
+        id: "cutensor", class: Class::Product,
+        libraries: &["cutensor", "cutensorMg", "cutensorMp"],
+        sonames: [&["libcutensor.so.2", "libcutensorMg.so.2", "libcutensorMp.so.2"], &["libcutensor.so.2", "libcutensorMg.so.2", "libcutensorMp.so.2"], &["libcutensor.so.2", "libcutensorMg.so.2", "libcutensorMp.so.2"]],
+        header: Some("cutensor.h"),
+        packages: [Some("cutensor-cu11"), Some("cutensor-cu12"), Some("cutensor-cu13")],
+        package_dirs: [Some("cutensor"), Some("cutensor"), Some("cutensor")],
+        header_prefixes: &["cutensor"],
+        version_macros: Some(("cutensor.h", VersionMacros::Parts(["CUTENSOR_MAJOR", "CUTENSOR_MINOR", "CUTENSOR_PATCH"]))),
+        variables: &["CUTENSOR_PATH"], redist: &["libcutensor"], nix: &["cutensor"], spack: &["cutensor"],
+    }
+    /// Structured sparsity. Has its own release cycle.
+    Cusparselt {
+        id: "cusparselt", class: Class::Product,
+        libraries: &["cusparseLt"],
+        sonames: [&[], &["libcusparseLt.so.0"], &["libcusparseLt.so.0"]],
+        header: Some("cusparseLt.h"),
+        packages: [None, Some("nvidia-cusparselt-cu12"), Some("nvidia-cusparselt-cu13")],
+        package_dirs: [None, Some("nvidia/cusparselt"), Some("nvidia/cu13")],
+        header_prefixes: &["cusparseLt"],
+        version_macros: Some(("cusparseLt.h", VersionMacros::Parts(["CUSPARSELT_VER_MAJOR", "CUSPARSELT_VER_MINOR", "CUSPARSELT_VER_PATCH"]))),
+        variables: &["CUSPARSELT_PATH"], redist: &["libcusparse_lt"], nix: &["cusparselt"], spack: &["cusparselt"],
+    }
+    /// Shared memory over GPUs. Has its own release cycle.
+    Nvshmem {
+        id: "nvshmem", class: Class::Product,
+        libraries: &["nvshmem_host"],
+        sonames: [&[], &["libnvshmem_host.so.3"], &["libnvshmem_host.so.3"]],
+        archives: &["libnvshmem_device.a"], header: Some("nvshmem.h"),
+        packages: [None, Some("nvidia-nvshmem-cu12"), Some("nvidia-nvshmem-cu13")],
+        package_dirs: [None, Some("nvidia/nvshmem"), Some("nvidia/nvshmem")],
+        header_prefixes: &["nvshmem"],
+        version_macros: Some(("non_abi/nvshmem_version.h", VersionMacros::Parts(["NVSHMEM_VENDOR_MAJOR_VERSION", "NVSHMEM_VENDOR_MINOR_VERSION", "NVSHMEM_VENDOR_PATCH_VERSION"]))),
+        variables: &["NVSHMEM_HOME"], redist: &["libnvshmem"], nix: &["nvshmem"], spack: &["nvshmem"],
+    }
+    /// Direct sparse solvers. Has its own release cycle.
+    Cudss {
+        id: "cudss", class: Class::Product,
+        libraries: &["cudss"],
+        sonames: [&[], &["libcudss.so.1"], &["libcudss.so.1"]],
+        header: Some("cudss.h"),
+        packages: [None, Some("nvidia-cudss-cu12"), Some("nvidia-cudss-cu13")],
+        package_dirs: [None, Some("nvidia/cu12"), Some("nvidia/cu13")],
+        header_prefixes: &["cudss"],
+        version_macros: Some(("cudss.h", VersionMacros::Parts(["CUDSS_VERSION_MAJOR", "CUDSS_VERSION_MINOR", "CUDSS_VERSION_PATCH"]))),
+        variables: &["CUDSS_DIR", "CUDSS_ROOT"], redist: &["libcudss"], nix: &["cudss"], spack: &["cudss"],
+    }
+    /// Templates for linear algebra (CUTLASS and CuTe): a header package.
+    Cutlass {
+        id: "cutlass", class: Class::Product,
+        header: Some("cutlass/version.h"), more_headers: Some("tools/util/include"),
+        packages: [Some("nvidia-cutlass"); MAJORS],
+        package_dirs: [Some("cutlass_library/source"); MAJORS],
+        header_prefixes: &["cutlass/", "cute/"],
+        version_macros: Some(("cutlass/version.h", VersionMacros::Parts(["CUTLASS_MAJOR", "CUTLASS_MINOR", "CUTLASS_PATCH"]))),
+        variables: &["CUTLASS_DIR", "CUTLASS_PATH", "CUTLASS_HOME"], nix: &["cutlass"], spack: &["cutlass"],
+    }
+    /// Device functions of the math libraries (cuBLASDx, cuFFTDx …): a header package, which includes CUTLASS.
+    Mathdx {
+        id: "mathdx", class: Class::Product,
+        header: Some("cublasdx.hpp"),
+        packages: [Some("nvidia-mathdx"); MAJORS],
+        package_dirs: [Some("nvidia/mathdx"); MAJORS],
+        header_prefixes: &["commondx", "cublasdx", "cufftdx", "curanddx", "cusolverdx", "nvcompdx"],
+        variables: &["MATHDX_ROOT", "mathdx_ROOT", "MATHDX_HOME"],
+    }
+}
+
+impl Component {
+    /// The components that determine the release of a toolkit. The first component that is present decides: a compiler
+    /// of device code before the runtime.
+    pub const CORE: [Self; 3] = [Self::Nvcc, Self::Nvrtc, Self::Cudart];
+
+    /// Whether it is one of [`Component::CORE`].
+    pub fn is_core(self) -> bool {
+        Self::CORE.contains(&self)
+    }
+
+    /// All components, those of the toolkit before the products.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ALL.iter().copied()
+    }
+
+    /// The facts about the component.
+    #[doc(hidden)]
+    pub fn facts(self) -> &'static Facts {
+        // The enum and the table are generated from the same rows, so the index is valid.
+        &TABLE[self as usize]
+    }
+
+    /// The component that NVIDIA's redistributable archives call `name`: `libcublas` is cuBLAS.
+    #[doc(hidden)]
+    pub fn of_redist(name: &str) -> Option<Self> {
+        Self::all().find(|component| component.facts().redist.contains(&name))
+    }
+
+    /// The component with the header that is included as `name`: `curand_kernel.h`, `cub/cub.cuh`. The longest prefix
+    /// decides, because `cublas_v2.h` starts with `cub`.
+    #[doc(hidden)]
+    pub fn of_header(name: &str) -> Option<Self> {
+        let length = |component: &Self| {
+            let facts = component.facts();
+            // The directory of `CL/cl.h` has no prefix, because `include` directories of systems have another one.
+            let directory = facts
+                .header
+                .and_then(|header| header.rfind('/').map(|end| &header[..=end]));
+            let prefixes = facts.header_prefixes.iter().copied().chain(directory);
+            let matching = prefixes.filter(|prefix| name.starts_with(prefix));
+            matching.map(str::len).max().unwrap_or(0)
+        };
+        let matching = Self::all().filter(|component| length(component) > 0);
+        // cuDNN's C++ interface has a package of its own.
+        let component = matching.max_by_key(length);
+        component.filter(|_| !name.starts_with("cudnn_frontend"))
+    }
+
+    /// Its name in manifests and messages.
+    pub fn id(self) -> &'static str {
+        self.facts().id
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id())
+    }
+}
+
+impl FromStr for Component {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut all = Self::all();
+        let found = all.find(|component| component.id().eq_ignore_ascii_case(text));
+        found.ok_or_else(|| {
+            let known: Vec<&str> = Self::all().map(Self::id).collect();
+            let advice = match nearest(text, known.iter().copied()) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => format!("known: {}", known.join(", ")),
+            };
+            format!("`{text}` is not a CUDA component; {advice}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_id_and_redist_name_is_parsed() {
+        for component in Component::all() {
+            assert_eq!(component.id().parse::<Component>().unwrap(), component);
+            for name in component.facts().redist {
+                assert_eq!(Component::of_redist(name), Some(component), "{name}");
+            }
+        }
+    }
+
+    /// The files of the wheels of CUDA 13.4 and of products, and those of 11.8 and 12.9 that 13.4 lacks.
+    #[test]
+    fn headers_name_their_components() {
+        let expected = "
+            cudart: cuda.h cudaGL.h cudaProfilerTypedefs.h cuda_fp16.h cuda_runtime.h cooperative_groups/scan.h mma.h
+            cccl: cub/cub.cuh cuda/std/atomic nv/target thrust/sort.h
+            crt: crt/host_config.h
+            nvrtc: nvrtc.h
+            nvjitlink: nvJitLink.h
+            nvfatbin: nvFatbin.h
+            nvptxcompiler: nvPTXCompiler.h
+            cublas: cublas.h cublas_v2.h cublasLt.h cublasXt.h cublas_api.h nvblas.h
+            cufft: cufft.h cufftXt.h cufftw.h cufft_device.h cudalibxt.h
+            curand: curand.h curand_kernel.h curand_mtgp32dc_p_11213.h
+            cusolver: cusolverDn.h cusolverSp_LOWLEVEL_PREVIEW.h cusolver_common.h
+            cusparse: cusparse.h cusparse_v2.h
+            npp: npp.h nppi_filtering_functions.h npps.h
+            nvjpeg: nvjpeg.h
+            cupti: cupti.h cuda_stdint.h generated_nvtx_meta.h nvperf_host.h
+            nvtx: nvtx3/nvToolsExt.h nvToolsExt.h nvtx3/nvtx3.hpp nvtxw3/nvtxw3.h
+            nvml: nvml.h
+            cufile: cufile.h
+            opencl: CL/cl.h CL/opencl.hpp
+            profiler-api: cuda_profiler_api.h cudaProfiler.h
+            sanitizer: sanitizer.h sanitizer_callbacks.h
+            cuxxfilt: nv_decode.h
+            cudnn: cudnn.h cudnn_ops_v9.h
+            nccl: nccl.h nccl_device/core.h
+            cutensor: cutensor.h cutensorMg.h cutensor/types.h
+            cusparselt: cusparseLt.h
+            nvshmem: nvshmem.h nvshmemx.h
+            cudss: cudss.h cudss_data_types.h
+            cutlass: cutlass/cutlass.h cute/tensor.hpp
+            mathdx: cublasdx.hpp cufftdx.hpp commondx/commondx.hpp
+            : stdio.h cubic.h cute.h nvcomp.h thrust.h vector cudnn_frontend.h
+        ";
+        for line in expected.trim().lines() {
+            let (component, headers) = line.split_once(':').unwrap();
+            for header in headers.split_whitespace() {
+                let found = Component::of_header(header).map_or("", Component::id);
+                assert_eq!(found, component.trim(), "{header}");
+            }
+        }
+    }
+
+    /// A product without one of these could not be found in some layout.
+    #[test]
+    fn every_product_has_a_name_in_every_layout() {
+        for facts in TABLE.iter().filter(|facts| facts.is_product()) {
+            assert!(!facts.variables.is_empty(), "{}: variables", facts.id);
+            if facts.is_header_package() {
+                assert_eq!(facts.packages, [facts.packages[0]; MAJORS]);
+                continue;
+            }
+            let newest = crate::release::NEWEST_MAJOR;
+            for (has, what) in [
+                (!facts.redist.is_empty() || !facts.nix.is_empty(), "Nix"),
+                (!facts.spack.is_empty(), "Spack"),
+                (facts.version_macros.is_some(), "version macros"),
+                (!facts.header_prefixes.is_empty(), "header prefixes"),
+                (facts.package(newest).is_some(), "package"),
+            ] {
+                assert!(has, "{}: {what}", facts.id);
+            }
+        }
+    }
+
+    #[test]
+    fn sonames_fit_their_libraries() {
+        for facts in TABLE {
+            for names in facts.sonames {
+                let stems = names.iter().map(|soname| {
+                    let (stem, _) = soname.split_once(".so").unwrap();
+                    stem.strip_prefix("lib").unwrap()
+                });
+                let mut stems: Vec<&str> = stems.collect();
+                stems.dedup();
+                let libraries = &facts.libraries[..stems.len()];
+                assert_eq!(stems, libraries, "{}: {names:?}", facts.id);
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_suggests_or_lists_the_known_ones() {
+        let error = |name: &str| name.parse::<Component>().unwrap_err();
+        let suggestion = "`cublass` is not a CUDA component; did you mean `cublas`?";
+        assert_eq!(error("cublass"), suggestion);
+        assert!(error("tensorflow").contains("known: cudart, cuda-driver, nvcc"));
+    }
+}

@@ -1,0 +1,131 @@
+//! A snapshot of the environment that records which variables were read.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the one file that reads the environment"
+)]
+
+use std::cell::RefCell;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use crate::list::{Set, entry};
+
+/// The variables of a process. `Env` records each name that is read, so that `rerun-if-env-changed` is printed
+/// only for variables that the build used.
+///
+/// ```
+/// use cuda_find_core::env::Env;
+/// let env = Env::from_pairs([("CUDA_HOME", "/opt/cuda")]);
+/// assert_eq!(env.text("CUDA_HOME").as_deref(), Some("/opt/cuda"));
+/// assert_eq!(env.text("CUDA_PATH"), None);
+/// assert_eq!(env.names_read(), ["CUDA_HOME", "CUDA_PATH"]);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Env {
+    /// Sorted by name.
+    variables: Vec<(OsString, OsString)>,
+    names_read: RefCell<Set<String>>,
+}
+
+impl Env {
+    /// The variables of this process.
+    pub fn from_process() -> Self {
+        Self::from_pairs(std::env::vars_os())
+    }
+
+    /// An environment with only these variables. If a name occurs twice, the last value is used.
+    pub fn from_pairs<K, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Self
+    where
+        K: Into<OsString>,
+        V: Into<OsString>,
+    {
+        let mut env = Self::default();
+        for (name, value) in pairs {
+            *entry(&mut env.variables, name.into()) = value.into();
+        }
+        env
+    }
+
+    /// The same environment with one variable set.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        *entry(&mut self.variables, name.into()) = value.into();
+        self
+    }
+
+    /// The value of `name`. An empty value counts as unset, as in CMake and in a shell's `${X:-default}`.
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.names_read.borrow_mut().insert(name.to_owned());
+        self.peek(name)
+    }
+
+    /// [`Env::get`] without recording the name, for variables that Cargo tracks itself (`OUT_DIR`,
+    /// `TARGET` …) and for `PATH`, which often changes without affecting the search.
+    pub fn peek(&self, name: &str) -> Option<&OsStr> {
+        self.value(name).filter(|value| !value.is_empty())
+    }
+
+    fn value(&self, name: &str) -> Option<&OsStr> {
+        let position = |(known, _): &(OsString, _)| known.as_os_str().cmp(OsStr::new(name));
+        let at = self.variables.binary_search_by(position).ok()?;
+        Some(self.variables[at].1.as_os_str())
+    }
+
+    /// [`Env::get`], except that an empty value counts as set.
+    pub fn get_or_empty(&self, name: &str) -> Option<&OsStr> {
+        self.names_read.borrow_mut().insert(name.to_owned());
+        self.value(name)
+    }
+
+    /// [`Env::get`] as text; a value that is not Unicode counts as unset.
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.get(name).and_then(OsStr::to_str).map(str::to_owned)
+    }
+
+    /// [`Env::get`] as a path.
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(PathBuf::from)
+    }
+
+    /// All variables, for a child process. The names are not recorded.
+    pub fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        let variables = self.variables.iter();
+        variables.map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
+    /// The directories of `PATH`, in order.
+    pub fn search_path(&self) -> Vec<PathBuf> {
+        // Windows calls it `Path`, and ignores case.
+        let path = self.peek("PATH").or_else(|| self.peek("Path"));
+        path.map(|path| std::env::split_paths(path).collect())
+            .unwrap_or_default()
+    }
+
+    /// The names that were read, sorted.
+    pub fn names_read(&self) -> Vec<String> {
+        self.names_read.borrow().iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_is_unset_and_still_recorded() {
+        let env = Env::from_pairs([("CUDA_HOME", "")]);
+        assert_eq!(env.get("CUDA_HOME"), None);
+        assert_eq!(env.names_read(), ["CUDA_HOME"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn path_is_never_recorded() {
+        let env = Env::from_pairs([("PATH", "/a:/b")]);
+        assert_eq!(
+            env.search_path(),
+            [PathBuf::from("/a"), PathBuf::from("/b")]
+        );
+        assert!(env.names_read().is_empty());
+    }
+}

@@ -1,0 +1,286 @@
+//! The error type of this crate, and the hints for each error.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::component::Component;
+
+/// Everything that can go wrong, with the values that a message needs.
+///
+/// `Debug` prints the text of `Display`, followed by [`Error::hints`]. If a build script calls `unwrap`
+/// or returns an error from `main`, the user sees the `Debug` text.
+#[non_exhaustive]
+pub enum Error {
+    /// Required components were not found in any of the searched places.
+    NotFound {
+        /// The missing components.
+        missing: Vec<Component>,
+        /// What is missing, why it is needed, and where it was searched.
+        message: String,
+        /// What to do next, most likely first.
+        hints: Vec<String>,
+    },
+    /// The components that were found do not belong together.
+    Inconsistent {
+        /// One conflict for each pair of components that do not belong together.
+        conflicts: Vec<Conflict>,
+    },
+    /// A place that the user named cannot be used.
+    InvalidSource {
+        /// The setting that names the place, such as ``environment variable `CUDA_HOME` ``.
+        source_name: String,
+        /// The place.
+        path: PathBuf,
+        /// What is wrong with the place.
+        reason: String,
+        /// Other places with CUDA, which were not used because the user named this place.
+        unused: Vec<String>,
+    },
+    /// An environment variable has a value that cannot be used.
+    Variable {
+        /// The variable.
+        name: String,
+        /// What is wrong with the value.
+        reason: String,
+    },
+    /// A list of capabilities cannot be used.
+    Capability {
+        /// What is wrong, in a sentence.
+        reason: String,
+        /// What to write instead.
+        hint: String,
+    },
+    /// This crate does not support the target.
+    UnsupportedTarget {
+        /// The Rust triple.
+        triple: String,
+    },
+    /// A value cannot be passed to Cargo, because Cargo would misread it.
+    Directive {
+        /// What the value is for: `cargo::rerun-if-changed`, `cargo::rustc-env=NAME` …
+        directive: String,
+        /// The value.
+        value: OsString,
+        /// Why Cargo would misread it.
+        reason: &'static str,
+    },
+    /// The caller requests something that does not exist, such as a component with an unknown name.
+    Usage {
+        /// What is wrong, in a sentence.
+        reason: String,
+        /// What to do instead.
+        hint: String,
+    },
+    /// A program could not be run.
+    Program {
+        /// The command.
+        command: String,
+        /// The error of the system or the program.
+        reason: String,
+    },
+    /// A file does not have the expected content.
+    Format {
+        /// The expected format, such as `lock file`.
+        what: &'static str,
+        /// What is wrong with the content.
+        reason: String,
+        /// How to get a valid file.
+        hint: &'static str,
+    },
+    /// A file operation failed.
+    Io {
+        /// The operation: `write`, `create directory` …
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+/// Two components that do not belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// A sentence that names both components, with their versions and places.
+    pub reason: String,
+    /// How to resolve the conflict.
+    pub fix: String,
+}
+
+impl Error {
+    /// Returns a function for `map_err` that makes an [`Error::Io`]:
+    /// `root.text(path).map_err(Error::io("read", path))`.
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+
+    /// An [`Error::Variable`].
+    pub fn variable(name: &str, reason: String) -> Self {
+        Self::Variable {
+            name: name.to_owned(),
+            reason,
+        }
+    }
+
+    /// What the user can do, with the most likely fix first. There is at least one hint.
+    pub fn hints(&self) -> Vec<String> {
+        let hint = match self {
+            Self::NotFound { hints, .. } => return hints.clone(),
+            Self::Inconsistent { conflicts } => {
+                let mut fixes: Vec<String> = Vec::new();
+                for conflict in conflicts {
+                    if !fixes.contains(&conflict.fix) {
+                        fixes.push(conflict.fix.clone());
+                    }
+                }
+                return fixes;
+            }
+            Self::Capability { hint, .. } | Self::Usage { hint, .. } => hint.clone(),
+            Self::Format { hint, .. } => (*hint).to_owned(),
+            Self::Variable { name, .. } => format!("correct `{name}`, or unset it"),
+            Self::InvalidSource {
+                source_name, path, ..
+            } => {
+                let correct = format!("correct {source_name}, or unset it to search the usual places");
+                if path.is_relative() {
+                    return vec!["write an absolute path".to_owned(), correct];
+                }
+                correct
+            }
+            Self::UnsupportedTarget { .. } => {
+                "build for x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu, or run plain cargo with \
+                 `CUDA_BUILD_SKIP=1`, which builds the crate without CUDA"
+                    .to_owned()
+            }
+            Self::Directive { .. } => {
+                "rename or move the file or directory so that its path is UTF-8 without line breaks and without white \
+                 space at its end"
+                    .to_owned()
+            }
+            Self::Program { .. } => {
+                "run the command in a shell; if it fails there too, install the program again".to_owned()
+            }
+            Self::Io { path, source, .. } => io_hint(path, source),
+        };
+        vec![hint]
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound { message, .. } => f.write_str(message),
+            Self::Inconsistent { conflicts } => {
+                f.write_str("CUDA components that do not belong together:")?;
+                let mut conflicts = conflicts.iter();
+                conflicts.try_for_each(|conflict| write!(f, "\n  {}", conflict.reason))
+            }
+            Self::InvalidSource {
+                source_name,
+                path,
+                reason,
+                unused,
+            } => {
+                write!(f, "{source_name} ({}): {reason}", path.display())?;
+                for attempt in unused {
+                    write!(
+                        f,
+                        "\n  available, not used because {source_name} is set: {attempt}"
+                    )?;
+                }
+                Ok(())
+            }
+            Self::Variable { name, reason } => {
+                write!(f, "environment variable `{name}`: {reason}")
+            }
+            Self::Capability { reason, .. } | Self::Usage { reason, .. } => f.write_str(reason),
+            Self::UnsupportedTarget { triple } => write!(
+                f,
+                "target `{triple}` is not supported: only Linux with the GNU C library is, on x86-64 and 64-bit ARM, and \
+                 Windows on x86-64 with Microsoft's linker (`x86_64-pc-windows-msvc`)"
+            ),
+            Self::Directive {
+                directive,
+                value,
+                reason,
+            } => {
+                let directive = directive.escape_debug();
+                write!(
+                    f,
+                    "cannot pass {value:?} to Cargo as `{directive}`: {reason}"
+                )
+            }
+            Self::Program { command, reason } => write!(f, "could not run `{command}`: {reason}"),
+            Self::Format { what, reason, .. } => write!(f, "not a valid {what}: {reason}"),
+            Self::Io {
+                action,
+                path,
+                source,
+            } => write!(f, "could not {action} {}: {source}", path.display()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        let mut hints = self.hints().into_iter();
+        hints.try_for_each(|hint| write!(f, "\nhint: {hint}"))
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// What the user can do about an error of the system.
+pub fn io_hint(path: &Path, error: &io::Error) -> String {
+    use io::ErrorKind::{
+        AlreadyExists, DirectoryNotEmpty, InvalidData, InvalidInput, IsADirectory, NotADirectory,
+        NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+    };
+    let path = path.display();
+    match error.kind() {
+        StorageFull | QuotaExceeded => format!("free some space on the disk that has {path}"),
+        ReadOnlyFilesystem => format!("{path} is on a read-only disk: use a directory elsewhere"),
+        PermissionDenied => {
+            format!(
+                "check who may use it: `ls -ld {path}`, and the same for the directories above it"
+            )
+        }
+        NotFound => format!("correct the path, or create {path}"),
+        NotADirectory | AlreadyExists | IsADirectory | DirectoryNotEmpty => {
+            format!("move away what is in the way at {path} or above it")
+        }
+        InvalidData => format!("replace {path} by a text in UTF-8 of less than 16 MiB"),
+        InvalidInput => format!("replace {path} by a regular file"),
+        _ => format!("check {path} and its disk, for example with `ls -l` and `df`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fix_of_several_conflicts_is_printed_once() {
+        let conflict = |fix: &str| Conflict {
+            reason: String::new(),
+            fix: fix.to_owned(),
+        };
+        let conflicts = vec![conflict("a"), conflict("b"), conflict("a")];
+        assert_eq!(Error::Inconsistent { conflicts }.hints(), ["a", "b"]);
+    }
+}

@@ -1,0 +1,198 @@
+//! Makes the directives that link the declared components of a crate.
+
+use std::path::{Path, PathBuf};
+
+use crate::component::{Component, windows};
+use crate::directive::{Directive, Directives};
+use crate::root::Root;
+use crate::toolkit::Toolkit;
+
+/// How the CUDA runtime is linked.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub enum Cudart {
+    /// `libcudart_static.a`, nvcc's own default.
+    #[default]
+    Static,
+    /// `libcudart.so.<major>`.
+    Shared,
+}
+
+impl Cudart {
+    /// The value that a manifest uses for this variant.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Static => "static",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+/// Adds directives that link `components`. `cudart` selects the static or the shared runtime.
+///
+/// Shared libraries are linked by their file name (`+verbatim`), because wheels contain
+/// `libcudart.so.13` and no `libcudart.so`. These libraries are outside Cargo's target directory, so
+/// Cargo does not add their directory to the loader path of the programs that it runs; `cargo cuda run` does.
+///
+/// On Windows, the linker reads an import library (`cublas.lib`) instead of a shared library, and also instead of a stub.
+///
+/// For the driver's libraries, the linker reads the stubs in the directory `stubs`. This directory must not be
+/// on any loader path, because a stub contains no code.
+pub fn directives(
+    toolkit: &Toolkit,
+    components: &[Component],
+    cudart: Cudart,
+    stubs: Option<&Path>,
+    into: &mut Directives,
+) {
+    for component in components {
+        if (*component, cudart) == (Component::Cudart, Cudart::Static) {
+            link_static_cudart(toolkit, into);
+        } else if let Some(library) = import_library(toolkit, *component) {
+            link_import_library(library, into);
+        } else if component.facts().is_driver() {
+            link_driver(*component, stubs, into);
+        } else {
+            link_shared(toolkit, *component, into);
+        }
+    }
+}
+
+/// The directory of the driver's libraries on NixOS; `None` on other systems.
+///
+/// Programs need this directory in their run-time search path, because the loader does not search it by
+/// default. In nixpkgs, `addDriverRunpath` adds it to the programs of a package.
+pub fn nixos_driver_directory(root: &Root) -> Option<&'static str> {
+    root.is_file(&root.locate("/etc/NIXOS"))
+        .then_some("/run/opengl-driver/lib")
+}
+
+/// On NixOS, adds the driver's directory to the run-time search path of programs. A `cdylib` does not get it,
+/// because native modules are `cdylib`s and their wheels are installed on other machines. Beside a `cdylib`, only
+/// binaries get it.
+pub fn add_nixos_driver_rpath(
+    root: &Root,
+    has_cdylib: bool,
+    has_binary: bool,
+    into: &mut Directives,
+) {
+    let Some(place) = nixos_driver_directory(root) else {
+        return;
+    };
+    let argument = format!("-Wl,-rpath,{place}");
+    if !has_cdylib {
+        into.push(Directive::LinkArg(argument));
+    } else if has_binary {
+        into.push(Directive::LinkArgBins(argument));
+    }
+}
+
+/// Links a driver library, with the stubs if they are given. At run time, the loader finds the real library
+/// in its default directories; on NixOS, [`add_nixos_driver_rpath`] is needed.
+fn link_driver(component: Component, stubs: Option<&Path>, into: &mut Directives) {
+    if let Some(stubs) = stubs {
+        into.push(Directive::LinkSearch(stubs.to_owned()));
+    }
+    if let Some(name) = component.facts().libraries.first() {
+        into.link("dylib", name);
+    }
+}
+
+/// The import library of a component, which may be in the package of another one. `None` on Linux.
+fn import_library(toolkit: &Toolkit, component: Component) -> Option<&Path> {
+    let name = windows::import_library(component.facts().libraries.first()?);
+    let mut components = toolkit.components().iter();
+    Some(components.find_map(|found| found.archive(&name))?)
+}
+
+fn link_import_library(library: &Path, into: &mut Directives) {
+    if let (Some(directory), Some(name)) = (library.parent(), library.file_stem()) {
+        into.push(Directive::LinkSearch(directory.to_owned()));
+        into.link("dylib", name);
+    }
+}
+
+fn link_shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
+    let Some(library) = toolkit
+        .get(component)
+        .and_then(|found| found.libraries.first())
+    else {
+        return;
+    };
+    let directory = library.parent();
+    if let Some(directory) = directory.filter(|d| !toolkit.is_default_search_dir(d)) {
+        into.push(Directive::LinkSearch(directory.to_owned()));
+    }
+    into.link("dylib:+verbatim", library.file_name().unwrap_or_default());
+}
+
+/// The device runtime, `libcudadevrt.a`: functions that device code can call after nvcc has linked it.
+pub fn device_runtime(toolkit: &Toolkit) -> Option<&PathBuf> {
+    let cudart = toolkit.get(Component::Cudart)?;
+    cudart.archive("libcudadevrt.a")
+}
+
+/// Links the device runtime, if the toolkit has it.
+pub fn link_device_runtime(toolkit: &Toolkit, into: &mut Directives) {
+    if let Some(archive) = device_runtime(toolkit) {
+        link_archive(toolkit, archive, "cudadevrt", into);
+    }
+}
+
+fn link_archive(toolkit: &Toolkit, archive: &Path, name: &str, into: &mut Directives) {
+    let Some(directory) = archive.parent() else {
+        return;
+    };
+    // By default, rustc bundles a static library into the crate. It then looks for the library only in
+    // directories that a directive names. With `-bundle`, the linker looks for the library instead, also in
+    // the default directories.
+    let kind = if toolkit.is_default_search_dir(directory) {
+        "static:-bundle"
+    } else {
+        into.push(Directive::LinkSearch(directory.to_owned()));
+        "static"
+    };
+    into.link(kind, name);
+}
+
+/// `libcudart_static.a` needs the C library's `libdl`, `librt` and `libpthread`; `cudart_static.lib` needs nothing more.
+fn link_static_cudart(toolkit: &Toolkit, into: &mut Directives) {
+    let Some(cudart) = toolkit.get(Component::Cudart) else {
+        return;
+    };
+    if let Some(archive) = cudart.archive("cudart_static.lib") {
+        link_archive(toolkit, archive, "cudart_static", into);
+    } else if let Some(archive) = cudart.archive("libcudart_static.a") {
+        link_archive(toolkit, archive, "cudart_static", into);
+        for name in ["dl", "rt", "pthread"] {
+            into.link("dylib", name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tests write the file that is then looked for"
+    )]
+    #[test]
+    fn only_programs_get_the_nixos_driver_rpath() {
+        let top = tempfile::tempdir().unwrap();
+        let root = Root::below(top.path());
+        let printed = |cdylib, binary| {
+            let mut directives = Directives::default();
+            add_nixos_driver_rpath(&root, cdylib, binary, &mut directives);
+            directives.to_lines().unwrap().join(" ")
+        };
+        assert_eq!(printed(false, true), "", "no other system has that place");
+        std::fs::create_dir(top.path().join("etc")).unwrap();
+        std::fs::write(top.path().join("etc/NIXOS"), "").unwrap();
+        let argument = "-Wl,-rpath,/run/opengl-driver/lib";
+        let expected = ["", "-bins"].map(|of| format!("cargo::rustc-link-arg{of}={argument}"));
+        assert_eq!(printed(false, true), expected[0]);
+        assert_eq!(printed(true, true), expected[1]);
+        assert_eq!(printed(true, false), "");
+    }
+}

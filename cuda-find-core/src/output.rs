@@ -1,0 +1,177 @@
+//! Writes files atomically, nearly all of them below `OUT_DIR`.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the file that writes outputs"
+)]
+
+use std::fs;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::error::Error;
+
+/// Creates a directory and its parents.
+pub fn create_directory(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(Error::io("create", path))
+}
+
+/// Writes a temporary file beside `path`, then renames it to `path`, because several processes may write the
+/// same file at once.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let temporary = temporary_name(path);
+    let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&temporary);
+        Error::io("write", path)(error)
+    })
+}
+
+/// A random name beside `path`: processes of two containers that share a directory may have the same ID.
+fn temporary_name(path: &Path) -> PathBuf {
+    let random = RandomState::new().hash_one(std::process::id());
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{random:016x}.part"));
+    name.into()
+}
+
+/// The bytes of a file that this crate wrote.
+pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(path).map_err(Error::io("read", path))
+}
+
+/// Writes a file only if its content differs. An unchanged file keeps its modification time.
+pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    if fs::read(path).is_ok_and(|old| old == bytes) {
+        Ok(())
+    } else {
+        write(path, bytes)
+    }
+}
+
+/// Whether this is a regular file, links followed.
+pub fn is_file(path: &Path) -> bool {
+    path.is_file()
+}
+
+/// Removes a directory with everything in it.
+pub fn remove_directory(path: &Path) -> Result<(), Error> {
+    unless_absent(fs::remove_dir_all(path), path)
+}
+
+/// Creates a directory with a link to each of `targets`, which do not exist. Its modification time is set to 1970.
+///
+/// Cargo ignores broken links in a declared directory. Cargo compares times of links too. The links are written in
+/// each run, so a target that appears counts as changed.
+pub fn link_in_old_directory(directory: &Path, targets: &[PathBuf]) -> Result<(), Error> {
+    remove_directory(directory)?;
+    write_links(directory, targets).map_err(Error::io("write", directory))
+}
+
+#[cfg(unix)]
+fn write_links(directory: &Path, targets: &[PathBuf]) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    for (number, target) in targets.iter().enumerate() {
+        std::os::unix::fs::symlink(target, directory.join(number.to_string()))?;
+    }
+    fs::File::open(directory)?.set_modified(std::time::UNIX_EPOCH)
+}
+
+/// On Windows, links need a privilege. Without the directory, Cargo runs the script in every build.
+#[cfg(not(unix))]
+fn write_links(_: &Path, _: &[PathBuf]) -> io::Result<()> {
+    Ok(())
+}
+
+/// How long ago a file was written or touched; `None` if that is unknown.
+pub fn age(path: &Path) -> Option<Duration> {
+    fs::metadata(path).ok()?.modified().ok()?.elapsed().ok()
+}
+
+/// Whether this user can change a file.
+pub fn check_writable(path: &Path) -> Result<(), Error> {
+    let file = fs::File::options().append(true).open(path);
+    file.map(drop).map_err(Error::io("write", path))
+}
+
+/// Appends a line to a file that exists, in one call, because other processes append to it, too.
+pub fn append_line(path: &Path, line: &str) {
+    let file = fs::File::options().append(true).open(path);
+    let _ = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+}
+
+/// Sets the time of a file to the present, if this user may do that.
+pub fn touch(path: &Path) {
+    let file = fs::File::options().append(true).open(path);
+    let _ = file.and_then(|file| file.set_modified(SystemTime::now()));
+}
+
+/// The files in a directory with their sizes; the oldest is the last.
+pub fn files_by_age(directory: &Path) -> Vec<(PathBuf, u64)> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut files: Vec<_> = entries
+        .filter_map(|entry| {
+            let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+            Some((metadata.modified().ok()?, entry.path(), metadata.len()))
+        })
+        .collect();
+    files.sort();
+    files.reverse();
+    files
+        .into_iter()
+        .map(|(_, path, size)| (path, size))
+        .collect()
+}
+
+/// Renames a file or a directory.
+pub fn rename(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::rename(from, to).map_err(Error::io("rename", from))
+}
+
+/// Removes a file, which has to exist.
+pub fn remove_existing(path: &Path) -> Result<(), Error> {
+    fs::remove_file(path).map_err(Error::io("remove", path))
+}
+
+/// Removes a file, if it exists.
+pub fn remove(path: &Path) -> Result<(), Error> {
+    unless_absent(fs::remove_file(path), path)
+}
+
+/// The error of removing `path`, unless there was nothing to remove.
+fn unless_absent(removed: io::Result<()>, path: &Path) -> Result<(), Error> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(Error::io("remove", path)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_writers_share_a_temporary_file() {
+        let path = Path::new("x");
+        assert_ne!(temporary_name(path), temporary_name(path));
+    }
+
+    #[test]
+    fn an_unchanged_file_is_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x");
+        write(&path, b"1").unwrap();
+        let before = fs::metadata(&path).unwrap().modified().unwrap();
+        write_if_changed(&path, b"1").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before);
+        let absent = directory.path().join("absent/x");
+        assert!(
+            write(&absent, b"1")
+                .unwrap_err()
+                .to_string()
+                .contains("absent/x")
+        );
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,125 @@
+//! Reads one candidate, and reports why a place that the user named is refused or unused.
+
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+
+use super::prober::Prober;
+use super::{packages, roots};
+use crate::found::{Attempt, Found};
+use crate::sources::{Candidate, Layout, SearchStep, associated_roots, is_package};
+
+/// Why a relative path is refused.
+pub const RELATIVE_PATH_REASON: &str = "is a relative path: build scripts run in their packages' directories, and would look for it there";
+
+impl Prober<'_> {
+    /// Probes `candidate`. Problems are returned as remarks in the attempt.
+    pub fn probe(&self, candidate: &Candidate) -> Attempt {
+        let mut attempt = Attempt::new(candidate.clone());
+        if let Some(reason) = self.refusal(candidate) {
+            attempt.remarks.push(reason);
+        } else {
+            match candidate.layout {
+                Layout::SitePackages => packages::probe(self, &mut attempt),
+                Layout::PythonScript => attempt.remarks.push(
+                    "a script that starts an unknown Python interpreter, so its site-packages cannot be located; activate \
+                     a virtual environment to search its packages"
+                        .to_owned(),
+                ),
+                _ => roots::probe(self, &mut attempt),
+            }
+        }
+        attempt.sets.sort_by_key(|set| Reverse(set.major));
+        if attempt.sets.is_empty() && attempt.unusable.is_empty() && attempt.remarks.is_empty() {
+            let path = &candidate.path;
+            let reason = if let Some(error) = self.root.closed(path) {
+                format!("cannot be read: {error}")
+            } else if self.root.is_dir(path) {
+                "contains no CUDA component".to_owned()
+            } else {
+                self.why_unreadable(path)
+                    .unwrap_or("not a directory")
+                    .to_owned()
+            };
+            attempt.remarks.push(reason);
+        }
+        attempt
+    }
+
+    /// Probes `candidate`. If it is a list of roots that the user named, each root without a component is returned as an
+    /// additional attempt, so that it is reported.
+    pub fn probe_each(&self, candidate: &Candidate) -> Vec<Attempt> {
+        let mut attempts = vec![self.probe(candidate)];
+        if candidate.step.is_explicit() && !candidate.more_roots().is_empty() {
+            for path in self.unused_roots(&attempts[0]) {
+                // The root is probed alone, because another root of the list may have the same components.
+                let (step, label) = (candidate.step, candidate.label.clone());
+                let root = Candidate::scattered(self.root, step, label, vec![path]);
+                let alone = root.map(|root| self.probe(&root));
+                attempts.extend(alone.filter(|it| it.sets.is_empty() && it.unusable.is_empty()));
+            }
+        }
+        attempts
+    }
+
+    /// The roots of a list from which no component was taken, except those that may have none: companions of another
+    /// root, and the packages of Nix and of NVIDIA's archives.
+    fn unused_roots(&self, attempt: &Attempt) -> Vec<PathBuf> {
+        let candidate = &attempt.candidate;
+        let is_companion = |path: &PathBuf| {
+            let mut others = candidate.roots().filter(|other| *other != path);
+            others.any(|other| associated_roots(self.root, other).contains(path))
+        };
+        let is_used = |path: &PathBuf| {
+            let is_below = |found: &Found| found.paths().any(|file| file.starts_with(path));
+            let mut found = attempt.sets.iter().flat_map(|set| &set.found);
+            found.any(is_below)
+        };
+        let may_be_empty = |path: &PathBuf| {
+            is_companion(path) || (is_package(path) && !self.root.names(path).is_empty())
+        };
+        let unused = candidate
+            .roots()
+            .filter(|path| !is_used(path) && !may_be_empty(path));
+        unused.cloned().collect()
+    }
+
+    /// Why a candidate is not probed; `None` if it can be probed.
+    fn refusal(&self, candidate: &Candidate) -> Option<String> {
+        if candidate.step == SearchStep::Argument {
+            return None;
+        }
+        let named_nvcc = candidate.nvcc().filter(|_| candidate.step.is_explicit());
+        let is_bare_name = |nvcc: &&Path| nvcc.is_relative() && nvcc.iter().count() == 1;
+        if let Some(nvcc) = named_nvcc.filter(is_bare_name) {
+            return Some(format!("no program `{}` is on `PATH`", nvcc.display()));
+        }
+        let absent_nvcc = named_nvcc.filter(|nvcc| !self.root.is_file(nvcc));
+        let has_space = |nvcc: &&Path| nvcc.to_string_lossy().contains(char::is_whitespace);
+        if let Some(nvcc) = absent_nvcc.filter(has_space) {
+            return Some(format!(
+                "`{}` is not a file: write only the path of nvcc, without a launcher or arguments",
+                nvcc.display()
+            ));
+        }
+        if candidate.roots().any(|path| path.is_relative()) {
+            return Some(RELATIVE_PATH_REASON.to_owned());
+        }
+        absent_nvcc.map(|nvcc| {
+            let reason = self.why_unreadable(nvcc).unwrap_or("not a file");
+            format!("{}: {reason}", nvcc.display())
+        })
+    }
+
+    /// Why the metadata of a path cannot be read; `None` if it can be.
+    fn why_unreadable(&self, path: &Path) -> Option<&'static str> {
+        if self.root.metadata(path).is_ok() {
+            None
+        } else if self.root.is_link(path) {
+            Some("a link to something that does not exist")
+        } else if self.root.exists(path) {
+            Some("cannot be read")
+        } else {
+            Some("does not exist")
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Chooses, from attempts, the components that meet a request and belong together.
+
+use std::cmp::Reverse;
+
+use super::not_found::{found_for_another_major, not_found};
+use super::request::{Need, Part, Request, Strength};
+use crate::component::Component;
+use crate::consistency;
+use crate::error::{Conflict, Error};
+use crate::found::{Attempt, ComponentSet, Found, common_release};
+use crate::list::sorted_set;
+use crate::sources::{Layout, SearchStep};
+use crate::target::Target;
+use crate::toolkit::{Note, Toolkit};
+
+/// Attempts, grouped by how their places are used.
+struct Places<'a> {
+    /// Places that the user named. If there are any, only products are taken from other places.
+    named: Vec<&'a Attempt>,
+    /// Places that a product's variable names, such as `CUDNN_PATH`.
+    products: Vec<&'a Attempt>,
+    /// All other places, in the order of the search.
+    others: Vec<&'a Attempt>,
+}
+
+impl<'a> Places<'a> {
+    fn new(attempts: &[&'a Attempt]) -> Self {
+        let mut places = Self {
+            named: Vec::new(),
+            products: Vec::new(),
+            others: Vec::new(),
+        };
+        for attempt in attempts {
+            match attempt.candidate.step {
+                step if step.is_explicit() => places.named.push(attempt),
+                SearchStep::Product => places.products.push(attempt),
+                _ => places.others.push(attempt),
+            }
+        }
+        places
+    }
+
+    /// The first named place that has no component, which is an error. A place that a product's variable names is
+    /// checked only if the request needs a product.
+    fn empty_named_place(&self, request: &Request) -> Option<&'a Attempt> {
+        let needs_product = request.needs_product(Strength::Optional);
+        let products = self.products.iter().filter(|_| needs_product);
+        let mut named = self.named.iter().chain(products).copied();
+        named.find(|attempt| attempt.sets.is_empty() && !self.is_below_named_root(attempt))
+    }
+
+    /// Whether this is a `site-packages` below a named prefix that is itself a toolkit's root. Such a `site-packages`
+    /// may be empty.
+    fn is_below_named_root(&self, attempt: &Attempt) -> bool {
+        let candidate = &attempt.candidate;
+        candidate.layout == Layout::SitePackages
+            && self.named.iter().any(|other| {
+                let above = &other.candidate;
+                candidate.label == above.label
+                    && candidate.path != above.path
+                    && candidate.path.starts_with(&above.path)
+                    && !other.sets.is_empty()
+            })
+    }
+}
+
+/// Chooses the components that meet a request and belong together.
+///
+/// # Errors
+/// [`Error::InvalidSource`] if a named place has no component, [`Error::Inconsistent`] if the
+/// components do not belong together, [`Error::NotFound`] if some were not found.
+pub fn select(request: &Request, target: &Target, attempts: &[&Attempt]) -> Result<Toolkit, Error> {
+    let places = Places::new(attempts);
+    if let Some(wrong) = places.empty_named_place(request) {
+        let unused = places.others.iter().filter(|other| !other.sets.is_empty());
+        return Err(Error::InvalidSource {
+            source_name: wrong.candidate.label.to_string(),
+            path: wrong.candidate.path.clone(),
+            reason: wrong.summary(),
+            unused: unused.map(ToString::to_string).collect(),
+        });
+    }
+    // `/usr` is on the compiler's default path even if roots are named, so products are accepted from it.
+    let named = places.named.as_slice();
+    let is_named = !named.is_empty();
+    let is_system = |attempt: &&Attempt| attempt.candidate.layout == Layout::SystemProducts;
+    let others = places.others.iter().copied();
+    let (system, unused) = others.partition::<Vec<_>, _>(|other| is_named && is_system(other));
+    let product_places = [places.products.as_slice(), &system].concat();
+    let toolkit = if is_named {
+        select_from_named(request, &[named, &product_places].concat())
+    } else {
+        select_by_step(request, &places)
+    };
+    let Some(mut toolkit) = toolkit else {
+        return Err(not_found(request, target, named, &product_places, &unused));
+    };
+    toolkit.warnings = products_of_another_version(request, &toolkit, &places.products);
+    let mut conflicts = products_of_another_major(request, &toolkit, &places.products);
+    if conflicts.is_empty() {
+        conflicts = consistency::conflicts(toolkit.components());
+    } else if request.major.is_none() {
+        let other =
+            reselect_with_product_major(request, target, attempts, &toolkit, &places.products);
+        if let Some(other) = other {
+            return Ok(other);
+        }
+    }
+    if conflicts.is_empty() {
+        Ok(toolkit)
+    } else {
+        Err(Error::Inconsistent { conflicts })
+    }
+}
+
+/// A conflict for each needed product that its variable offers only for another CUDA major. The user named the place,
+/// so the product is neither ignored nor taken from another place.
+fn products_of_another_major(
+    request: &Request,
+    toolkit: &Toolkit,
+    products: &[&Attempt],
+) -> Vec<Conflict> {
+    let mut chosen = toolkit.components().iter();
+    let Some(toolkit_part) = chosen.find(|found| found.component.facts().is_part_of_toolkit())
+    else {
+        return Vec::new();
+    };
+    let sets = || products.iter().flat_map(|attempt| &attempt.sets);
+    let mut conflicts = Vec::new();
+    let major = toolkit_part.major;
+    for need in request.needs_of(major) {
+        let has_product =
+            |set: &ComponentSet| set.major == major && set.get(need.component).is_some();
+        if need.is_product() && need.strength != Strength::Extra && !sets().any(has_product) {
+            conflicts.extend(found_for_another_major(need, toolkit_part, products));
+        }
+    }
+    conflicts
+}
+
+/// A warning for each needed product that its variable offers only in a version that is not accepted, and that was taken
+/// from another place.
+fn products_of_another_version(
+    request: &Request,
+    toolkit: &Toolkit,
+    products: &[&Attempt],
+) -> Vec<String> {
+    let major = toolkit.version().major;
+    let needs = request.needs_of(major).iter();
+    let warning = |need: &Need| {
+        let (accepted, used) = (need.version.as_ref()?, toolkit.get(need.component)?);
+        let mut sets = products.iter().flat_map(|attempt| &attempt.sets);
+        let is_unfit = |it: &&Found| it.origin != used.origin && !need.is_met_by(it);
+        let unfit = sets.find_map(|set| set.get(need.component).filter(is_unfit))?;
+        let (used, place, origin) = (used.shown_version(), &used.origin, &unfit.origin);
+        Some(format!(
+            "{origin} has {unfit}, but `{accepted}` is required: {used} of {place} is used"
+        ))
+    };
+    needs.filter_map(warning).collect()
+}
+
+/// Selects for the CUDA major of a product that a variable names, the newest major first. `None` if the selection
+/// fails for each of these majors.
+fn reselect_with_product_major(
+    request: &Request,
+    target: &Target,
+    attempts: &[&Attempt],
+    toolkit: &Toolkit,
+    products: &[&Attempt],
+) -> Option<Toolkit> {
+    let sets = products.iter().flat_map(|attempt| &attempt.sets);
+    let majors = sorted_set(sets.map(|set| set.major));
+    let mut others = majors
+        .into_iter()
+        .rev()
+        .filter(|major| *major != toolkit.version().major);
+    others.find_map(|major| {
+        let request = Request {
+            major: Some(major),
+            ..request.clone()
+        };
+        select(&request, target, attempts).ok()
+    })
+}
+
+/// Every set of these attempts that the request accepts.
+fn accepted_sets<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<&'a ComponentSet> {
+    let sets = attempts.iter().flat_map(|attempt| &attempt.sets);
+    sets.filter(|set| request.admits(set)).collect()
+}
+
+/// Selects from named places, which may be combined. Tries the toolkits' majors in order; the first with everything
+/// required wins.
+fn select_from_named(request: &Request, attempts: &[&Attempt]) -> Option<Toolkit> {
+    let all = accepted_sets(request, attempts);
+    let toolkits = || all.iter().copied().filter(|set| set.is_toolkit());
+    let (mut toolkit, _) = toolkits().find_map(|base| {
+        let pool: Vec<_> = all
+            .iter()
+            .copied()
+            .filter(|set| set.major == base.major)
+            .collect();
+        complete(request, &pool, Rule::BaseAndProducts)
+    })?;
+    let major = toolkit.version().major;
+    note_others(&mut toolkit, toolkits().filter(|set| set.major != major));
+    Some(toolkit)
+}
+
+/// Selects from the first step of the search that has everything. If no step has everything, combines steps.
+fn select_by_step(request: &Request, places: &Places<'_>) -> Option<Toolkit> {
+    let attempts = [places.products.as_slice(), &places.others].concat();
+    let all = accepted_sets(request, &attempts);
+    let is_base = |set: &&ComponentSet| set.step != SearchStep::Product && set.is_toolkit();
+    let toolkits: Vec<_> = all.iter().copied().filter(is_base).collect();
+    let mut steps = toolkits.chunk_by(|one, other| one.step == other.step);
+    let newest_complete = |here: &[&ComponentSet]| {
+        let mut here = here.to_vec();
+        here.sort_by_key(|set| Reverse((set.major, set.release())));
+        here.iter().find_map(|base| {
+            // Products may come from any place.
+            let pool = pool(base, &all, ComponentSet::has_product);
+            let (mut toolkit, _) = complete(request, &pool, Rule::BaseAndProducts)?;
+            let is_other = |other: &&ComponentSet| !std::ptr::eq(*other, *base);
+            note_others(&mut toolkit, here.iter().copied().filter(is_other));
+            Some(toolkit)
+        })
+    };
+    steps
+        .find_map(newest_complete)
+        .or_else(|| select_combined(request, &toolkits, &all))
+}
+
+/// Tries each toolkit in turn as a base, and takes the components that the base lacks from the others. A base of which
+/// no component is used does not count.
+fn select_combined(
+    request: &Request,
+    toolkits: &[&ComponentSet],
+    all: &[&ComponentSet],
+) -> Option<Toolkit> {
+    toolkits.iter().find_map(|base| {
+        let pool = pool(base, all, |_| true);
+        let (mut toolkit, used) = complete(request, &pool, Rule::WhateverFits)?;
+        if !used.contains(&0) {
+            return None;
+        }
+        toolkit.note(Note::Combined {
+            origins: used
+                .iter()
+                .map(|index| pool[*index].origin.clone())
+                .collect(),
+        });
+        Some(toolkit)
+    })
+}
+
+/// The base, then the other sets for its CUDA major that `accept` allows.
+fn pool<'a>(
+    base: &'a ComponentSet,
+    all: &[&'a ComponentSet],
+    accept: impl Fn(&ComponentSet) -> bool,
+) -> Vec<&'a ComponentSet> {
+    let mut pool = vec![base];
+    let is_other = |set: &&&ComponentSet| !std::ptr::eq(**set, base) && set.major == base.major;
+    pool.extend(all.iter().filter(is_other).filter(|set| accept(set)));
+    pool
+}
+
+/// Adds a note that lists the toolkits that were found but not used, so that the user sees the choice.
+fn note_others<'a>(toolkit: &mut Toolkit, others: impl Iterator<Item = &'a ComponentSet>) {
+    let mut others: Vec<String> = others
+        .map(|other| format!("CUDA {}, {}", other.shown_release(), other.origin))
+        .collect();
+    others.dedup();
+    if !others.is_empty() {
+        toolkit.note(Note::OtherToolkits(others));
+    }
+}
+
+/// Which components may be taken from pool members other than the first.
+#[derive(Clone, Copy, PartialEq)]
+enum Rule {
+    /// Every component of the base, and products of the others. If the user named the places, every component.
+    BaseAndProducts,
+    /// Every component that fits the components that were chosen before it.
+    WhateverFits,
+}
+
+/// Chooses a component for every need, from the first pool member that has one. Also returns the indexes of the members
+/// that were used. `None` if each group of needs has a required need that is not met, or if the CUDA release is unknown.
+fn complete(
+    request: &Request,
+    pool: &[&ComponentSet],
+    rule: Rule,
+) -> Option<(Toolkit, Vec<usize>)> {
+    let first = pool.first()?;
+    request.groups(first.major).into_iter().find_map(|needs| {
+        let mut choice = Choice {
+            pool,
+            rule,
+            chosen: Vec::new(),
+            used: Vec::new(),
+            incompatible: Vec::new(),
+        };
+        for need in &needs {
+            if !choice.meet(need) && need.strength == Strength::Required {
+                return None;
+            }
+        }
+        if request.take_everything {
+            choice.take_everything();
+        }
+        let mut chosen = choice.chosen;
+        chosen.sort_by_key(|found| found.component);
+        let release = common_release(&chosen).or_else(|| first.release())?;
+        let toolkit = Toolkit::new(release, first.step, chosen, choice.incompatible);
+        Some((toolkit, sorted_set(choice.used)))
+    })
+}
+
+/// The components chosen from a pool so far.
+struct Choice<'p> {
+    pool: &'p [&'p ComponentSet],
+    rule: Rule,
+    chosen: Vec<Found>,
+    used: Vec<usize>,
+    incompatible: Vec<Note>,
+}
+
+impl Choice<'_> {
+    /// Chooses a component that meets the need, unless one was chosen before. Returns whether the
+    /// need is met.
+    fn meet(&mut self, need: &Need) -> bool {
+        if self.chosen.iter().any(|found| need.is_met_by(found)) {
+            return true;
+        }
+        let pool = self.pool;
+        let is_named = pool[0].step.is_explicit();
+        for (index, set) in in_order(need, pool) {
+            let Some(found) = set.found.iter().find(|found| need.is_met_by(found)) else {
+                continue;
+            };
+            if self.rule == Rule::BaseAndProducts && index > 0 && !is_named && !need.is_product() {
+                continue;
+            }
+            self.chosen.push(found.clone());
+            let must_fit = self.rule == Rule::WhateverFits && index > 0;
+            let may_be_left_out = must_fit || need.strength == Strength::Extra;
+            let conflicts = (may_be_left_out).then(|| consistency::conflicts(&self.chosen));
+            if let Some(conflict) = conflicts.into_iter().flatten().next() {
+                self.chosen.pop();
+                let found = Box::new(found.clone());
+                let note = Note::Incompatible { found, conflict };
+                // An extra that does not fit is no error, so a note reports it.
+                if !must_fit && !self.incompatible.contains(&note) {
+                    self.incompatible.push(note);
+                }
+                continue;
+            }
+            self.used.push(index);
+            return true;
+        }
+        false
+    }
+
+    fn take_everything(&mut self) {
+        let pool = self.pool;
+        let is_found = |component: &Component| pool.iter().any(|set| set.get(*component).is_some());
+        for component in Component::all().filter(is_found) {
+            for part in Part::ALL {
+                self.meet(&Need::new(component, part, "").with(Strength::Extra));
+            }
+        }
+    }
+}
+
+/// The sets that may meet a need, with their indexes in the pool. For a product, the places that a product's variable
+/// names come first. For any other component, these places are not used.
+fn in_order<'p>(
+    need: &Need,
+    pool: &'p [&'p ComponentSet],
+) -> impl Iterator<Item = (usize, &'p ComponentSet)> {
+    let is_product = need.is_product();
+    let of_variable = |set: &ComponentSet| set.step == SearchStep::Product;
+    let sets = || pool.iter().copied().enumerate();
+    let from_variables = sets().filter(move |(_, set)| is_product && of_variable(set));
+    from_variables.chain(sets().filter(move |(_, set)| !of_variable(set)))
+}
