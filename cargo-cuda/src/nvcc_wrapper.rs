@@ -1,26 +1,34 @@
-//! The nvcc wrapper: what `bin/nvcc` in the view of a build starts.
+//! The nvcc wrapper: what `bin/nvcc` in the view of a build starts. It does two separate things.
 //!
-//! Build scripts that call nvcc themselves request code for one capability, the one in `CUDA_COMPUTE_CAP`. The wrapper
-//! gives such a call the declared list, and takes the outputs of calls from the output store. Every other call reaches
-//! nvcc as it is.
+//! **The list.** Build scripts that call nvcc themselves request code for one capability, the one in `CUDA_COMPUTE_CAP`, or
+//! none. The wrapper gives such a call the declared list. If an output lacks a declared capability, a note says why.
+//!
+//! **Keeping.** The outputs of calls that compile one source are taken from the output store. Whether that is possible is
+//! known from the call alone. Every other call reaches nvcc as it is.
 
 use std::ffi::OsString;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cuda_build::compile::{Call, WrappedNvcc, most_compilers};
+use cuda_build::compile::{
+    Call, ForList, KeptCall, PROGRESS_VARIABLE, WrappedNvcc, most_compilers, name_of_output,
+};
 use cuda_build::config::capabilities_variable;
 use cuda_build::view::WRAPPED_NVCC;
-use cuda_build::{Component, Error, Plan};
+use cuda_build::{Capability, Component, Error, Plan, ToolkitVersion};
 use cuda_find_core::capability::Declared;
 use cuda_find_core::command::Invocation;
+use cuda_find_core::error::Error as FindError;
+use cuda_find_core::output as files;
 use cuda_find_core::{
     env::Env,
+    release,
     root::Root,
     search::SearchContext,
     select::{Need, Part, Request},
     target::Target,
+    toolkit::Toolkit,
 };
 use ruzstd::decoding::StreamingDecoder;
 
@@ -28,9 +36,23 @@ use crate::exit_code;
 use crate::isolated_build::TargetDirectory;
 use crate::{cargo_config, output, process};
 
+/// What the script in the view says, and what this process is given.
+struct Wrapper {
+    directory: TargetDirectory,
+    nvcc: PathBuf,
+    /// The number of the capability in `CUDA_COMPUTE_CAP`, as `80`.
+    single: u32,
+    release: Option<ToolkitVersion>,
+    list: Option<Plan>,
+    package: String,
+    working: PathBuf,
+    env: Env,
+    root: Root,
+}
+
 /// Runs one call. `arguments` are those in the script, then those of the call.
 pub fn main(arguments: &[OsString]) -> ExitCode {
-    let [directory, single, list, words @ ..] = arguments else {
+    let [directory, single, release, list, words @ ..] = arguments else {
         output::message(
             "error: the nvcc wrapper is started by a script that `cargo cuda build` writes",
         );
@@ -40,45 +62,23 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     let directory = TargetDirectory {
         path: directory.into(),
     };
-    let nvcc = directory.view().join(WRAPPED_NVCC);
+    let wrapper = Wrapper {
+        nvcc: directory.view().join(WRAPPED_NVCC),
+        directory,
+        single: single.to_string_lossy().parse().unwrap_or_default(),
+        release: release.to_string_lossy().parse().ok(),
+        list: declared_list(&env, &list.to_string_lossy()),
+        package: env
+            .text("CARGO_PKG_NAME")
+            .unwrap_or_else(|| "NAME".to_owned()),
+        working: std::env::current_dir().unwrap_or_default(),
+        env,
+        root: Root::system(),
+    };
     let texts = words.iter().map(|word| word.to_str().map(str::to_owned));
-    let texts: Option<Vec<String>> = texts.collect();
-    let Some(called) = texts.and_then(|texts| Call::parse(&texts, &env)) else {
-        return exec(&nvcc, words, &env);
-    };
-    let single = single.to_string_lossy().parse().unwrap_or_default();
-    let list = declared_list(&env, &list.to_string_lossy());
-    let changed = list.and_then(|list| called.for_list(single, &list));
-    let is_changed = changed.is_some();
-    let mut call = changed.unwrap_or(called);
-    let ended = match call.may_be_kept() {
-        true => with_kept_outputs(&mut call, is_changed, &directory, &nvcc, &env),
-        false if is_changed && call.links() => link(&call, &nvcc, &env),
-        false => Ok(None),
-    };
-    match ended {
-        Ok(Some(code)) => code,
-        // If something else than nvcc has failed, nvcc alone can still do what was requested. nvcc itself reports a host
-        // compiler that it refuses.
-        Ok(None) | Err(Error::HostCompiler { .. }) => exec(&nvcc, &call.words(), &env),
-        Err(error) => {
-            let text = format!(
-                "note: what nvcc makes is not kept, and compilers are not limited: {error}"
-            );
-            output::message(&text);
-            exec(&nvcc, &call.words(), &env)
-        }
-    }
-}
-
-/// Replaces this process with nvcc.
-fn exec<A: Into<OsString> + Clone>(nvcc: &Path, words: &[A], env: &Env) -> ExitCode {
-    match process::replace(&Invocation::new(nvcc).args(words.iter().cloned()), env) {
-        Ok(code) => code.into(),
-        Err(failure) => {
-            output::message(&failure.to_string());
-            failure.code.into()
-        }
+    match texts.collect::<Option<Vec<String>>>() {
+        Some(texts) => wrapper.call(&texts),
+        None => wrapper.exec(words),
     }
 }
 
@@ -91,79 +91,234 @@ fn declared_list(env: &Env, of_build: &str) -> Option<Plan> {
     (!list.all().is_empty()).then_some(list)
 }
 
-/// Runs a call that links for the declared list.
-fn link(call: &Call, nvcc: &Path, env: &Env) -> Result<Option<ExitCode>, Error> {
-    let finished = Invocation::new(nvcc).args(call.words()).run()?;
-    output::of_program(&finished.output());
-    if !finished.success {
-        explain_list(call, "", env);
+impl Wrapper {
+    fn call(&self, words: &[String]) -> ExitCode {
+        let called = Call::parse(words, &self.env, &self.root);
+        let list = self.list.as_ref();
+        let for_list = list.map_or(ForList::Stays(None), |list| {
+            called.for_list(self.single, list)
+        });
+        let (changed, reason) = match for_list {
+            ForList::Stays(reason) => (None, reason),
+            ForList::Changed(changed) => (Some(changed), None),
+            ForList::UnlessUsed(letter, changed) => match self.uses_letter(&called, letter) {
+                Ok(false) => (Some(changed), None),
+                Ok(true) => (
+                    None,
+                    Some(format!(
+                        "it uses what {letter} has and {} lacks",
+                        letter.base()
+                    )),
+                ),
+                Err(error) => (
+                    None,
+                    Some(format!("whether it needs {letter} is not known: {error}")),
+                ),
+            },
+        };
+        let lacking = || self.lacking(&called, reason.as_deref()?);
+        self.note(&called, self.refused(&called).or_else(lacking));
+        let is_changed = changed.is_some();
+        let mut call = changed.unwrap_or_else(|| called.clone());
+        match self.keep(&mut call, is_changed) {
+            Ok(Some(code)) => return code,
+            // nvcc itself reports a host compiler that it refuses.
+            Ok(None) | Err(Error::HostCompiler { .. }) => {}
+            Err(error) => output::message(&format!(
+                "note: what nvcc makes is not kept, and compilers are not limited: {error}"
+            )),
+        }
+        match is_changed {
+            true => self.with_list(&call, &called, words),
+            false if call.host_compiler() == called.host_compiler() => self.exec(words),
+            false => self.exec(&call.words()),
+        }
     }
-    let code = finished.code.and_then(|code| u8::try_from(code).ok());
-    Ok(Some(code.unwrap_or(exit_code::FAILURE).into()))
+
+    /// Replaces this process with nvcc.
+    fn exec<A: Into<OsString> + Clone>(&self, words: &[A]) -> ExitCode {
+        let nvcc = Invocation::new(&self.nvcc).args(words.iter().cloned());
+        match process::replace(&nvcc, &self.env) {
+            Ok(code) => code.into(),
+            Err(failure) => {
+                output::message(&failure.to_string());
+                failure.code.into()
+            }
+        }
+    }
+
+    /// Runs a call for the list. nvcc may refuse an option that the table lacks together with several architectures, so
+    /// such a call is made as it is written if it fails.
+    fn with_list(&self, call: &Call, called: &Call, words: &[String]) -> ExitCode {
+        let run = |words: &[String]| Invocation::new(&self.nvcc).args(words).run();
+        let finished = match run(&call.words()) {
+            Ok(finished) => finished,
+            Err(_) => return self.exec(words),
+        };
+        let may_refuse_list = !finished.success && call.has_unknown_option();
+        let again = may_refuse_list.then(|| run(words).ok()).flatten();
+        if let Some(again) = again.filter(|again| again.success) {
+            let refusal = finished.output();
+            let refusal = refusal.lines().next().unwrap_or_default();
+            self.note(
+                called,
+                self.lacking(called, &format!("nvcc refuses the list: {refusal}")),
+            );
+            output::of_program(&again.output());
+            return ExitCode::SUCCESS;
+        }
+        output::of_program(&finished.output());
+        if !finished.success {
+            self.explain_list(call, "");
+        }
+        exit_status(
+            finished.code.and_then(|code| u8::try_from(code).ok()),
+            finished.success,
+        )
+    }
+
+    fn toolkit(&self) -> Result<(Toolkit, Target), Error> {
+        let env = self.env.clone();
+        let env = env.with("CUDA_BUILD_TOOLKIT", self.directory.toolkit_file());
+        let triple = self.env.text("TARGET").unwrap_or_else(cargo_config::host);
+        let target = Target::from_triple(&triple)?;
+        let search = SearchContext::new(&self.root, &env, &target);
+        let toolkit = search.find(&Request {
+            alternatives: vec![vec![Need::new(Component::Nvcc, Part::Tools, "")]],
+            take_everything: true,
+            ..Request::default()
+        })?;
+        Ok((toolkit, target))
+    }
+
+    fn with_nvcc<T>(
+        &self,
+        run: impl FnOnce(&WrappedNvcc<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let (toolkit, target) = self.toolkit()?;
+        run(&WrappedNvcc {
+            program: &self.nvcc,
+            view: &self.directory.view(),
+            build: &self.directory.path,
+            temporary: &self.directory.wrapper_files(),
+            working: &self.working,
+            toolkit: &toolkit,
+            target: &target,
+            env: &self.env,
+            root: &self.root,
+            decompress,
+        })
+    }
+
+    fn uses_letter(&self, call: &Call, letter: Capability) -> Result<bool, Error> {
+        self.with_nvcc(|nvcc| nvcc.uses_letter(call, letter))
+    }
+
+    /// What nvcc compiles for without an option.
+    fn default_capability(&self) -> Option<Capability> {
+        Some(release::facts(self.release?)?.default_capability)
+    }
+
+    /// Carries out a call that compiles one source, when fewer compilers run than allowed. `None` if the output of such a
+    /// call is not kept.
+    fn keep(&self, call: &mut Call, is_changed: bool) -> Result<Option<ExitCode>, Error> {
+        let Some(kept) = KeptCall::new(call, &self.working, &self.root, self.default_capability())
+        else {
+            return Ok(None);
+        };
+        self.with_nvcc(|nvcc| {
+            if self.env.peek("CXX").is_none() && nvcc.refuses_host_compiler(call) {
+                let name = call.host_compiler().unwrap_or_default();
+                output::message(&format!(
+                    "note: -ccbin {name} is left out, because CUDA {} does not accept this compiler",
+                    nvcc.toolkit.version()
+                ));
+                call.remove_host_compiler();
+            }
+            let slots = self.directory.wrapper_files();
+            let _slot = output::lock_one_of(&slots, most_compilers(&self.env, &self.root)?);
+            let own = nvcc.directory_of(&kept).with_extension("lock");
+            let _own = output::lock_one_of(&own, 1);
+            match nvcc.compile(call, &kept) {
+                Ok(printed) => Ok(printed.map(|printed| {
+                    output::of_program(&printed);
+                    ExitCode::SUCCESS
+                })),
+                Err(Error::Compile {
+                    output, exit_code, ..
+                }) => {
+                    output::of_program(&output);
+                    let failing = is_changed.then(|| nvcc.failing_capability(call)).flatten();
+                    if let Some(failing) = failing {
+                        self.explain_list(call, &format!(", and it fails for {failing}"));
+                    }
+                    Ok(Some(exit_status(exit_code, false)))
+                }
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    /// What an output lacks of the declared list, if anything.
+    fn lacking(&self, call: &Call, reason: &str) -> Option<String> {
+        call.note(self.list.as_ref()?, self.default_capability(), reason)
+    }
+
+    /// Why the toolkit cannot compile for what a call requests, if so. nvcc will refuse the call.
+    fn refused(&self, call: &Call) -> Option<String> {
+        let release = self.release?;
+        call.requested_capabilities()
+            .into_iter()
+            .find_map(|capability| {
+                let plan = Declared::parse([capability.to_string()])
+                    .ok()?
+                    .plan(release, &[], None);
+                match plan {
+                    Err(FindError::Capability { reason, hint }) => {
+                        Some(format!("{reason}; {hint}"))
+                    }
+                    _ => None,
+                }
+            })
+    }
+
+    /// Writes a note about a call where `cargo cuda` and `doctor` find it. Without one, removes that of an earlier call.
+    fn note(&self, call: &Call, text: Option<String>) {
+        let name = name_of_output(&self.working.join(call.identity()));
+        let file = self
+            .directory
+            .wrapper_files()
+            .join(name)
+            .with_extension("note");
+        let Some(text) = text else {
+            let _ = files::remove(&file);
+            return;
+        };
+        let line = format!("{}: {text}", self.package);
+        let _ = files::write(&file, line.as_bytes());
+        match self.env.peek(PROGRESS_VARIABLE) {
+            Some(progress) => files::append_line(Path::new(progress), &format!("!{line}")),
+            None => output::message(&format!("note: {line}")),
+        }
+    }
+
+    /// A note after a call that has failed with the declared list instead of the capability that the script requested.
+    fn explain_list(&self, call: &Call, failure: &str) {
+        let inputs: Vec<&str> = call.inputs().collect();
+        output::message(&format!(
+            "note: {} is compiled for {}{failure}\nhint: if this code is for other capabilities, list them in the \
+             workspace's Cargo.toml: `capabilities = […]` below `[workspace.metadata.cuda.package.{}]`",
+            inputs.join(" "),
+            call.capabilities(),
+            self.package
+        ));
+    }
 }
 
-/// Carries out a call that compiles one source, when fewer compilers run than allowed. `None` if the output of such a call
-/// is not kept.
-fn with_kept_outputs(
-    call: &mut Call,
-    is_changed: bool,
-    directory: &TargetDirectory,
-    nvcc: &Path,
-    env: &Env,
-) -> Result<Option<ExitCode>, Error> {
-    let root = Root::system();
-    let env_with_toolkit = env
-        .clone()
-        .with("CUDA_BUILD_TOOLKIT", directory.toolkit_file());
-    let triple = env.text("TARGET").unwrap_or_else(cargo_config::host);
-    let target = Target::from_triple(&triple)?;
-    let search = SearchContext::new(&root, &env_with_toolkit, &target);
-    let needs = vec![vec![Need::new(Component::Nvcc, Part::Tools, "")]];
-    let toolkit = search.find(&Request {
-        alternatives: needs,
-        take_everything: true,
-        ..Request::default()
-    })?;
-    let wrapped = WrappedNvcc {
-        program: nvcc,
-        view: &directory.view(),
-        build: &directory.path,
-        temporary: &directory.wrapper_files(),
-        toolkit: &toolkit,
-        target: &target,
-        env,
-        root: &root,
-        decompress,
-    };
-    if env.peek("CXX").is_none() && wrapped.refuses_host_compiler(call) {
-        let name = call.host_compiler().unwrap_or_default();
-        output::message(&format!(
-            "note: -ccbin {name} is left out, because CUDA {} does not accept this compiler",
-            toolkit.version()
-        ));
-        call.remove_host_compiler();
-    }
-    let working = std::env::current_dir().unwrap_or_default();
-    let _slot = output::lock_one_of(&directory.wrapper_files(), most_compilers(env, &root)?);
-    let own = wrapped.directory_of(call, &working);
-    let _own = own.and_then(|own| output::lock_one_of(&own.with_extension("lock"), 1));
-    match wrapped.compile(call, &working) {
-        Ok(printed) => Ok(printed.map(|printed| {
-            output::of_program(&printed);
-            ExitCode::SUCCESS
-        })),
-        Err(Error::Compile {
-            output, exit_code, ..
-        }) => {
-            output::of_program(&output);
-            let failing = is_changed.then(|| wrapped.failing_capability(call, &working));
-            if let Some(capability) = failing.flatten() {
-                explain_list(call, &format!(", and it fails for {capability}"), env);
-            }
-            Ok(Some(exit_code.unwrap_or(exit_code::FAILURE).into()))
-        }
-        Err(error) => Err(error),
-    }
+/// The status of nvcc, as this process ends with it.
+fn exit_status(code: Option<u8>, success: bool) -> ExitCode {
+    let usual = if success { 0 } else { exit_code::FAILURE };
+    code.unwrap_or(usual).into()
 }
 
 fn decompress(frame: &[u8]) -> Option<Vec<u8>> {
@@ -171,18 +326,4 @@ fn decompress(frame: &[u8]) -> Option<Vec<u8>> {
     let mut decoder = StreamingDecoder::new(frame).ok()?;
     decoder.read_to_end(&mut bytes).ok()?;
     Some(bytes)
-}
-
-/// A note after a call that has failed with the declared list instead of the capability that the script requested.
-fn explain_list(call: &Call, failure: &str, env: &Env) {
-    let package = env
-        .text("CARGO_PKG_NAME")
-        .unwrap_or_else(|| "NAME".to_owned());
-    let inputs: Vec<&str> = call.inputs().collect();
-    output::message(&format!(
-        "note: {} is compiled for {}{failure}\nhint: if this code is for other capabilities, list them in the \
-         workspace's Cargo.toml: `capabilities = […]` below `[workspace.metadata.cuda.package.{package}]`",
-        inputs.join(" "),
-        call.capabilities()
-    ));
 }

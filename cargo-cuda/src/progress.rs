@@ -1,5 +1,6 @@
 //! Prints what build scripts compile while cargo or maturin runs, because cargo hides what build scripts print.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,6 +44,7 @@ pub fn shown_while<T>(call: &Invocation, run: impl FnOnce(&Invocation) -> T) -> 
 fn print_lines(file: File, has_ended: &AtomicBool) -> Vec<String> {
     let mut reader = BufReader::new(file);
     let mut running = Vec::new();
+    let mut notes = HashSet::new();
     let mut line = String::new();
     loop {
         let is_last = has_ended.load(Ordering::SeqCst);
@@ -53,6 +55,14 @@ fn print_lines(file: File, has_ended: &AtomicBool) -> Vec<String> {
                 running.push(started.to_owned());
             } else if let Some(ended) = text.strip_prefix('-') {
                 running.retain(|started| started != ended);
+            } else if let Some(note) = text.strip_prefix('!') {
+                // Once for each reason in a package: a script may compile many files in the same way.
+                let reason = note.split_once(": ").and_then(|(package, text)| {
+                    Some((package.to_owned(), text.split_once(": ")?.1.to_owned()))
+                });
+                if notes.insert(reason.unwrap_or_default()) {
+                    output::message(&format!("note: {note}"));
+                }
             }
             line.clear();
         }

@@ -150,6 +150,8 @@ pub mod host_compiler;
 mod includes;
 mod lex;
 #[cfg(feature = "compile")]
+mod nvcc_options;
+#[cfg(feature = "compile")]
 #[doc(hidden)]
 pub mod nvrtc;
 #[doc(hidden)]

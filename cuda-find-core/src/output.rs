@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -107,21 +107,49 @@ pub fn touch(path: &Path) {
     let _ = file.and_then(|file| file.set_modified(SystemTime::now()));
 }
 
-/// The files in a directory with their sizes; the oldest is the last.
+/// The files below a directory with their sizes; the oldest is the last.
 pub fn files_by_age(directory: &Path) -> Vec<(PathBuf, u64)> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut files: Vec<_> = entries
-        .filter_map(|entry| {
-            let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-            Some((metadata.modified().ok()?, entry.path(), metadata.len()))
-        })
-        .collect();
+    let mut files = Vec::new();
+    let mut directories = vec![directory.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            if metadata.is_dir() {
+                directories.push(entry.path());
+            } else if let Ok(time) = metadata.modified() {
+                files.push((time, entry.path(), metadata.len()));
+            }
+        }
+    }
     files.sort();
     files.reverse();
     files
         .into_iter()
         .map(|(_, path, size)| (path, size))
         .collect()
+}
+
+/// The start of a file, up to and with the first line that is `last`. `None` if there is no such line.
+pub fn read_head(path: &Path, last: &[u8]) -> Option<Vec<u8>> {
+    let mut file = io::BufReader::new(fs::File::open(path).ok()?);
+    let mut head = Vec::new();
+    loop {
+        let start = head.len();
+        file.read_until(b'\n', &mut head).ok()?;
+        match head.get(start..)? {
+            [] => return None,
+            line if line.strip_suffix(b"\n") == Some(last) => return Some(head),
+            _ => {}
+        }
+    }
+}
+
+/// Removes a file, and its directory if that is empty then. Another process may do the same at the same time.
+pub fn remove_with_empty_directory(path: &Path) {
+    let _ = fs::remove_file(path);
+    let _ = path.parent().map(fs::remove_dir);
 }
 
 /// Renames a file or a directory.

@@ -56,7 +56,7 @@ fn project(name: &str, declared: &str) -> Project {
 /// The wrapper of the last build, and nvcc itself.
 fn compilers(project: &Project) -> [PathBuf; 2] {
     let view = project.target.join("cargo-cuda/latest/.cuda/view");
-    ["bin/nvcc", "nvcc-bin/nvcc"].map(|name| view.join(name))
+    ["bin/nvcc", "nvcc/bin/nvcc"].map(|name| view.join(name))
 }
 
 /// Lines about compilers that a command starts: `kernel.cu for 8.0, 9.0`.

@@ -79,7 +79,7 @@ def call(place: pathlib.Path, ours: pathlib.Path, rounds: int = 200) -> None:
     (package / "Cargo.toml").write_text(manifest)
     env = cargo_environment(package / "target") | toolkit.root_only()
     measured([cargo_cuda(), "cuda", "build", "-q", "--target-dir", package / "target"], cwd=package, env=env)
-    programs = [package / "target/.cuda/view/bin/nvcc", package / "target/.cuda/view/nvcc-bin/nvcc"]
+    programs = [package / "target/.cuda/view/bin/nvcc", package / "target/.cuda/view/nvcc/bin/nvcc"]
     wrapped: list[Used] = []
     alone: list[Used] = []
     for _ in range(rounds):

@@ -19,6 +19,9 @@ pub struct CleanArgs {
     /// Remove what compilers made for all projects, instead of target directories
     #[arg(long)]
     images: bool,
+    /// With --images: remove only what no build has used for this time, such as 14d or 12h
+    #[arg(long, value_name = "TIME", requires = "images", value_parser = parse_time)]
+    unused: Option<Duration>,
     #[command(flatten)]
     workspace: WorkspaceOptions,
 }
@@ -28,7 +31,7 @@ const UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Removes the directories, and returns a line for each.
 pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Failure> {
     if arguments.images {
-        return remove_images(env);
+        return remove_images(env, arguments.unused);
     }
     let workspace = arguments.workspace.load(root, env)?;
     let base = toolkits::builds_directory(env, workspace.as_ref())?;
@@ -50,10 +53,26 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Fail
     Ok(text)
 }
 
-fn remove_images(env: &Env) -> Result<String, Failure> {
+/// Reads a time such as `14d` or `12h`.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let hours = match text.split_at_checked(text.len().saturating_sub(1)) {
+        Some((days, "d")) => days
+            .parse::<u64>()
+            .ok()
+            .and_then(|days| days.checked_mul(24)),
+        Some((hours, "h")) => hours.parse().ok(),
+        _ => None,
+    };
+    let hours = hours.and_then(|hours| hours.checked_mul(3600));
+    hours
+        .map(Duration::from_secs)
+        .ok_or_else(|| "write days or hours, such as 14d or 12h".to_owned())
+}
+
+fn remove_images(env: &Env, unused: Option<Duration>) -> Result<String, Failure> {
     required_cache_dir(env)?;
     let directory = output_store(env).unwrap_or_default();
-    let size = remove_outputs(&directory)?;
+    let size = remove_outputs(&directory, unused)?;
     let (size, directory) = (human_size(size), directory.display());
     Ok(format!("removed {size} from {directory}\n"))
 }
@@ -84,6 +103,7 @@ mod tests {
             record.unwrap().set_modified(time).unwrap();
         }
         let arguments = CleanArgs {
+            unused: None,
             images: false,
             workspace: WorkspaceOptions {
                 workspace: WorkspaceUse::Ignored,

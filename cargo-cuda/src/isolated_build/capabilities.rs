@@ -17,6 +17,8 @@ pub(super) struct Capabilities {
     /// `None` if no capabilities are declared and this machine has no GPU.
     pub plan: Option<Plan>,
     pub single: Option<Single>,
+    /// Whether they are those of this machine's GPUs.
+    pub is_native: bool,
     pub notes: Vec<String>,
 }
 
@@ -74,6 +76,7 @@ impl Capabilities {
             }
             false => Declared::parse(&items)?,
         };
+        let is_native = declared.is_native();
         let all = plan(declared)?;
         let mut declared = packages.iter();
         let single = match declared.find_map(|package| package.config.single_capability.as_ref()) {
@@ -94,6 +97,7 @@ impl Capabilities {
         Ok(Self {
             plan: Some(all),
             single,
+            is_native,
             notes,
         })
     }

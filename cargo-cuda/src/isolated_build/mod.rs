@@ -130,14 +130,21 @@ impl Build {
         };
         let wrapper = wraps_nvcc.then(|| {
             // With a value of the user, which differs from the lowest declared capability, calls stay as they are.
-            let plan = chosen.plan.as_ref().filter(|_| !is_single_users(env));
+            let is_kept = chosen.is_native || is_single_users(env);
+            let plan = chosen.plan.as_ref().filter(|_| !is_kept);
             let single = chosen
                 .single
                 .as_ref()
                 .map(|single| single.capability.number());
             let identity = directory.compiler_identity(root, &toolkit);
             let list = plan.map_or(String::new(), Plan::to_string);
-            nvcc_script::script(&directory, &identity, single.unwrap_or_default(), &list)
+            nvcc_script::script(
+                &directory,
+                &identity,
+                single.unwrap_or_default(),
+                version,
+                &list,
+            )
         });
         let view = view(project, &toolkit, &directory, wrapper)?;
         let environment = Environment::new(&inputs, view.root(), env);

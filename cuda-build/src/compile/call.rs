@@ -1,144 +1,57 @@
-//! Command lines of nvcc, as build scripts write them.
+//! Calls of nvcc, as build scripts write them.
 
 use std::path::{Path, PathBuf};
 
 use super::identity::Variables;
-use super::options::chooses_capabilities;
 use super::step::{Form, Image};
-use crate::includes::options::{self, Table};
-use cuda_find_core::capability::Plan;
+use crate::includes::options;
+use crate::nvcc_options::{Argument, Meaning, Product, arguments};
+use cuda_find_core::capability::{Capability, Plan};
 use cuda_find_core::env::Env;
-
-/// What a call makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Product {
-    /// An object: `-c`, and `-dc` or `-dw`, which also choose whether its device code can be linked.
-    Object(Option<bool>),
-    Ptx,
-    Cubin,
-    Fatbin,
-    /// A program, a shared library, an archive, or an object with linked device code.
-    Linked,
-}
-
-/// What an option means for the wrapper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    Product(Product),
-    /// nvcc prints or preprocesses, or keeps its intermediate files, too. What it makes is not kept.
-    Inspects,
-    Output,
-    OutputDirectory,
-    Depfile,
-    DepfileName,
-    DepfileTarget,
-    Architecture,
-    Code,
-    Gencode,
-    HostCompiler,
-    Language,
-    /// Matters to the linker alone.
-    Link,
-    Input,
-    Other,
-}
-
-const ROLES: &Table<Role> = &[
-    (Role::Product(Product::Object(None)), "c compile"),
-    (Role::Product(Product::Object(Some(true))), "dc device-c"),
-    (Role::Product(Product::Object(Some(false))), "dw device-w"),
-    (Role::Product(Product::Ptx), "ptx"),
-    (Role::Product(Product::Cubin), "cubin"),
-    (Role::Product(Product::Fatbin), "fatbin"),
-    (
-        Role::Product(Product::Linked),
-        "dlink device-link lib shared link",
-    ),
-    (
-        Role::Inspects,
-        "E preprocess M generate-dependencies MM generate-nonsystem-dependencies dryrun keep save-temps keep-dir=",
-    ),
-    (Role::Output, "o= output-file="),
-    (Role::OutputDirectory, "odir= output-directory="),
-    (Role::Depfile, "MD generate-dependencies-with-compile"),
-    (Role::DepfileName, "MF= dependency-output="),
-    (Role::DepfileTarget, "MT= dependency-target-name="),
-    (Role::Architecture, "arch= gpu-architecture="),
-    (Role::Code, "code= gpu-code="),
-    (Role::Gencode, "gencode= generate-code="),
-    (Role::HostCompiler, "ccbin= compiler-bindir="),
-    (Role::Language, "x="),
-    (
-        Role::Link,
-        "L= library-path= l= library= Xlinker= linker-options= Xnvlink= nvlink-options= cudadevrt=",
-    ),
-];
-
-/// Options for link-time code, which has other architectures, and some that look like `-l<library>`.
-const AS_CALLED: [&str; 8] = [
-    "dlto",
-    "dlink-time-opt",
-    "lto",
-    "ltoir",
-    "ldir",
-    "libdevice-directory",
-    "list-gpu-arch",
-    "list-gpu-code",
-];
+use cuda_find_core::root::Root;
 
 /// gcc writes a depfile if one of these variables is set.
 const WRITTEN_BY_GCC: [&str; 2] = ["DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"];
 
-/// Whether the options in nvcc's variables neither choose architectures or what is made, nor write other files.
-fn are_plain(words: &[String]) -> bool {
-    let mut rest = words.iter().map(String::as_str);
-    let mut others = Vec::new();
-    while let Some(word) = rest.next() {
-        if is_as_called(word) || chooses_capabilities(word) {
-            return false;
-        }
-        match options::find(word, ROLES, &mut rest) {
-            Some((Role::HostCompiler | Role::Link, _)) => {}
-            Some(_) => return false,
-            None if word.starts_with("-l") || word.starts_with("-L") => {}
-            None => others.push(word),
-        }
-    }
-    options::read(others).not_understood.is_empty()
-}
-
-fn is_as_called(word: &str) -> bool {
-    let name = word.trim_start_matches('-').split('=').next();
-    name.is_some_and(|name| word.starts_with('-') && AS_CALLED.contains(&name))
-}
-
-/// One argument with its value.
-#[derive(Clone, Debug)]
-struct Argument {
-    role: Role,
-    words: Vec<String>,
-    value: String,
-}
+/// How deep files with options may name others. nvcc refuses more.
+const MOST_NESTED_FILES: usize = 15;
 
 /// The images that the options for architectures request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Requested {
     /// No option chooses an architecture.
-    Default,
+    Nothing,
     /// The GPU of this machine.
     Native,
+    /// `all` or `all-major`.
+    All,
     Images(Vec<Image>),
-    /// `all`, code for another architecture than its PTX, link-time code, or an option that nvcc refuses.
+    /// Code for another architecture than its PTX, link-time code, or options that nvcc refuses.
     Other,
 }
 
-/// A call of nvcc whose options are all known.
+/// A call of nvcc: what its words, the files with options that they name, and nvcc's variables say together.
 #[derive(Clone, Debug)]
 pub struct Call {
+    /// The words of the call, with those of files in their place.
     arguments: Vec<Argument>,
-    product: Product,
-    inspects: bool,
+    of_variables: Vec<Argument>,
+    /// `None` if the call requests several.
+    product: Option<Product>,
     requested: Requested,
+    /// Whether gcc writes a file beside the output because of a variable.
+    writes_other_files: bool,
+}
+
+/// What the declared list does to a call.
+#[derive(Debug)]
+pub enum ForList {
+    /// The call stays as it is; the reason, if the list could be expected.
+    Stays(Option<String>),
+    /// The call for the list.
+    Changed(Call),
+    /// The call for the list, unless the code uses what the letter of this capability stands for.
+    UnlessUsed(Capability, Call),
 }
 
 /// A call that compiles one source, whose output can be kept.
@@ -147,312 +60,484 @@ pub(super) struct Compile {
     pub(super) form: Form,
     pub(super) images: Vec<Image>,
     pub(super) options: Vec<String>,
-    pub(super) host_compiler: Option<String>,
     pub(super) output: PathBuf,
+    /// The depfile, and the target of its rule.
     pub(super) depfile: Option<(PathBuf, String)>,
 }
 
 impl Call {
-    /// Reads the arguments of a call. `None` if an option is not known, if the call makes two things, or if a variable
-    /// that nvcc reads chooses architectures or what is made.
-    pub fn parse(words: &[String], env: &Env) -> Option<Self> {
-        if !are_plain(&Variables::of_nvcc(env).options)
-            || WRITTEN_BY_GCC.iter().any(|name| env.get(name).is_some())
-        {
-            return None;
-        }
-        let mut rest = words.iter().map(String::as_str);
-        let mut arguments = Vec::new();
-        let mut forwards = false;
-        loop {
-            let before = rest.len();
-            let Some(word) = rest.next() else { break };
-            if is_as_called(word) {
-                return None;
-            }
-            let (role, value) = match word.strip_prefix('-') {
-                None => (Role::Input, word.to_owned()),
-                Some(_) => match options::find(word, ROLES, &mut rest) {
-                    Some(found) => found,
-                    None if options::is_understood(word, &mut rest) => (Role::Other, String::new()),
-                    None if word.starts_with("-l") || word.starts_with("-L") => {
-                        (Role::Link, String::new())
-                    }
-                    None if forwards && options::read_host([word]).not_understood.is_empty() => {
-                        (Role::Other, String::new())
-                    }
-                    None => return None,
-                },
-            };
-            forwards |= word.ends_with("-forward-unknown-to-host-compiler");
-            let range = words.len() - before..words.len() - rest.len();
-            let words = words.get(range)?.to_vec();
-            arguments.push(Argument { role, words, value });
-        }
-        let mut products = arguments.iter().filter_map(|argument| match argument.role {
-            Role::Product(product) => Some(product),
+    /// Reads the words of a call.
+    pub fn parse(words: &[String], env: &Env, root: &Root) -> Self {
+        let mut expanded = Vec::new();
+        expand(arguments(words), root, MOST_NESTED_FILES, &mut expanded);
+        let mut call = Self {
+            arguments: expanded,
+            of_variables: arguments(&Variables::of_nvcc(env).options),
+            product: None,
+            requested: Requested::Nothing,
+            writes_other_files: WRITTEN_BY_GCC.iter().any(|name| env.get(name).is_some()),
+        };
+        let products = call.all().filter_map(|argument| match argument.meaning {
+            Meaning::Makes(product) => Some(product),
             _ => None,
         });
-        let first = products.next().unwrap_or(Product::Linked);
+        let products: Vec<Product> = products.collect();
+        let first = products.first().copied().unwrap_or(Product::Linked);
         // The `cc` crate writes `-c --device-c`.
-        let product = products.try_fold(first, |product, other| match (product, other) {
-            (Product::Object(None), Product::Object(_)) => Some(other),
-            (Product::Object(_), Product::Object(None)) => Some(product),
-            _ => (product == other).then_some(product),
-        })?;
-        let has = |role: Role| arguments.iter().any(|it| it.role == role);
-        if !has(Role::Depfile) && (has(Role::DepfileName) || has(Role::DepfileTarget)) {
-            return None;
-        }
-        Some(Self {
-            inspects: has(Role::Inspects),
-            requested: requested(&arguments),
-            product,
-            arguments,
-        })
+        call.product =
+            products
+                .into_iter()
+                .try_fold(first, |product, other| match (product, other) {
+                    (Product::Object(None), Product::Object(_)) => Some(other),
+                    (Product::Object(_), Product::Object(None)) => Some(product),
+                    _ => (product == other).then_some(product),
+                });
+        call.requested = requested(&call.arguments);
+        call
     }
 
-    fn values(&self, role: Role) -> impl DoubleEndedIterator<Item = &str> {
-        let of_role = self.arguments.iter().filter(move |it| it.role == role);
-        of_role.map(|it| it.value.as_str())
+    fn all(&self) -> impl Iterator<Item = &Argument> {
+        self.arguments.iter().chain(&self.of_variables)
     }
 
-    /// The arguments.
+    fn has(&self, meaning: Meaning) -> bool {
+        self.all().any(|argument| argument.meaning == meaning)
+    }
+
+    fn values(&self, meaning: Meaning) -> impl DoubleEndedIterator<Item = &str> {
+        let arguments = self.arguments.iter();
+        arguments
+            .filter(move |it| it.meaning == meaning)
+            .map(|it| it.value.as_str())
+    }
+
+    /// The words.
     pub fn words(&self) -> Vec<String> {
-        let words = self.arguments.iter().flat_map(|it| &it.words);
-        words.cloned().collect()
+        self.arguments
+            .iter()
+            .flat_map(|it| it.words.clone())
+            .collect()
     }
 
     /// The sources and objects, as they are written in the call.
     pub fn inputs(&self) -> impl Iterator<Item = &str> {
-        self.values(Role::Input)
+        self.values(Meaning::Input)
     }
 
-    /// Leaves out the host compiler that the call names.
-    pub fn remove_host_compiler(&mut self) {
-        self.arguments.retain(|it| it.role != Role::HostCompiler);
+    /// Whether a source or object of this call is CUDA code.
+    pub(super) fn is_cuda(&self, input: &str) -> bool {
+        match self.values(Meaning::Language).next_back() {
+            Some(language) => language == "cu",
+            None => Path::new(input)
+                .extension()
+                .is_some_and(|extension| extension == "cu"),
+        }
     }
 
     /// The host compiler that the call names.
     pub fn host_compiler(&self) -> Option<&str> {
-        self.values(Role::HostCompiler).next_back()
+        self.values(Meaning::HostCompiler).next_back()
     }
 
-    /// The same call for a list of capabilities, if it requests machine code for the capability with the number `single`
-    /// alone, as `80`, in any spelling and with any suffix, or for the GPU of this machine. PTX has one architecture, so
-    /// it is made for the lowest capability of the list. `None` if the call stays as it is.
-    pub fn for_list(&self, single: u32, list: &Plan) -> Option<Self> {
-        let list = Image::of_plan(list);
-        let is_real = |image: &&Image| matches!(image, Image::Real(_));
-        let requested = match &self.requested {
-            Requested::Native => &[][..],
-            Requested::Images(images) if images.iter().filter(is_real).count() == 1 => images,
-            _ => return None,
-        };
-        if !requested
+    /// Leaves out the host compiler that the call names.
+    pub fn remove_host_compiler(&mut self) {
+        self.arguments
+            .retain(|it| it.meaning != Meaning::HostCompiler);
+    }
+
+    /// What tells this call from the others of a build script: its inputs and its output.
+    pub fn identity(&self) -> String {
+        let names = self.inputs().chain(self.values(Meaning::Output));
+        names.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether an option is not in the table, so that nvcc may refuse it together with several architectures.
+    pub fn has_unknown_option(&self) -> bool {
+        self.has(Meaning::Unknown)
+    }
+
+    /// Whether nvcc refuses these options together, in any spelling of the architectures.
+    fn is_refused(&self) -> bool {
+        let relocatable = self.values(Meaning::Relocatable).next_back();
+        match self.product {
+            Some(Product::Object(Some(true))) => relocatable == Some("false"),
+            Some(Product::Object(Some(false))) => relocatable == Some("true"),
+            _ => false,
+        }
+    }
+
+    /// The same call for the declared list, if it requests code for the capability with the number `single` alone, as
+    /// `80`, in any spelling, for the GPU of this machine, or without a capability. PTX has one architecture, so it is made
+    /// for the lowest capability of the list.
+    pub fn for_list(&self, single: u32, list: &Plan) -> ForList {
+        let stays = |reason: &str| ForList::Stays(Some(reason.to_owned()));
+        if self.has(Meaning::Inspects) || self.inputs().next().is_none() || self.is_refused() {
+            return ForList::Stays(None);
+        }
+        if self
+            .of_variables
             .iter()
-            .all(|image| image.capability().number() == single)
+            .any(|it| it.meaning.chooses_capabilities())
         {
-            return None;
+            return stays("`NVCC_PREPEND_FLAGS` or `NVCC_APPEND_FLAGS` chooses the capabilities");
         }
-        let images = match self.product {
-            Product::Cubin => return None,
-            Product::Ptx => {
-                let lowest = list.iter().map(|image| image.capability()).min()?.base();
-                vec![Image::Ptx(lowest), Image::Real(lowest)]
-            }
-            _ => list,
+        let requested = match &self.requested {
+            Requested::Nothing | Requested::Native => &[][..],
+            Requested::Images(images) => images,
+            Requested::All => return ForList::Stays(None),
+            Requested::Other => return stays("its build script requests other code"),
         };
-        let first = images.first()?.capability();
-        let is_same = images
+        let is_ptx = self.product == Some(Product::Ptx);
+        let has_sass = requested
             .iter()
-            .chain(requested)
-            .all(|image| image.capability() == first);
-        if is_same && !requested.is_empty() {
-            return None;
+            .any(|image| matches!(image, Image::Real(_)));
+        if requested
+            .iter()
+            .any(|image| image.capability().number() != single)
+            || !requested.is_empty() && !has_sass && !is_ptx
+        {
+            return stays("its build script requests these");
         }
-        let options = match self.product {
-            Product::Ptx => vec![format!("-arch={}", Image::Real(first))],
+        if let Some(option) = self.all().find(|it| it.meaning == Meaning::OneCapability) {
+            return stays(&format!(
+                "`{}` is for one capability",
+                option.words.join(" ")
+            ));
+        }
+        let declared = Image::of_plan(list);
+        let images = match self.product {
+            None => return stays("it makes several files"),
+            Some(Product::Cubin) => return stays("a cubin has code for one capability"),
+            Some(Product::Ptx) => {
+                let lowest = declared.iter().map(|image| image.capability()).min();
+                lowest
+                    .map(|lowest| Image::Ptx(lowest.base()))
+                    .into_iter()
+                    .collect()
+            }
+            _ => declared,
+        };
+        let wanted = |image: &Image| images.contains(image) || is_ptx;
+        let letter = requested
+            .iter()
+            .find_map(|it| it.capability().suffix.and(Some(it.capability())));
+        let numbers = |images: &[Image]| images.iter().all(|it| it.capability().number() == single);
+        let is_served = match letter {
+            // Its SASS runs on the only declared GPUs.
+            Some(_) => numbers(&images) && !images.iter().any(|it| matches!(it, Image::Ptx(_))),
+            None => !requested.is_empty() && numbers(&images) && requested.iter().any(wanted),
+        };
+        if is_served || images.is_empty() {
+            return ForList::Stays(None);
+        }
+        let changed = self.with_images(images);
+        match letter {
+            Some(letter) => ForList::UnlessUsed(letter, changed),
+            None => ForList::Changed(changed),
+        }
+    }
+
+    /// The same call for other images, in the place of its options for architectures.
+    fn with_images(&self, images: Vec<Image>) -> Self {
+        let words = match (self.product, &images[..]) {
+            (Some(Product::Ptx), [image]) => vec![format!("-arch={image}")],
             _ => images.iter().map(|image| image.nvcc_option()).collect(),
         };
-        let mut arguments = Vec::new();
-        let mut options = Some(options);
-        for argument in &self.arguments {
-            if !matches!(
-                argument.role,
-                Role::Architecture | Role::Code | Role::Gencode
-            ) {
-                arguments.push(argument.clone());
-            } else if let Some(words) = options.take() {
-                let (role, value) = (Role::Gencode, String::new());
-                arguments.push(Argument { role, words, value });
-            }
-        }
-        let requested = Requested::Images(images);
-        Some(Self {
+        let chooses = |it: &Argument| it.meaning.chooses_capabilities();
+        let place = self.arguments.iter().position(chooses).unwrap_or(0);
+        let mut arguments = self.arguments.clone();
+        let options = Argument {
+            meaning: Meaning::Gencode,
+            words,
+            value: String::new(),
+        };
+        arguments.insert(place, options);
+        let mut index = 0;
+        arguments.retain(|it| {
+            index += 1;
+            index == place + 1 || !chooses(it)
+        });
+        Self {
             arguments,
-            requested,
+            requested: Requested::Images(images),
             ..self.clone()
-        })
+        }
     }
 
-    /// The arguments of a call that compiles device code for one image alone, and writes no file.
-    pub(super) fn for_image(&self, image: Image) -> Vec<String> {
-        let is_needed = |it: &&Argument| {
-            let roles = [Role::Input, Role::HostCompiler, Role::Language, Role::Other];
-            roles.contains(&it.role)
+    /// What compiles one source of the call for one image alone, into the file `output`.
+    pub(super) fn single(&self, source: &str, image: Image, output: PathBuf) -> Compile {
+        let is_needed = |it: &&Argument| match it.meaning {
+            Meaning::Language | Meaning::Relocatable | Meaning::Unknown => true,
+            meaning => {
+                is_plain(meaning) && !matches!(meaning, Meaning::Link | Meaning::HostCompiler)
+            }
         };
-        let words = self
+        let options = self
             .arguments
             .iter()
             .filter(is_needed)
             .flat_map(|it| it.words.clone());
-        let mode = ["-fatbin", "-o", "/dev/null"].map(str::to_owned);
-        words.chain(mode).chain([image.nvcc_option()]).collect()
+        Compile {
+            source: source.into(),
+            form: Form::Single,
+            images: vec![image],
+            options: options.collect(),
+            output,
+            depfile: None,
+        }
+    }
+
+    /// The images that nvcc makes for the call, as far as they are known. Without an option, nvcc compiles for `default`.
+    fn images(&self, default: Option<Capability>) -> Option<Vec<Image>> {
+        match (&self.requested, default) {
+            (Requested::Images(images), _) => Some(images.clone()),
+            (Requested::Nothing, Some(default)) => {
+                Some(vec![Image::Real(default), Image::Ptx(default)])
+            }
+            _ => None,
+        }
     }
 
     /// The capabilities of the call, as they are shown.
     pub fn capabilities(&self) -> String {
-        match &self.requested {
-            Requested::Images(images) => Image::shown(images),
-            _ => String::new(),
-        }
+        self.images(None)
+            .map_or_else(String::new, |images| Image::shown(&images))
     }
 
-    /// Whether this can be a call whose output is kept.
-    pub fn may_be_kept(&self) -> bool {
-        !self.inspects && self.product != Product::Linked
-    }
-
-    /// Whether nvcc links something: a program, a library, or device code.
-    pub fn links(&self) -> bool {
-        self.product == Product::Linked && !self.inspects
-    }
-
-    /// What the call compiles, if its output can be kept: it compiles one source for explicit architectures into one file.
-    /// Without an option, nvcc compiles for `default`.
-    pub(super) fn compile(&self, working: &Path, default: Option<Image>) -> Option<Compile> {
-        let mut inputs = self.inputs();
-        let source = PathBuf::from(inputs.next()?);
-        let language = self.values(Role::Language).next_back();
-        let is_cuda = language.map_or(source.extension()? == "cu", |language| language == "cu");
-        if self.inspects || inputs.next().is_some() || !is_cuda {
+    /// Why the output lacks a declared capability, if it does: a note for the user.
+    pub fn note(&self, list: &Plan, default: Option<Capability>, reason: &str) -> Option<String> {
+        let made = self.images(default);
+        let serves = |declared: &Capability| {
+            made.iter().flatten().any(|image| match self.product {
+                Some(Product::Ptx) => image.capability().number() <= declared.number(),
+                _ => image.capability().number() == declared.number(),
+            })
+        };
+        let mut missing = list.all();
+        missing.retain(|declared| !serves(declared));
+        if missing.is_empty() {
             return None;
         }
-        let mut images = match (&self.requested, default) {
-            (Requested::Images(images), _) => images.clone(),
-            (Requested::Default, Some(default)) => vec![default, Image::Ptx(default.capability())],
-            _ => return None,
-        };
+        let inputs: Vec<&str> = self.inputs().collect();
+        let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        let made = made.map_or_else(String::new, |made| format!(" for {}", Image::shown(&made)));
+        let (inputs, missing) = (inputs.join(" "), missing.join(", "));
+        Some(format!(
+            "{inputs} is compiled{made}, and not for {missing}: {reason}"
+        ))
+    }
+
+    /// The capabilities that the call requests.
+    pub fn requested_capabilities(&self) -> Vec<Capability> {
+        let images = self.images(None).unwrap_or_default();
+        images.iter().map(|image| image.capability()).collect()
+    }
+
+    /// What the call compiles, if its output can be kept: it compiles one source for known architectures into one file,
+    /// and everything that decides its bytes is known.
+    pub(super) fn compile(&self, working: &Path, default: Option<Capability>) -> Option<Compile> {
+        let mut inputs = self.inputs();
+        let source = PathBuf::from(inputs.next().filter(|input| self.is_cuda(input))?);
+        if inputs.next().is_some()
+            || self.has(Meaning::Inspects)
+            || self.has(Meaning::OneCapability)
+            || self.writes_other_files
+            || self.is_refused()
+        {
+            return None;
+        }
+        if !self.of_variables.iter().all(|it| is_plain(it.meaning)) {
+            return None;
+        }
+        let mut images = self.images(default)?;
         // As in a plan, which gives nvcc's order in the container.
         images.sort_by_key(|image| matches!(image, Image::Ptx(_)));
-        let (form, extension) = match self.product {
-            Product::Object(_) => (Form::Object, "o"),
-            Product::Fatbin => (Form::Fatbin, "fatbin"),
-            Product::Ptx => (Form::Single, "ptx"),
-            Product::Cubin => (Form::Single, "cubin"),
-            Product::Linked => return None,
+        let architectures = self.values(Meaning::Architecture).next_back();
+        let capability = images.first()?.capability();
+        let is_one = images.iter().all(|image| image.capability() == capability);
+        let is_alone = |image: Image| {
+            // With a code for each architecture, nvcc counts codes.
+            let has_codes = self.has(Meaning::Code) || self.has(Meaning::Gencode);
+            is_one && images.contains(&image) && (images.len() == 1 || !has_codes)
         };
-        if form == Form::Single {
-            let is_ptx = self.product == Product::Ptx;
-            let first = images.first()?.capability();
-            if images.iter().any(|image| image.capability() != first) {
+        let (form, extension) = match self.product? {
+            // For a capability with a letter, `-arch` also makes PTX without it.
+            Product::Object(_) | Product::Fatbin
+                if architectures.is_some() && capability.suffix.is_some() =>
+            {
                 return None;
             }
-            images = vec![if is_ptx {
-                Image::Ptx(first)
-            } else {
-                Image::Real(first)
-            }];
-        }
+            Product::Object(_) => (Form::Object, "o"),
+            Product::Fatbin => (Form::Fatbin, "fatbin"),
+            Product::Ptx if is_one => {
+                images = vec![Image::Ptx(capability)];
+                (Form::Single, "ptx")
+            }
+            Product::Cubin if is_alone(Image::Real(capability)) => {
+                images = vec![Image::Real(capability)];
+                (Form::Single, "cubin")
+            }
+            _ => return None,
+        };
         let name = PathBuf::from(source.file_stem()?).with_extension(extension);
-        let directory = self.values(Role::OutputDirectory).next_back();
-        let output = match (self.values(Role::Output).next_back(), directory) {
+        let directory = self.values(Meaning::OutputDirectory).next_back();
+        let output = match (self.values(Meaning::Output).next_back(), directory) {
+            (Some("-"), _) | (Some(_), Some(_)) => return None,
             (Some(output), None) => PathBuf::from(output),
             (None, directory) => Path::new(directory.unwrap_or_default()).join(name),
-            (Some(_), Some(_)) => return None,
         };
-        let depfile = self.values(Role::Depfile).next().map(|_| {
-            let name = self
-                .values(Role::DepfileName)
-                .next_back()
-                .map(PathBuf::from);
-            let target = self
-                .values(Role::DepfileTarget)
-                .next_back()
-                .map(str::to_owned);
-            (
-                working.join(name.unwrap_or_else(|| output.with_extension("d"))),
-                target.unwrap_or_else(|| output.to_string_lossy().into_owned()),
-            )
-        });
-        let others = self
-            .arguments
-            .iter()
-            .filter(|it| matches!(it.role, Role::Other | Role::Language));
-        let mut options: Vec<String> = others.flat_map(|it| it.words.clone()).collect();
-        if let Product::Object(Some(is_linkable)) = self.product {
-            options.push(format!("-rdc={is_linkable}"));
-        }
-        // Such an option may make the compiler write other files beside the output, as `-Xcompiler=--coverage` does.
-        let read = options::read(options.iter().map(String::as_str));
+        let value = |meaning| self.values(meaning).next_back();
+        let depfile = (value(Meaning::DepfileName), value(Meaning::DepfileTarget));
+        let depfile = match (self.has(Meaning::Depfile), depfile) {
+            (false, (None, None)) => None,
+            (false, _) => return None,
+            (true, (name, target)) => Some((
+                working.join(name.map_or_else(|| output.with_extension("d"), PathBuf::from)),
+                // As nvcc writes it, also for PTX.
+                target.map_or_else(
+                    || output.with_extension("o").to_string_lossy().into_owned(),
+                    str::to_owned,
+                ),
+            )),
+        };
+        let others = self.all().filter(|it| it.meaning != Meaning::Input);
+        let read = options::read_arguments(&others.cloned().collect::<Vec<_>>());
         if !read.not_understood.is_empty() {
             return None;
+        }
+        let mut options = self
+            .single("", Image::Ptx(capability), PathBuf::new())
+            .options;
+        if let Some(Product::Object(Some(is_linkable))) = self.product {
+            options.push(format!("-rdc={is_linkable}"));
         }
         Some(Compile {
             source,
             form,
             images,
             options,
-            host_compiler: self.host_compiler().map(str::to_owned),
             output: working.join(output),
             depfile,
         })
     }
 }
 
+/// Whether an option neither chooses what a call makes nor where, and its files are known.
+fn is_plain(meaning: Meaning) -> bool {
+    use Meaning::{Directory, ForwardsUnknown, Header, HostCompiler, HostOptions, Link, Plain};
+    [
+        Directory,
+        ForwardsUnknown,
+        Header,
+        HostCompiler,
+        HostOptions,
+        Link,
+        Plain,
+    ]
+    .contains(&meaning)
+}
+
+/// Adds the arguments, with those in files that they name. A file that cannot be read stays: nvcc reports it.
+fn expand(
+    arguments_of_call: Vec<Argument>,
+    root: &Root,
+    depth: usize,
+    expanded: &mut Vec<Argument>,
+) {
+    for argument in arguments_of_call {
+        let names = argument
+            .value
+            .split(',')
+            .filter(|_| argument.meaning == Meaning::OptionsFile);
+        let texts: Option<Vec<String>> =
+            names.map(|name| root.text(Path::new(name)).ok()).collect();
+        match texts.filter(|texts| depth > 0 && !texts.is_empty()) {
+            Some(texts) => {
+                let words = texts.iter().flat_map(|text| words_of_file(text));
+                expand(arguments(words), root, depth - 1, expanded);
+            }
+            None => expanded.push(argument),
+        }
+    }
+}
+
+/// The words of a file with options, as nvcc splits it: a double quote groups, a backslash takes the next character as it
+/// is, and nothing else has a meaning.
+fn words_of_file(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut is_quoted) = (Vec::new(), None::<String>, false);
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        match c {
+            '"' => {
+                is_quoted = !is_quoted;
+                word.get_or_insert_default();
+            }
+            '\\' => word.get_or_insert_default().extend(characters.next()),
+            c if c.is_whitespace() && !is_quoted => words.extend(word.take()),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
 /// What the options for architectures request together.
 fn requested(arguments: &[Argument]) -> Requested {
-    let values = |role: Role| -> Vec<&str> {
-        let of_role = arguments.iter().filter(|it| it.role == role);
-        of_role.map(|it| it.value.as_str()).collect()
+    let values = |meaning: Meaning| -> Vec<&str> {
+        let of_meaning = arguments.iter().filter(|it| it.meaning == meaning);
+        of_meaning.map(|it| it.value.as_str()).collect()
     };
     let [architectures, codes, gencodes] =
-        [Role::Architecture, Role::Code, Role::Gencode].map(values);
-    let images = match (
-        architectures.as_slice(),
-        codes.as_slice(),
-        gencodes.as_slice(),
-    ) {
-        ([], [], []) => return Requested::Default,
-        (["native"], [], []) => return Requested::Native,
-        ([one], [], []) => match Image::parse(one) {
+        [Meaning::Architecture, Meaning::Code, Meaning::Gencode].map(values);
+    let by_gencode = gencodes.iter().map(|gencode| {
+        let (first, second) = gencode.split_once(",")?;
+        let (architecture, codes) = match first.strip_prefix("arch=") {
+            Some(architecture) => (architecture, second.trim_start().strip_prefix("code=")?),
+            None => gencode
+                .strip_prefix("code=")?
+                .rsplit_once(",arch=")
+                .map(|(codes, arch)| (arch, codes))?,
+        };
+        let list = codes
+            .strip_prefix('[')
+            .and_then(|codes| codes.strip_suffix(']'));
+        let list = list.or(codes
+            .strip_prefix('"')
+            .and_then(|codes| codes.strip_suffix('"')));
+        // nvcc refuses several codes without brackets.
+        let list = list.or((!codes.contains(',')).then_some(codes))?;
+        images_of(architecture, list)
+    });
+    // Of several, nvcc takes the last.
+    let by_architecture = match (architectures.last(), &codes[..], &gencodes[..]) {
+        (None, [], []) => return Requested::Nothing,
+        (Some(&"native"), [], []) => return Requested::Native,
+        (Some(&("all" | "all-major")), [], _) => return Requested::All,
+        (None, [], _) => Some(Vec::new()),
+        (Some(one), [], _) => match Image::parse(one) {
             Some(Image::Real(capability)) => {
-                Some(vec![Image::Ptx(capability), Image::Real(capability)])
+                // For a letter, nvcc also makes PTX without it.
+                let base = capability.suffix.map(|_| Image::Ptx(capability.base()));
+                let both = [Image::Ptx(capability), Image::Real(capability)];
+                Some(base.into_iter().chain(both).collect())
             }
             ptx => ptx.map(|ptx| vec![ptx]),
         },
-        ([one], [codes], []) => images_of(one, codes),
-        ([], [], gencodes) => {
-            let images = gencodes.iter().map(|gencode| {
-                let (architecture, codes) = gencode.strip_prefix("arch=")?.split_once(",code=")?;
-                images_of(architecture, codes)
-            });
-            let images: Option<Vec<Vec<Image>>> = images.collect();
-            images.map(|images| images.concat())
-        }
-        _ => None,
+        (Some(one), codes, _) => images_of(one, &codes.join(",")),
+        (None, ..) => None,
     };
-    images.map_or(Requested::Other, Requested::Images)
+    let images: Option<Vec<Vec<Image>>> = [by_architecture].into_iter().chain(by_gencode).collect();
+    images.map_or(Requested::Other, |images| {
+        Requested::Images(images.concat())
+    })
 }
 
-/// The images of `-gencode=arch=compute_80,code=[sm_80,compute_80]`. `None` if an image has another architecture.
+/// The images of `arch=compute_80,code=[sm_80,compute_80]`. `None` if an image has another architecture.
 fn images_of(architecture: &str, codes: &str) -> Option<Vec<Image>> {
     let Image::Ptx(architecture) = Image::parse(architecture)? else {
         return None;
     };
-    let codes = codes.trim_matches(['[', ']', '"', '\'']).split(',');
-    let images: Option<Vec<Image>> = codes.map(Image::parse).collect();
+    let images: Option<Vec<Image>> = codes.split(',').map(Image::parse).collect();
     images.filter(|images| {
         images
             .iter()
@@ -462,32 +547,48 @@ fn images_of(architecture: &str, codes: &str) -> Option<Vec<Image>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use cuda_find_core::capability::Declared;
 
-    fn parse(line: &str) -> Option<Call> {
+    use super::*;
+
+    fn parse_with(line: &str, env: &Env) -> Call {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        Call::parse(&words, &Env::default())
+        Call::parse(&words, env, &Root::system())
     }
 
-    /// The call for a list, if `CUDA_COMPUTE_CAP` is 80 or 90.
-    fn for_list(line: &str, single: u32, list: &str) -> Option<String> {
-        let list = Declared::parse([list]).unwrap().named_capabilities();
-        Some(parse(line)?.for_list(single, &list)?.words().join(" "))
+    fn parse(line: &str) -> Call {
+        parse_with(line, &Env::default())
     }
+
+    fn declared(list: &str) -> Plan {
+        Declared::parse([list]).unwrap().named_capabilities()
+    }
+
+    /// What becomes of a call, if `CUDA_COMPUTE_CAP` is `single`: its words, or the reason why it stays.
+    fn for_list(call: &Call, single: u32, list: &str) -> String {
+        match call.for_list(single, &declared(list)) {
+            ForList::Changed(call) => call.words().join(" "),
+            ForList::UnlessUsed(letter, call) => format!("{letter}? {}", call.words().join(" ")),
+            ForList::Stays(reason) => reason.unwrap_or_default(),
+        }
+    }
+
+    const LIST: &str = "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 \
+                        -gencode=arch=compute_90,code=compute_90";
 
     #[test]
     fn one_capability_becomes_the_list() {
-        let list = "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 \
-                    -gencode=arch=compute_90,code=compute_90";
         for spelling in [
-            "-arch=sm_80",
-            "-arch sm_80",
-            "--gpu-architecture=sm_80",
-            "-gencode arch=compute_80,code=sm_80",
-            "-gencode=arch=compute_80,code=[sm_80,compute_80]",
-            "-arch=compute_80 -code=sm_80",
-            "-arch=native",
+            "-arch=sm_80 ",
+            "-arch sm_80 ",
+            "--gpu-architecture=sm_80 ",
+            "-gencode arch=compute_80,code=sm_80 ",
+            "-gencode=code=sm_80,arch=compute_80 ",
+            "-gencode=arch=compute_80,code=[sm_80,compute_80] ",
+            "-arch=compute_80 -code=sm_80 ",
+            "-arch=sm_80 -gencode=arch=compute_80,code=sm_80 ",
+            "-arch=native ",
+            "",
         ] {
             for call in [
                 "-c k.cu -o k.o",
@@ -495,80 +596,144 @@ mod tests {
                 "-c --device-c k.cu -o k.o",
                 "-dlink a.o b.o -o c.o",
                 "k.cu -o program -lcudart",
-                "-x cu -c k.cu --keep-dir /tmp/sccache --dryrun --keep",
+                "-x cu -c k.cpp --keep-dir /tmp/sccache --keep",
+                "-Xcudafe --display_error_number -c k.cu",
+                "-Xfatbin=-compress-all -t4 -src-in-ptx -c k.cu",
+                "--an-option-of-the-future -c k.cu",
             ] {
-                let changed = for_list(&format!("{spelling} {call}"), 80, "8.0, 9.0+PTX");
-                assert_eq!(
-                    changed.as_deref(),
-                    Some(&*format!("{list} {call}")),
-                    "{spelling}"
-                );
+                let changed = for_list(&parse(&format!("{spelling}{call}")), 80, "8.0, 9.0+PTX");
+                assert_eq!(changed, format!("{LIST} {call}"), "{spelling}");
             }
-            let ptx = for_list(&format!("--ptx {spelling} k.cu"), 80, "8.0, 9.0+PTX");
-            // PTX for 8.0 is what every other spelling requests.
-            let expected = (spelling == "-arch=native").then_some("--ptx -arch=sm_80 k.cu");
-            assert_eq!(ptx.as_deref(), expected);
+            // PTX for 8.0 is what the other spellings request.
+            let ptx = for_list(&parse(&format!("--ptx {spelling}k.cu")), 80, "8.0, 9.0+PTX");
+            let expected = match spelling {
+                "-arch=native " => "--ptx -arch=compute_80 k.cu",
+                "" => "-arch=compute_80 --ptx k.cu",
+                _ => "",
+            };
+            assert_eq!(ptx, expected, "{spelling}");
         }
-        // As risc0 calls nvcc.
-        let call = "-arch=native -Xcudafe --display_error_number -c k.cu";
-        assert!(for_list(call, 80, "8.0, 9.0").is_some());
-        // A script adds letters by itself.
-        let letter = for_list(
-            "-gencode=arch=compute_90a,code=sm_90a -c k.cu",
-            90,
-            "9.0, 12.0",
+        assert_eq!(for_list(&parse("-arch=sm_80 -c k.cu"), 80, "8.0"), "");
+    }
+
+    #[test]
+    fn a_letter_is_left_to_the_code() {
+        let letter = parse("-gencode=arch=compute_90a,code=sm_90a -c k.cu");
+        let list = "-gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_120,code=sm_120";
+        assert_eq!(
+            for_list(&letter, 90, "9.0, 12.0"),
+            format!("9.0a? {list} -c k.cu")
         );
-        let expected =
-            "-gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_120,code=sm_120 -c k.cu";
-        assert_eq!(letter.as_deref(), Some(expected));
-        let ptx = for_list("-arch=sm_90a -ptx k.cu", 90, "9.0, 12.0");
-        assert_eq!(ptx.as_deref(), Some("-arch=sm_90 -ptx k.cu"));
+        let ptx = parse("-arch=sm_90a -ptx k.cu");
+        assert_eq!(
+            for_list(&ptx, 90, "9.0, 12.0"),
+            "9.0a? -arch=compute_90 -ptx k.cu"
+        );
+        // Its code runs on the only GPU of the list.
+        for list in ["9.0", "9.0a"] {
+            assert_eq!(for_list(&letter, 90, list), "", "{list}");
+        }
+        let plain = parse("-arch=sm_90 -c k.cu");
+        assert_eq!(
+            for_list(&plain, 90, "9.0a"),
+            "-gencode=arch=compute_90a,code=sm_90a -c k.cu"
+        );
     }
 
     #[test]
     fn other_calls_stay_as_they_are() {
-        for call in [
-            "-c k.cu",
-            "-arch=sm_90 -c k.cu",
-            "-arch=compute_80 -c k.cu",
-            "-arch=compute_80 -ptx k.cu",
-            "-arch=all -c k.cu",
-            "-arch=sm_80 -cubin k.cu",
-            "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 -c k.cu",
-            "-gencode=arch=compute_75,code=sm_80 -c k.cu",
-            "-arch=sm_80 -arch=sm_80 -c k.cu",
-            "-arch=sm_80 --an-option-of-the-future -c k.cu",
-            "-arch=sm_80 -optf options.txt -c k.cu",
-            "-arch=sm_80 -c -ptx k.cu",
-            "-arch=sm_80 -dc -dlto k.cu",
-            "-arch=sm_80 -dc -lto k.cu",
-            "-arch=sm_80 -c k.cu -MF k.d",
-        ] {
-            assert_eq!(for_list(call, 80, "8.0, 9.0"), None, "{call}");
-        }
-        assert_eq!(for_list("-arch=sm_80 -c k.cu", 80, "8.0"), None);
-        for (variable, value, is_plain) in [
-            ("NVCC_APPEND_FLAGS", "-arch=sm_75", false),
-            ("NVCC_APPEND_FLAGS", "-Xcompiler=--coverage", false),
-            ("NVCC_APPEND_FLAGS", "-keep", false),
-            ("NVCC_PREPEND_FLAGS", "-E", false),
-            ("NVCC_PREPEND_FLAGS", "-lto", false),
-            ("DEPENDENCIES_OUTPUT", "k.d", false),
+        for (call, reason) in [
+            ("-arch=sm_90 -c k.cu", "its build script requests these"),
             (
-                "NVCC_APPEND_FLAGS",
-                "-ccbin g++ -lineinfo -Xcompiler=-fPIC -L/opt -lm",
-                true,
+                "-arch=compute_80 -c k.cu",
+                "its build script requests these",
+            ),
+            ("-arch=compute_80 -ptx k.cu", ""),
+            ("-arch=all -c k.cu", ""),
+            ("-arch=sm_80 -E k.cu", ""),
+            ("--version", ""),
+            ("-arch=sm_80 -dc -rdc=false k.cu", ""),
+            (
+                "-arch=sm_80 -cubin k.cu",
+                "a cubin has code for one capability",
+            ),
+            ("-arch=sm_80 -c -ptx k.cu", "it makes several files"),
+            (
+                "-arch=sm_80 -dc -dlto k.cu",
+                "`-dlto` is for one capability",
+            ),
+            (
+                "-arch=sm_80 -optix-ir k.cu",
+                "`-optix-ir` is for one capability",
+            ),
+            (
+                "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 -c k.cu",
+                "its build script requests these",
+            ),
+            (
+                "-gencode=arch=compute_75,code=sm_80 -c k.cu",
+                "its build script requests other code",
+            ),
+            // nvcc refuses it.
+            (
+                "-gencode arch=compute_80,code=sm_80,compute_80 -c k.cu",
+                "its build script requests other code",
             ),
         ] {
-            let parsed = Call::parse(&["-c".to_owned()], &Env::from_pairs([(variable, value)]));
-            assert_eq!(parsed.is_some(), is_plain, "{value}");
+            assert_eq!(for_list(&parse(call), 80, "8.0, 9.0"), reason, "{call}");
         }
+        let env = Env::from_pairs([("NVCC_APPEND_FLAGS", "-arch=sm_75")]);
+        let reason = for_list(&parse_with("-c k.cu", &env), 80, "8.0, 9.0");
+        assert!(reason.contains("`NVCC_APPEND_FLAGS` chooses"), "{reason}");
+        let env = Env::from_pairs([("NVCC_PREPEND_FLAGS", "-Xfatbin=-compress-all")]);
+        let changed = for_list(&parse_with("-c k.cu", &env), 80, "8.0, 9.0+PTX");
+        assert_eq!(changed, format!("{LIST} -c k.cu"));
+    }
+
+    #[test]
+    fn a_note_names_what_an_output_lacks() {
+        let note = |line: &str, list: &str| parse(line).note(&declared(list), None, "why");
+        let expected = "k.cu is compiled for 8.0, and not for 9.0, 12.0: why";
+        let cubin = note("-gencode=arch=compute_80,code=sm_80 k.cu", "8.0, 9.0, 12.0");
+        assert_eq!(cubin.as_deref(), Some(expected));
+        assert_eq!(note("-arch=sm_90a -c k.cu", "9.0"), None);
+        assert_eq!(note("-arch=compute_80 -ptx k.cu", "8.0, 9.0"), None);
+        assert!(note("-arch=compute_90 -ptx k.cu", "8.0, 9.0").is_some());
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "prepares a real file")]
+    fn files_with_options_are_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        let nested = format!("-arch=sm_80 \"-DA=x y\" -DB=x\\ y\n-optf {}", path("b"));
+        std::fs::write(path("a"), nested).unwrap();
+        std::fs::write(path("b"), "-c k.cu -o\nk.o").unwrap();
+        let call = parse(&format!("--options-file={} -lineinfo", path("a")));
+        let words = [
+            "-arch=sm_80",
+            "-DA=x y",
+            "-DB=x y",
+            "-c",
+            "k.cu",
+            "-o",
+            "k.o",
+            "-lineinfo",
+        ];
+        assert_eq!(call.words(), words);
+        let absent = parse("-optf /absent -c k.cu");
+        assert_eq!(absent.words().join(" "), "-optf /absent -c k.cu");
+        assert!(
+            absent
+                .compile(Path::new("/"), Some(Capability::new(7, 5)))
+                .is_none()
+        );
     }
 
     #[test]
     fn one_source_into_one_file_is_kept() {
-        let default = Some(Image::Real("sm_75".parse().unwrap()));
-        let compile = |line: &str| parse(line)?.compile(Path::new("/w"), default);
+        let default = Some(Capability::new(7, 5));
+        let compile = |line: &str| parse(line).compile(Path::new("/w"), default);
         for (call, output, options, images) in [
             ("-arch=sm_80 -c a/k.cu", "/w/k.o", "", "sm_80 compute_80"),
             (
@@ -589,6 +754,7 @@ mod tests {
                 "-Ia",
                 "compute_80",
             ),
+            ("-arch=sm_80 -cubin k.cu", "/w/k.cubin", "", "sm_80"),
             ("-x cu -c k.cpp -o k", "/w/k", "-x cu", "sm_75 compute_75"),
             (
                 "-forward-unknown-to-host-compiler -Wall -c k.cu",
@@ -597,7 +763,7 @@ mod tests {
                 "sm_75 compute_75",
             ),
         ] {
-            let compile = compile(call).unwrap();
+            let compile = compile(call).unwrap_or_else(|| panic!("{call}"));
             assert_eq!(compile.output, Path::new(output), "{call}");
             assert_eq!(compile.options.join(" "), options);
             assert_eq!(Image::names(&compile.images), images);
@@ -611,6 +777,9 @@ mod tests {
             "-keep -c k.cu",
             "-arch=native -c k.cu",
             "-arch=all -c k.cu",
+            "-arch=sm_90a -c k.cu",
+            "-Wall -c k.cu",
+            "-c k.cu -MF k.d",
             "-Xcompiler=--coverage -c k.cu",
             "-Xcompiler=-fPIC,-fstack-usage -c k.cu",
             "-Xcompiler -gsplit-dwarf -c k.cu",
@@ -619,14 +788,41 @@ mod tests {
             "-Xcudafe --preinclude=k.h -c k.cu",
             "-DHAS=__has_include -c k.cu",
             "-lib a.o",
+            // nvcc refuses these, or does something else.
+            "-arch=compute_80 -cubin k.cu",
+            "-gencode=arch=compute_80,code=compute_80 -cubin k.cu",
+            "-gencode=arch=compute_80,code=[sm_80,compute_80] -cubin k.cu",
+            "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 -ptx k.cu",
+            "-gencode arch=compute_80,code=sm_80,compute_80 -c k.cu",
+            "-dc -rdc=false k.cu",
+            "-dw -rdc=true k.cu",
+            "-c k.cu -o -",
         ] {
             assert!(compile(call).is_none(), "{call}");
         }
-        assert!(parse("-Wall -c k.cu").is_none());
         let depfile = |line: &str| compile(line).unwrap().depfile.unwrap();
         let named = depfile("-c k.cu -o o/k.o -MD -MF d/k.d -MT target");
         assert_eq!(named, (PathBuf::from("/w/d/k.d"), "target".to_owned()));
         let usual = depfile("-c k.cu -o o/k.o -MD");
         assert_eq!(usual, (PathBuf::from("/w/o/k.d"), "o/k.o".to_owned()));
+        for (variable, value, is_kept) in [
+            ("NVCC_APPEND_FLAGS", "-Xcompiler=--coverage", false),
+            ("NVCC_APPEND_FLAGS", "-keep", false),
+            ("NVCC_PREPEND_FLAGS", "-E", false),
+            ("NVCC_PREPEND_FLAGS", "-lto", false),
+            ("DEPENDENCIES_OUTPUT", "k.d", false),
+            (
+                "NVCC_APPEND_FLAGS",
+                "-ccbin g++ -lineinfo -Xcompiler=-fPIC -L/opt -lm",
+                true,
+            ),
+        ] {
+            let call = parse_with("-c k.cu", &Env::from_pairs([(variable, value)]));
+            assert_eq!(
+                call.compile(Path::new("/"), default).is_some(),
+                is_kept,
+                "{value}"
+            );
+        }
     }
 }

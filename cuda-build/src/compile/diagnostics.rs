@@ -138,6 +138,13 @@ pub(crate) fn hint(tool: &str, output: &str) -> Option<String> {
     if let Some((component, header)) = header {
         return Some(header_hint(component, header));
     }
+    let undefined = output.split_once("nvlink error");
+    let undefined = undefined.and_then(|(_, rest)| rest.split_once("Undefined reference to '"));
+    if let Some((name, _)) = undefined.and_then(|(_, rest)| rest.split_once('\'')) {
+        return Some(format!(
+            "device code is linked within one `Library`: add the source that defines `{name}` to this one"
+        ));
+    }
     // Headers of the C++ standard library have no extension.
     let is_standard_header = |line: &str| {
         let name = line

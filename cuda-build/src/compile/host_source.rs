@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Library;
 use super::sources::{Language, Sources};
-use super::step::{Compiler, Form, Settings, Step, depfile_of, reading, step_key};
+use super::step::{Compiler, Form, ReadFiles, Settings, Step, depfile_of, reading};
 use crate::error::Error;
 use crate::includes::options;
 use cuda_find_core::command::Invocation;
@@ -47,22 +47,16 @@ impl Library {
         let object = settings.out.join(self.object_name(source));
         let depfile = depfile_of(&object);
         let tool = compiler.program.display().to_string();
-        let mut key = step_key(&tool, source, settings, &settings.nvcc.key);
-        let file = locate(
-            settings.root,
-            &compiler.program,
-            &settings.env.search_path(),
-        );
-        key.extend(file.map(|file| settings.root.identity(&file)));
-        key.push(format!("{:?} {:?}", compiler.arguments, compiler.variables));
+        let search_path = settings.env.search_path();
+        let file = locate(settings.root, &compiler.program, &search_path);
         let arguments = compiler.arguments.iter().filter_map(|word| word.to_str());
-        let reading = reading(
-            options::read_host(arguments),
-            settings.package,
-            &settings.nvcc.directories,
-            settings.toolkit.include_dirs(),
-            Some(depfile.clone()),
-        );
+        let mut read = options::read_host(arguments);
+        read.directories
+            .extend(settings.nvcc.directories.iter().cloned());
+        let mut reading = reading(read, settings.package, settings.toolkit.include_dirs());
+        if let ReadFiles::Headers { depfile: fixed, .. } = &mut reading {
+            *fixed = Some(depfile.clone());
+        }
         let mut invocation = compiler.clone().args(["-MD", "-MF"]).args([depfile]);
         invocation = invocation
             .args(["-c", "-o"])
@@ -73,13 +67,16 @@ impl Library {
         }
         Step {
             tool,
-            source: source.to_owned(),
             compiler: Compiler::Program(invocation),
+            identity: file.map_or_else(String::new, |file| settings.root.identity(&file)),
+            directory: settings.package.to_owned(),
+            source: source.to_owned(),
+            options: Vec::new(),
             images: Vec::new(),
             form: Form::Object,
             inputs: vec![settings.package.join(source)],
             output: object,
-            key,
+            variables: settings.nvcc.clone(),
             reading,
             limit: None,
         }

@@ -4,9 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use crate::freshness::Files;
+use crate::host_compiler::HostCompiler;
+use cuda_find_core::cache::{CachedAnswer, cache_dir};
 use cuda_find_core::component::Component;
 use cuda_find_core::env::Env;
 use cuda_find_core::hash::Fnv;
+use cuda_find_core::root::Root;
 use cuda_find_core::toolkit::Toolkit;
 
 /// Variables with directories that gcc searches before the system's (from gcc's documentation).
@@ -15,13 +18,23 @@ const HEADER_VARIABLES: [&str; 3] = ["CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_P
 /// Variables with options that nvcc adds to those of the command line.
 const NVCC_OPTIONS: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
 
-/// Variables that nvcc 13.5 and the programs that it starts (cudafe++, cicc, ptxas, gcc 12) read,
+/// Variables with options that `nvcc.profile` adds to those of the programs that nvcc starts.
+const PROFILE_OPTIONS: [&str; 7] = [
+    "INCLUDES",
+    "SYSTEM_INCLUDES",
+    "USR_INCLUDE",
+    "CUDAFE_FLAGS",
+    "NVVM_FLAGS",
+    "OCG_FLAGS",
+    "PTXAS_FLAGS",
+];
+
+/// Other variables that nvcc 13.5 and the programs that it starts (cudafe++, cicc, ptxas, gcc 12) read,
 /// found by recording every call of `getenv`. Variables for temporary directories and the terminal are omitted.
 /// So is `PATH`, because the host compiler that is found through it is part of the key.
-const NVCC_VARIABLES: &str = "BINUTILS_ROOT CICC_PATH COMPILER_PATH CUDAFE_FLAGS EDG_BASE GCC_COMPARE_DEBUG \
-     GCC_EXEC_PREFIX GCC_ROOT INCLUDES LIBRARIES LLVMC_FLAGS LLVM_OVERRIDE_PRODUCER NVCC_CCBIN NVLINK_FLAGS \
-     NVVMIR_LIBRARY_DIR NVVM_FLAGS NVVM_IR_VER_CHK OCG_FLAGS PTXAS_FLAGS SOURCE_DATE_EPOCH SYSTEM_INCLUDES TOP \
-     USR_INCLUDE _SPACE_";
+const NVCC_VARIABLES: &str = "BINUTILS_ROOT CICC_PATH COMPILER_PATH EDG_BASE GCC_COMPARE_DEBUG \
+     GCC_EXEC_PREFIX GCC_ROOT LIBRARIES LLVMC_FLAGS LLVM_OVERRIDE_PRODUCER NVCC_CCBIN NVLINK_FLAGS \
+     NVVMIR_LIBRARY_DIR NVVM_IR_VER_CHK SOURCE_DATE_EPOCH TOP _SPACE_";
 
 /// Variables that NVRTC 13.5 reads, found in the same way.
 const NVRTC_VARIABLES: &str = "EDG_BASE NVRTC_DISABLE_PCH NVVM_IR_VER_CHK SOURCE_DATE_EPOCH";
@@ -30,32 +43,37 @@ const NVRTC_VARIABLES: &str = "EDG_BASE NVRTC_DISABLE_PCH NVVM_IR_VER_CHK SOURCE
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variables {
     /// `NAME=value` for each that is set.
-    pub(crate) key: Vec<String>,
+    pub(crate) settings: Vec<String>,
     /// Directories that are searched for headers.
     pub(crate) directories: Vec<PathBuf>,
     /// Options that the compiler adds to those of the command line.
     pub(crate) options: Vec<String>,
+    /// Options that `nvcc.profile` adds.
+    pub(crate) profile_options: Vec<String>,
 }
 
 impl Variables {
     pub(crate) fn of_nvcc(env: &Env) -> Self {
-        let directories = HEADER_VARIABLES.iter().filter_map(|name| env.get(name));
-        let options = NVCC_OPTIONS.iter().filter_map(|name| env.get(name));
-        let words = |value: &OsStr| -> Vec<String> {
-            let value = value.to_string_lossy();
-            value.split_whitespace().map(str::to_owned).collect()
+        let words = |names: &[&str]| -> Vec<String> {
+            let values = names.iter().filter_map(|name| env.get(name));
+            let values: Vec<_> = values.map(OsStr::to_string_lossy).collect();
+            let words = values.iter().flat_map(|value| value.split_whitespace());
+            words.map(str::to_owned).collect()
         };
-        let names = HEADER_VARIABLES.iter().chain(&NVCC_OPTIONS);
+        let directories = HEADER_VARIABLES.iter().filter_map(|name| env.get(name));
+        let with_content = HEADER_VARIABLES.iter().chain(&NVCC_OPTIONS);
+        let names = with_content.chain(&PROFILE_OPTIONS).copied();
         Self {
             directories: directories.flat_map(std::env::split_paths).collect(),
-            options: options.flat_map(words).collect(),
-            key: settings(env, names.copied().chain(NVCC_VARIABLES.split(' '))),
+            options: words(&NVCC_OPTIONS),
+            profile_options: words(&PROFILE_OPTIONS),
+            settings: settings(env, names.chain(NVCC_VARIABLES.split(' '))),
         }
     }
 
     pub(crate) fn of_nvrtc(env: &Env) -> Self {
         Self {
-            key: settings(env, NVRTC_VARIABLES.split(' ')),
+            settings: settings(env, NVRTC_VARIABLES.split(' ')),
             ..Self::default()
         }
     }
@@ -67,15 +85,71 @@ fn settings(env: &Env, names: impl IntoIterator<Item = &'static str>) -> Vec<Str
     names.into_iter().filter_map(set).collect()
 }
 
-/// A digest of path, size and time of the toolkit's files for device code; contents are not read. It changes if a package
-/// is replaced in place.
-pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
+/// What identifies the compilers of a build: digests of their files' contents. So a toolkit that was fetched again, or
+/// together with one more component, is the same compiler.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CompilerIdentities {
+    /// nvcc and the host compiler.
+    pub(crate) nvcc: String,
+    pub(crate) nvrtc: String,
+    /// The features of this machine's processor, for which `-march=native` compiles.
+    processor: String,
+}
+
+impl CompilerIdentities {
+    /// Reads the compilers' files, unless the digests are cached, as they are while path, size and time of each file are
+    /// the same.
+    pub(crate) fn read(
+        (env, root): (&Env, &Root),
+        files: &mut Files,
+        toolkit: &Toolkit,
+        host: Option<&HostCompiler>,
+    ) -> Self {
+        let nvcc_files = nvcc_files(files, toolkit);
+        let nvrtc_files = nvrtc_files(files, toolkit);
+        let by_time = of_times(files, nvcc_files.iter().chain(&nvrtc_files));
+        let has_cache = cache_dir(env).is_some();
+        let mut digest = |compiler: &str, by_time: String, paths: &[PathBuf]| {
+            let cached = CachedAnswer::new(env, "contents", [compiler, &by_time].map(OsStr::new));
+            let known = cached.read(root).map(|(digest, _)| digest);
+            known.unwrap_or_else(|| {
+                if !has_cache {
+                    return by_time;
+                }
+                let digest = of_contents(files, paths);
+                cached.write(&digest, "");
+                digest
+            })
+        };
+        let nvcc = digest("nvcc", by_time.clone(), &nvcc_files);
+        let nvrtc = digest("nvrtc", by_time, &nvrtc_files);
+        let host = host.map(|host| digest("host", host.identity(), &host.compiler.files));
+        let processor = root.text(Path::new("/proc/cpuinfo")).unwrap_or_default();
+        let mut lines = processor.lines();
+        let features = lines.find(|line| line.starts_with("flags") || line.starts_with("Features"));
+        Self {
+            nvcc: format!("{nvcc} {}", host.unwrap_or_default()),
+            nvrtc: format!("{nvrtc} {}", crate::nvrtc::shims::identity()),
+            processor: features.unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// What identifies nvcc and the host compiler for a source with these options.
+    pub(super) fn of_nvcc(&self, options: &[String]) -> String {
+        if options.iter().any(|option| option.contains("=native")) {
+            format!("{} {}", self.nvcc, self.processor)
+        } else {
+            self.nvcc.clone()
+        }
+    }
+}
+
+/// A digest of path, size and time of files. It changes if a package is replaced in place.
+fn of_times<'p>(files: &mut Files, paths: impl Iterator<Item = &'p PathBuf>) -> String {
     let mut digest = Fnv::default();
-    let mut paths = nvcc_files(files, toolkit);
-    paths.extend(nvrtc_files(files, toolkit));
     for path in paths {
         digest.field(path.as_os_str().as_encoded_bytes());
-        if let Some((length, time)) = files.length_and_time(&path) {
+        if let Some((length, time)) = files.length_and_time(path) {
             digest.field(&length.to_le_bytes());
             digest.field(&time.to_le_bytes());
         }
@@ -84,7 +158,7 @@ pub(crate) fn of_toolkit(files: &mut Files, toolkit: &Toolkit) -> String {
 }
 
 /// A digest of the names and contents of files. By content, not path or time, so that machines can share outputs.
-pub(crate) fn of_contents(files: &mut Files, paths: &[PathBuf]) -> String {
+fn of_contents(files: &mut Files, paths: &[PathBuf]) -> String {
     let mut digest = Fnv::default();
     for path in paths {
         digest.field(path.file_name().unwrap_or_default().as_encoded_bytes());
@@ -99,7 +173,7 @@ const HEADER_DEPTH: u32 = 1;
 
 /// nvcc, the programs that it starts, its configuration and its library of device functions. Headers are not among
 /// them, because nvcc lists those that it read.
-pub(crate) fn nvcc_files(files: &mut Files, toolkit: &Toolkit) -> Vec<PathBuf> {
+fn nvcc_files(files: &mut Files, toolkit: &Toolkit) -> Vec<PathBuf> {
     let mut paths = binaries(toolkit, &[Component::Nvcc, Component::Nvvm, Component::Crt]);
     if let Some(nvcc) = toolkit.tool(Component::Nvcc, "nvcc") {
         // nvcc reads its configuration from the directory of its program.
@@ -113,7 +187,7 @@ pub(crate) fn nvcc_files(files: &mut Files, toolkit: &Toolkit) -> Vec<PathBuf> {
 }
 
 /// NVRTC with its built-in functions, and the toolkit's headers, of which NVRTC does not list those that it read.
-pub(crate) fn nvrtc_files(files: &mut Files, toolkit: &Toolkit) -> Vec<PathBuf> {
+fn nvrtc_files(files: &mut Files, toolkit: &Toolkit) -> Vec<PathBuf> {
     let mut paths = binaries(toolkit, &[Component::Nvrtc]);
     let directory = paths
         .first()

@@ -8,21 +8,22 @@
 //! Thrust put into the names of symbols), if the architectures do not define the same kernels and variables,
 //! or if objects of this nvcc cannot be joined.
 
-use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::depfile;
 use super::joining::{self, Joining, Reason};
-use super::kept::{CompilerRun, KeptOutput};
 use super::launcher::Launcher;
-use super::progress::{Place, Progress, Running};
+use super::options::host_option;
+use super::progress::{PlaceInBuild, Progress, Running};
 use super::run_directory::RunDirectory;
-use super::step::{Compiler, Form, Image, OBJECT, Step, depfile_of, with_ending};
+use super::step::{Compiler, Form, Image, Step, depfile_of, with_ending};
+use super::store::{Output, OutputStore};
 use crate::error::Error;
-use crate::fatbin::{CompiledImage, Decompress, Entry, Fatbin, Kind, elf};
+use crate::fatbin::{CompiledImage, Entry, Fatbin, Kind, elf};
 use crate::nvrtc::{Nvrtc, Program};
 use cuda_find_core::command::Invocation;
-use cuda_find_core::list::{Set, sorted_set};
+use cuda_find_core::list::Set;
 use cuda_find_core::output;
 
 /// Which of the files that a step reads mention `__CUDA_ARCH_LIST__`.
@@ -43,20 +44,21 @@ pub(crate) struct Tools {
     pub(crate) joining: Joining,
     pub(crate) launcher: Option<Launcher>,
     pub(crate) progress: Progress,
-    pub(crate) decompress: Option<Decompress>,
+    pub(crate) store: OutputStore,
 }
 
 /// A step that has to run, with everything that a thread needs to run it.
 pub(super) struct Job<'a> {
     pub(super) step: &'a Step,
     pub(super) tools: &'a Tools,
-    pub(super) kept: Vec<KeptOutput>,
+    /// The outputs that earlier builds kept for this step.
+    pub(super) kept: Vec<Output>,
     pub(super) list_use: ListUse,
     /// How many processes nvcc may run at once.
     pub(super) processes: usize,
     pub(super) nvrtc: Option<NvrtcInput>,
     pub(super) run: Arc<RunDirectory>,
-    pub(super) place: Place,
+    pub(super) place: PlaceInBuild,
 }
 
 /// What NVRTC is given besides options.
@@ -69,29 +71,26 @@ pub(super) struct NvrtcInput {
 /// How an output was made.
 #[derive(Default)]
 pub(super) struct Made {
-    pub(super) compiled: Vec<CompilerRun>,
-    /// Which of the kept outputs were used.
-    pub(super) used: Vec<usize>,
+    /// The outputs of compilers that it was made from: new ones, and those that earlier builds kept.
+    pub(super) from: Vec<Output>,
     /// Output of a program that does not compile device code.
     pub(super) printed: String,
     /// Why the file is compiled as a whole although outputs of it were kept.
     pub(super) whole_because: Option<String>,
 }
 
-/// The images of one call of a compiler.
-struct Part<'a> {
-    entries: Vec<Entry>,
-    /// The object, if it has host code.
-    object: Option<&'a [u8]>,
-    /// The index of its output in `Job::kept`.
-    kept_index: Option<usize>,
+/// The images in an output.
+fn entries_of(output: &Output) -> Result<Vec<Entry>, Reason> {
+    let fatbin = match output.has_form(Form::Object) {
+        true => joining::device_code(&output.bytes)?.1,
+        false => Fatbin::parse(&output.bytes)?,
+    };
+    Ok(fatbin.entries().cloned().collect())
 }
 
-impl Part<'_> {
-    fn find(&self, image: Image) -> Option<&Entry> {
-        let is_it = |entry: &&Entry| image_of(entry) == Some(image);
-        self.entries.iter().find(is_it)
-    }
+fn find(entries: &[Entry], image: Image) -> Option<&Entry> {
+    let mut entries = entries.iter();
+    entries.find(|entry| image_of(entry) == Some(image))
 }
 
 /// What an entry contains; `None` for anything but SASS and PTX.
@@ -111,20 +110,21 @@ impl Job<'_> {
     /// Makes the output.
     ///
     /// # Errors
-    /// [`Error::Compile`] with the compiler's messages; [`cuda_find_core::error::Error::Io`], [`cuda_find_core::error::Error::Format`].
-    pub(super) fn make(&self) -> Result<Made, Error> {
-        let (step, run) = (self.step, &self.run);
-        let (plain, options) = match &step.compiler {
+    /// [`Error::Compile`] with the compiler's messages; [`cuda_find_core::error::Error::Io`],
+    /// [`cuda_find_core::error::Error::Format`].
+    pub(super) fn make(&mut self) -> Result<Made, Error> {
+        let step = self.step;
+        let shared = match &step.compiler {
             Compiler::Program(invocation) => {
                 return Ok(Made {
-                    printed: run.execute(step, invocation, &step.output)?,
+                    printed: self.run.execute(step, invocation, &step.output)?,
                     ..Made::default()
                 });
             }
-            Compiler::Nvrtc { name, options, .. } => return self.with_nvrtc(name, options),
-            Compiler::Nvcc { plain, options, .. } => (plain, options),
+            Compiler::Nvrtc { name, .. } => return self.with_nvrtc(name),
+            Compiler::Nvcc { shared, .. } => shared,
         };
-        let nvcc = plain.clone().args(options);
+        let nvcc = shared.clone().args(&step.options);
         match self.join_kept(&nvcc) {
             Ok(Some(made)) => Ok(made),
             Ok(None) => self.as_a_whole(&nvcc, None),
@@ -138,82 +138,84 @@ impl Job<'_> {
 
     /// Makes the output from kept images, and from new images for the architectures that are missing. `None` if nothing
     /// of use is kept. `Err`: why the file must be compiled whole.
-    fn join_kept(&self, nvcc: &Invocation) -> Result<Option<Made>, Reason> {
+    fn join_kept(&mut self, nvcc: &Invocation) -> Result<Option<Made>, Reason> {
+        let kept = std::mem::take(&mut self.kept);
         let (step, run) = (self.step, &self.run);
-        let is_object = step.form == Form::Object;
-        let has_all = |kept: &KeptOutput| {
-            kept.images == step.images && joining::is_object(&kept.output) == is_object
-        };
-        if let Some(index) = self.kept.iter().position(has_all) {
-            run.write(&step.output, &self.kept[index].output)?;
+        let is_whole = |kept: &&Output| kept.images == step.images && kept.has_form(step.form);
+        if let Some(whole) = kept.iter().find(is_whole) {
+            run.write(&step.output, &whole.bytes)?;
             return Ok(Some(Made {
-                used: vec![index],
+                from: vec![whole.clone()],
                 ..Made::default()
             }));
         }
-        if self.kept.is_empty() || step.form == Form::Single || step.flags_choose_images() {
+        if kept.is_empty() || step.form == Form::Single || step.options_choose_images() {
             return Ok(None);
         }
-        let mut parts = Vec::new();
-        for (index, kept) in self.kept.iter().enumerate() {
+        let mut from = Vec::new();
+        for kept in kept {
             if self.sees_same_text(nvcc, &kept.images)? {
-                parts.push(part(&kept.output, Some(index))?);
+                from.push(kept);
             }
         }
-        if parts.is_empty() {
+        if from.is_empty() {
             return Err(LIST_CHANGES_TEXT.into());
         }
-        let mut made = Made::default();
-        let is_kept = |image: &Image| parts.iter().any(|part| part.find(*image).is_some());
-        let wanted = step.images.iter().copied();
-        let missing: Vec<Image> = wanted.filter(|image| !is_kept(image)).collect();
+        let mut missing = step.images.clone();
+        missing.retain(|image| !from.iter().any(|kept| kept.images.contains(image)));
+        if missing.len() == step.images.len() {
+            return Err("no kept image can be used".into());
+        }
         if !missing.is_empty() {
-            if missing.len() == step.images.len() {
-                return Err("no kept image can be used".into());
-            }
             if !self.sees_same_text(nvcc, &missing)? {
                 return Err(LIST_CHANGES_TEXT.into());
             }
             let output = with_ending(&step.output, ".added");
-            made.compiled
-                .push(self.compile(nvcc, "-fatbin", &missing, &output)?);
+            from.push(self.compile(nvcc, "-fatbin", &missing, &output)?);
             output::remove(&output)?;
         }
-        for compiled in &made.compiled {
-            parts.push(part(&compiled.output, None)?);
-        }
+        let images = from.iter().map(entries_of).collect::<Result<Vec<_>, _>>()?;
+        let mut used = Set::default();
         let mut entries = Vec::new();
         for image in Image::in_nvcc_order(&step.images) {
-            let mut found = parts
-                .iter()
-                .filter_map(|part| Some((part, part.find(image)?)));
-            let found = found.next();
-            let (part, entry) = found.ok_or_else(|| format!("nvcc made no image for {image}"))?;
+            let mut found = images.iter().enumerate();
+            let found = found.find_map(|(index, of)| Some((index, find(of, image)?)));
+            let (index, entry) = found.ok_or_else(|| format!("nvcc made no image for {image}"))?;
             entries.push(entry.clone());
-            made.used.extend(part.kept_index);
+            used.insert(index);
         }
         let device_code = Fatbin::from_entries(entries);
-        let bytes = if is_object {
-            let host = parts
+        let bytes = if step.form == Form::Object {
+            let host = from
                 .iter()
-                .find_map(|part| Some((part.object?, part.kept_index?)));
-            let (object, index) = host.ok_or("no kept object can be used")?;
-            made.used.push(index);
-            self.check_names(&parts, &self.kept[index].images)?;
-            self.tools.joining.join(step, run, object, &device_code)?
+                .position(|kept| kept.has_form(step.form))
+                .ok_or("no kept object can be used")?;
+            used.insert(host);
+            self.check_names(&images, &from[host].images)?;
+            self.tools
+                .joining
+                .join(step, run, &from[host].bytes, &device_code)?
         } else {
             device_code.write()
         };
-        made.used = sorted_set(made.used);
         run.write(&step.output, &bytes)?;
-        Ok(Some(made))
+        let from = from
+            .into_iter()
+            .enumerate()
+            .filter(|(index, _)| used.contains(index));
+        Ok(Some(Made {
+            from: from.map(|(_, output)| output).collect(),
+            ..Made::default()
+        }))
     }
 
     /// Whether preprocessing for the architectures of `list` gives the same text as for those of this build.
     fn sees_same_text(&self, nvcc: &Invocation, list: &[Image]) -> Result<bool, Error> {
         let numbers = |images: &[Image]| -> Set<u32> {
-            let numbers = images.iter().map(|image| image.capability().number());
-            numbers.collect()
+            images
+                .iter()
+                .map(|image| image.capability().number())
+                .collect()
         };
         let wanted = &self.step.images;
         if self.list_use == ListUse::None || numbers(list) == numbers(wanted) {
@@ -228,9 +230,9 @@ impl Job<'_> {
     fn text(&self, nvcc: &Invocation, list: &[Image]) -> Result<Vec<u8>, Error> {
         let output = with_ending(&self.step.output, ".ii");
         let mode = ["-E", "-Xcompiler=-U__CUDA_ARCH__"];
-        let invocation = self.for_images(nvcc.clone().args(mode), list);
-        let invocation = self.with_paths(invocation, &output);
-        self.run.execute(self.step, &invocation, &output)?;
+        let invocation = self.with_images(nvcc.clone().args(mode), list);
+        self.run
+            .execute(self.step, &self.with_paths(invocation, &output), &output)?;
         let text = output::read(&output)?;
         output::remove(&output)?;
         Ok(text)
@@ -238,19 +240,21 @@ impl Job<'_> {
 
     /// Every image has to define the same kernels and variables, because the host code registers
     /// those of the last image that it was compiled with.
-    fn check_names(&self, parts: &[Part<'_>], of_host_code: &[Image]) -> Result<(), String> {
+    fn check_names(&self, images: &[Vec<Entry>], of_host_code: &[Image]) -> Result<(), String> {
         let mut first = None;
         for image in self.step.images.iter().chain(of_host_code) {
             let capability = image.capability();
             // The names are read from SASS. PTX of the same capability has the same names, because both come from one
             // run of the compiler's front end.
-            let real = Image::Real(capability);
-            let entry = parts.iter().find_map(|part| part.find(real));
-            let cubin = entry.and_then(|entry| entry.decompressed(self.tools.decompress));
-            let names = cubin.and_then(|cubin| elf::device_names(&cubin));
-            let names = names.ok_or_else(|| {
-                format!("the names in the device code for {capability} cannot be read")
-            })?;
+            let entry = images
+                .iter()
+                .find_map(|of| find(of, Image::Real(capability)));
+            let cubin = entry.and_then(|entry| entry.decompressed(self.tools.store.decompress));
+            let names = cubin
+                .and_then(|cubin| elf::device_names(&cubin))
+                .ok_or_else(|| {
+                    format!("the names in the device code for {capability} cannot be read")
+                })?;
             let (other, expected) = first.get_or_insert_with(|| (*image, names.clone()));
             if let Some((name, _)) = expected.symmetric_difference(&names).next() {
                 return Err(format!(
@@ -271,16 +275,13 @@ impl Job<'_> {
             (Form::Single, _) => "-cubin",
             (Form::Fatbin, _) => "-fatbin",
         };
-        let mut compiled = self.compile(nvcc, mode, &step.images, &step.output)?;
+        let mut output = self.compile(nvcc, mode, &step.images, &step.output)?;
         // With options such as `-arch`, nvcc makes other images than the requested ones.
-        let expected = Image::in_nvcc_order(&step.images);
-        compiled.is_reusable = step.form == Form::Single
-            || part(&compiled.output, None).is_ok_and(|part| {
-                let made = part.entries.iter().map(image_of);
-                made.eq(expected.into_iter().map(Some))
-            });
+        let expected = Image::in_nvcc_order(&step.images).into_iter().map(Some);
+        output.is_reusable = step.form == Form::Single
+            || entries_of(&output).is_ok_and(|made| made.iter().map(image_of).eq(expected));
         Ok(Made {
-            compiled: vec![compiled],
+            from: vec![output],
             whole_because,
             ..Made::default()
         })
@@ -293,64 +294,68 @@ impl Job<'_> {
         mode: &str,
         images: &[Image],
         output: &Path,
-    ) -> Result<CompilerRun, Error> {
+    ) -> Result<Output, Error> {
         let depfile = depfile_of(output);
         let is_object = mode == "-c";
-        let invocation = match is_object {
-            true => nvcc.clone().args(OBJECT),
-            false => nvcc.clone().args([mode]),
-        };
-        let mut invocation = self.for_images(invocation, images);
+        let mut invocation = nvcc.clone().args([mode]);
+        if is_object {
+            // Without it, an object contains a temporary file's name, which has a process ID.
+            invocation = invocation.args(["-objtemp"]);
+        }
+        invocation = self.with_images(invocation, images);
         if self.processes > 1 && images.len() > 1 {
             let threads = self.processes.min(images.len());
             invocation = invocation.args([format!("--threads={threads}")]);
         }
         invocation = invocation.args(["-MD", "-MF"]).args([&depfile]);
-        let invocation = self.with_paths(invocation, output);
+        invocation = self.with_paths(invocation, output);
+        let launcher = self.tools.launcher.as_ref().filter(|_| is_object);
+        let lists_assembled = matches!(
+            self.step.compiler,
+            Compiler::Nvcc {
+                lists_assembled: true,
+                ..
+            }
+        );
+        let assembled = with_ending(&self.run.place_of(output), ".assembled");
+        if let Some(launcher) = launcher {
+            invocation = invocation.behind(&launcher.program);
+        } else if is_object && lists_assembled {
+            let option = format!("-Wa,--MD,{}", assembled.display());
+            invocation = invocation.args([host_option(&option)]);
+        }
         let _running = self.announce(images);
-        let launcher = self.tools.launcher.as_ref();
-        let printed = match launcher.filter(|launcher| is_object && launcher.is_fit()) {
-            Some(launcher) => self.execute_behind(launcher, &invocation, output)?,
-            None => self.run.execute(self.step, &invocation, output)?,
-        };
-        Ok(CompilerRun {
+        let printed = self.run.execute(self.step, &invocation, output)?;
+        let bytes = output::read(output)?;
+        Ok(Output {
             images: images.to_vec(),
-            output: output::read(output)?,
+            has_paths: self.tools.store.has_paths(&bytes, &printed),
+            bytes,
             printed,
-            is_reusable: true,
+            reads: None,
             depfile: Some(depfile),
+            assembled: self.files_in(&assembled),
+            is_reusable: true,
         })
     }
 
-    /// Runs nvcc behind a launcher, and without it if that fails. If nvcc alone succeeds, the launcher is left out of
-    /// the rest of the build: an old sccache fails with a new nvcc.
-    fn execute_behind(
-        &self,
-        launcher: &Launcher,
-        invocation: &Invocation,
-        output: &Path,
-    ) -> Result<String, Error> {
-        let launched = invocation.clone().behind(&launcher.program);
-        let reason = match self.run.execute(self.step, &launched, output) {
-            Err(Error::Compile { output, .. }) => output,
-            Err(Error::Find(cuda_find_core::error::Error::Program { reason, .. })) => reason,
-            other => return other,
-        };
-        let printed = self.run.execute(self.step, invocation, output)?;
-        launcher.leave_out(&reason);
-        Ok(printed)
+    /// The files that an assembler lists, without its temporary ones.
+    fn files_in(&self, list: &Path) -> Vec<PathBuf> {
+        let bytes = output::read(list).unwrap_or_default();
+        let files = depfile::inputs(&bytes).into_iter();
+        let files = files.map(|file| self.step.directory.join(file));
+        files.filter(|file| output::is_file(file)).collect()
     }
 
     fn announce(&self, images: &[Image]) -> Option<Running> {
-        let place = &self.place;
         let reason = match images.len() < self.step.images.len() {
             true => Some("a capability was added"),
-            false => place.reason.as_deref(),
+            false => self.place.reason.as_deref(),
         };
-        (self.tools.progress).start(&self.step.source, images, place, reason)
+        (self.tools.progress).start(&self.step.source, images, &self.place, reason)
     }
 
-    fn for_images(&self, nvcc: Invocation, images: &[Image]) -> Invocation {
+    fn with_images(&self, nvcc: Invocation, images: &[Image]) -> Invocation {
         match (self.step.form, images) {
             (Form::Single, [image, ..]) => nvcc.args([format!("-arch={image}")]),
             _ => nvcc.args(images.iter().map(|image| image.nvcc_option())),
@@ -360,57 +365,46 @@ impl Job<'_> {
     /// nvcc runs in the package's directory with a relative source path, so that the output does not
     /// contain the package's path.
     fn with_paths(&self, nvcc: Invocation, output: &Path) -> Invocation {
-        let source = self.step.source.clone();
-        nvcc.args::<OsString>(["-o".into(), output.into(), source.into()])
+        nvcc.args([
+            "-o".as_ref(),
+            output.as_os_str(),
+            self.step.source.as_os_str(),
+        ])
     }
 
     /// NVRTC compiles for one architecture at a time, so nothing depends on the list.
-    fn with_nvrtc(&self, name: &str, options: &[String]) -> Result<Made, Error> {
+    fn with_nvrtc(&mut self, name: &str) -> Result<Made, Error> {
         let step = self.step;
         let mut made = Made::default();
         let mut entries = Vec::new();
-        let place_of = |image: &Image| self.kept.iter().position(|kept| kept.images == [*image]);
         let images = Image::in_nvcc_order(&step.images);
-        let missing = images.iter().filter(|image| place_of(image).is_none());
-        let missing: Vec<Image> = missing.copied().collect();
-        let _running = match missing.is_empty() {
-            true => None,
-            false => self.announce(&missing),
+        let mut missing = images.clone();
+        missing.retain(|image| !self.kept.iter().any(|kept| kept.images == [*image]));
+        let _running = if missing.is_empty() {
+            None
+        } else {
+            self.announce(&missing)
         };
         for image in images {
-            let output = if let Some(index) = place_of(&image) {
-                made.used.push(index);
-                self.kept[index].output.clone()
-            } else {
-                let (output, log) = self.nvrtc(name, options, image)?;
-                made.compiled.push(CompilerRun {
-                    images: vec![image],
-                    output: output.clone(),
-                    printed: log,
-                    is_reusable: true,
-                    depfile: None,
-                });
-                output
+            let output = match self.kept.iter().position(|kept| kept.images == [image]) {
+                Some(index) => self.kept.swap_remove(index),
+                None => self.nvrtc(name, image)?,
             };
             if step.form == Form::Single {
-                self.run.write(&step.output, &output)?;
+                self.run.write(&step.output, &output.bytes)?;
+                made.from.push(output);
                 return Ok(made);
             }
-            entries.extend(Fatbin::parse(&output)?.entries().cloned());
+            entries.extend(Fatbin::parse(&output.bytes)?.entries().cloned());
+            made.from.push(output);
         }
-        let joined = Fatbin::from_entries(entries);
-        self.run.write(&step.output, &joined.write())?;
+        self.run
+            .write(&step.output, &Fatbin::from_entries(entries).write())?;
         Ok(made)
     }
 
-    /// Compiles one image, and returns it with NVRTC's log. The image is in a fat binary, except for
-    /// [`Form::Single`].
-    fn nvrtc(
-        &self,
-        name: &str,
-        options: &[String],
-        image: Image,
-    ) -> Result<(Vec<u8>, String), Error> {
+    /// Compiles one image. It is in a fat binary, except for [`Form::Single`].
+    fn nvrtc(&self, name: &str, image: Image) -> Result<Output, Error> {
         let step = self.step;
         let failed = |options: &[String], output: String| Error::Compile {
             tool: step.tool.clone(),
@@ -421,9 +415,9 @@ impl Job<'_> {
             others: Box::default(),
         };
         let Some(input) = &self.nvrtc else {
-            return Err(failed(options, "NVRTC is not loaded".to_owned()));
+            return Err(failed(&step.options, "NVRTC is not loaded".to_owned()));
         };
-        let mut options = options.to_vec();
+        let mut options = step.options.clone();
         options.push(format!("--gpu-architecture={image}"));
         let source = input.source.as_slice();
         let program = Program {
@@ -435,29 +429,23 @@ impl Job<'_> {
         let compiled = input.nvrtc.compile(&program);
         let compiled = compiled.map_err(|reason| failed(&program.options, reason))?;
         let bytes = compiled.image;
-        let content = match image {
-            _ if step.form == Form::Single => return Ok((bytes, compiled.log)),
-            Image::Real(capability) => CompiledImage::Cubin { capability, bytes },
-            Image::Ptx(capability) => CompiledImage::Ptx {
-                capability,
-                text: String::from_utf8_lossy(&bytes).into_owned(),
-            },
+        let bytes = match image {
+            _ if step.form == Form::Single => bytes,
+            Image::Real(capability) => {
+                Fatbin::from_images(vec![CompiledImage::Cubin { capability, bytes }])?.write()
+            }
+            Image::Ptx(capability) => {
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                Fatbin::from_images(vec![CompiledImage::Ptx { capability, text }])?.write()
+            }
         };
-        let fatbin = Fatbin::from_images(vec![content])?;
-        Ok((fatbin.write(), compiled.log))
+        Ok(Output {
+            images: vec![image],
+            has_paths: self.tools.store.has_paths(&bytes, &compiled.log),
+            bytes,
+            printed: compiled.log,
+            is_reusable: true,
+            ..Output::default()
+        })
     }
-}
-
-/// The images in an output of nvcc.
-fn part(output: &[u8], kept_index: Option<usize>) -> Result<Part<'_>, Reason> {
-    let is_object = joining::is_object(output);
-    let fatbin = match is_object {
-        true => joining::device_code(output)?.1,
-        false => Fatbin::parse(output)?,
-    };
-    Ok(Part {
-        entries: fatbin.entries().cloned().collect(),
-        object: is_object.then_some(output),
-        kept_index,
-    })
 }

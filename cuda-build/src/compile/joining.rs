@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::run_directory::RunDirectory;
-use super::step::{Compiler, Image, OBJECT, Step, with_ending};
+use super::step::{Compiler, Image, Step, with_ending};
 use crate::error::Error;
 use crate::fatbin::{Fatbin, elf};
 use cuda_find_core::cache::CachedAnswer;
@@ -49,11 +49,11 @@ pub(crate) struct Joining {
 }
 
 impl Joining {
-    /// `compilers` identifies the toolkit and the host compiler.
+    /// `compilers` identifies nvcc and the host compiler.
     pub(crate) fn new(
         env: &Env,
         root: &Root,
-        compilers: [&str; 2],
+        compilers: &str,
         plan: &Plan,
         toolkit: ToolkitVersion,
     ) -> Self {
@@ -65,7 +65,7 @@ impl Joining {
             root: root.clone(),
             search_path: env.search_path(),
             pair,
-            cached: CachedAnswer::new(env, "objcopy", compilers.map(OsStr::new)),
+            cached: CachedAnswer::new(env, "objcopy", [OsStr::new(compilers)]),
             checked: OnceLock::new(),
         }
     }
@@ -87,7 +87,7 @@ impl Joining {
     }
 
     fn check(&self, step: &Step, run: &RunDirectory) -> Result<PathBuf, Reason> {
-        let Compiler::Nvcc { plain, host, .. } = &step.compiler else {
+        let Compiler::Nvcc { shared, host, .. } = &step.compiler else {
             return Err("nvcc does not compile this".into());
         };
         let objcopy = self.objcopy_of(host)?;
@@ -96,7 +96,7 @@ impl Joining {
         let known = self.cached.read(&self.root);
         if known.is_none_or(|(known, _)| known != identity) {
             let directory = run.place_of(&step.output.with_extension("self-check"));
-            let checked = self.self_check(step, plain, &objcopy, &directory, run);
+            let checked = self.self_check(step, shared, &objcopy, &directory, run);
             let _ = output::remove_directory(&directory);
             checked.map_err(|reason| {
                 format!("objects of this nvcc cannot be joined from images: {reason}")
@@ -122,7 +122,7 @@ impl Joining {
     fn self_check(
         &self,
         step: &Step,
-        plain: &Invocation,
+        shared: &Invocation,
         objcopy: &Path,
         directory: &Path,
         run: &RunDirectory,
@@ -135,14 +135,14 @@ impl Joining {
         output::write(&source, SAMPLE.as_bytes())?;
         let compile = |mode: &[&str], images: &[Image], name: &str| -> Result<Vec<u8>, Error> {
             let output = directory.join(name);
-            let invocation = plain.clone().args(mode.iter().copied());
+            let invocation = shared.clone().args(mode.iter().copied());
             let invocation = invocation.args(images.iter().map(|image| image.nvcc_option()));
             let paths: [OsString; 3] = ["-o".into(), output.clone().into(), source.clone().into()];
             run.execute(step, &invocation.args(paths), &output)?;
             Ok(output::read(&output)?)
         };
-        let whole = compile(&OBJECT, &[one, two], "whole.o")?;
-        let host = compile(&OBJECT, &[one], "host.o")?;
+        let whole = compile(&["-c", "-objtemp"], &[one, two], "whole.o")?;
+        let host = compile(&["-c", "-objtemp"], &[one], "host.o")?;
         let added = Fatbin::parse(&compile(&["-fatbin"], &[two], "added.fatbin")?)?;
         let (_, first) = device_code(&host)?;
         let entries = first.entries().chain(added.entries()).cloned().collect();

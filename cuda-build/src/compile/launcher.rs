@@ -1,13 +1,12 @@
 //! A launcher: a program that is started in front of a compiler and keeps the objects that it makes, such as sccache.
+//! Its messages are shown as those of the compiler.
 //!
 //! Only calls of nvcc with `-c` go through a launcher: sccache 0.16 fails for some calls with `-fatbin`.
 
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
-use cuda_find_core::command::Invocation;
 use cuda_find_core::env::Env;
 use cuda_find_core::root::Root;
 
@@ -17,20 +16,12 @@ const VARIABLE: &str = "CUDA_BUILD_LAUNCHER";
 /// Cargo's variable for a program in front of rustc. The `cc` crate also takes sccache from it.
 const WRAPPER: &str = "RUSTC_WRAPPER";
 
-/// The first release of sccache that compares all that an object of nvcc depends on. Older ones return the old object
-/// after an edit of host code.
-const FIRST_SCCACHE: (u32, u32, u32) = (0, 9, 1);
-
 /// A launcher, and the variable that names it.
 #[derive(Debug)]
 pub(crate) struct Launcher {
     pub(super) program: PathBuf,
     /// `CUDA_BUILD_LAUNCHER` or `RUSTC_WRAPPER`.
     variable: &'static str,
-    /// [`Launcher::reason_unfit`], checked at the first use.
-    unfit: OnceLock<Option<String>>,
-    /// What the launcher printed for a source that nvcc compiles.
-    failed: OnceLock<String>,
 }
 
 impl fmt::Display for Launcher {
@@ -61,6 +52,10 @@ impl Launcher {
             (None, Some(wrapper)) if is_sccache(wrapper) => (WRAPPER, wrapper),
             (None, _) => return Ok(None),
         };
+        // It compares the code for one capability, so it returns old objects, and a wrong object is not noticed.
+        if is_named(name, "ccache") {
+            return Err("nvcc is started without ccache, which returns old objects".to_owned());
+        }
         let name = Path::new(name);
         let mut places = match name.components().count() {
             1 => env.search_path(),
@@ -74,59 +69,7 @@ impl Launcher {
         Ok(Some(Self {
             program: place.join(name),
             variable,
-            unfit: OnceLock::new(),
-            failed: OnceLock::new(),
         }))
-    }
-
-    /// Why nvcc cannot be started with the launcher, from its name and version alone. A wrong object would not be
-    /// noticed.
-    fn reason_unfit(&self) -> Option<String> {
-        let program = self.program.as_os_str();
-        if is_named(program, "ccache") {
-            return Some(
-                "ccache compares the code for one capability, so it returns old objects".to_owned(),
-            );
-        }
-        if !is_sccache(program) {
-            return None;
-        }
-        let finished = Invocation::new(&self.program).args(["--version"]).run();
-        let text = match finished {
-            Ok(finished) => finished.output(),
-            Err(error) => return Some(error.to_string()),
-        };
-        let version = text.split_whitespace().find_map(|word| {
-            let mut parts = word.split('.').map(|part| part.parse::<u32>().ok());
-            Some((parts.next()??, parts.next()??, parts.next()??))
-        });
-        match version {
-            Some(version) if version >= FIRST_SCCACHE => None,
-            _ => Some("sccache before 0.9.1 returns old objects".to_owned()),
-        }
-    }
-
-    /// Whether nvcc can be started with the launcher.
-    pub(super) fn is_fit(&self) -> bool {
-        let unfit = self.unfit.get_or_init(|| self.reason_unfit());
-        unfit.is_none() && self.failed.get().is_none()
-    }
-
-    /// Starts nvcc without the launcher from now on.
-    pub(super) fn leave_out(&self, printed: &str) {
-        let printed = printed.trim().replace('\n', "; ");
-        let _ = self
-            .failed
-            .set(format!("it fails with this nvcc: {printed}"));
-    }
-
-    /// The warning for the user, if nvcc was started without the launcher.
-    pub(crate) fn warning(&self) -> Option<String> {
-        let unfit = self.unfit.get().and_then(Option::as_ref);
-        let reason = unfit.or(self.failed.get())?;
-        Some(format!(
-            "nvcc is started without the launcher {self}: {reason}"
-        ))
     }
 }
 

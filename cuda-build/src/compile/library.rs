@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::nvcc_call::NvccCall;
+use super::nvcc::Nvcc;
 use super::options::{Flag, Options, common_options, host_option, words_in};
 use super::sources::{Language, Source, Sources};
 use super::step::{Form, Image, Settings, Step};
@@ -204,7 +204,7 @@ impl Library {
         settings: &Settings<'_>,
     ) -> Result<Vec<Step>, Error> {
         let plan = self.options.plan(settings.plan);
-        let nvcc = NvccCall::new(&self.name, settings)?;
+        let nvcc = Nvcc::new(&self.name, settings)?;
         let is_supported = |flag: &str| nvcc.supports(flag, settings);
         let mut options = self.host_options(settings);
         if self.rdc {
@@ -223,7 +223,7 @@ impl Library {
             objects.push(object.clone());
             if *language == Language::Cuda {
                 let code = (Image::of_plan(plan), Form::Object);
-                steps.push(nvcc.step(source, options.clone(), code, object, settings));
+                steps.push(nvcc.step(source, options.clone(), code, object));
             }
         }
         #[cfg(feature = "host-sources")]
@@ -241,14 +241,13 @@ impl Library {
                 options.push(format!("-L{}", directory.display()));
             }
             let linked = settings.out.join(format!("{}.device-link.o", self.name));
-            let paths = (first.clone(), linked.clone());
-            steps.push(nvcc.join_objects(options, objects.clone(), paths, settings));
+            let objects_to_link = objects.clone();
+            steps.push(nvcc.join_objects(options, objects_to_link, first.clone(), linked.clone()));
             objects.push(linked);
         }
         // nvcc calls the host's archiver.
         let archive = settings.out.join(format!("lib{}.a", self.name));
-        let options = vec!["-lib".to_owned()];
-        steps.push(nvcc.join_objects(options, objects, (first, archive), settings));
+        steps.push(nvcc.join_objects(vec!["-lib".to_owned()], objects, first, archive));
         Ok(steps)
     }
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::nvcc_call::{NvccCall, missing};
+use super::nvcc::{Nvcc, missing};
 use super::options::{Flag, Options, common_options};
-use super::step::{Compiler, Form, Image, Settings, Step, reading, step_key};
+use super::step::{Compiler, Form, Image, Settings, Step, reading};
 use super::supported;
 use crate::error::Error;
 use crate::includes::options;
@@ -203,13 +203,13 @@ impl Module {
         if self.engine_for(settings.toolkit) == Engine::Nvrtc {
             return self.nvrtc_step(images, form, settings);
         }
-        let call = NvccCall::new(&self.name, settings)?;
-        let is_supported = |flag: &str| call.supports(flag, settings);
+        let nvcc = Nvcc::new(&self.name, settings)?;
+        let is_supported = |flag: &str| nvcc.supports(flag, settings);
         let variables = &settings.nvcc.options;
         let options =
             (self.options).arguments(Path::new(""), variables, Vec::new(), is_supported)?;
         let output = settings.out.join(self.file_name());
-        Ok(call.step(&self.source, options, (images, form), output, settings))
+        Ok(nvcc.step(&self.source, options, (images, form), output))
     }
 
     /// The capabilities in the module's file, in a build for `whole`.
@@ -263,24 +263,22 @@ impl Module {
         let includes = toolkit_includes.iter();
         options.extend(includes.map(|dir| format!("-I{}", dir.display())));
         let understood = options::read(options_of_module.iter().map(String::as_str));
-        let mut key = step_key(&tool, &self.source, settings, &settings.nvrtc.key);
-        key.push(crate::nvrtc::shims::identity());
-        key.push(format!("{:?}", self.format));
-        key.extend(options.iter().cloned());
         Ok(Step {
             tool,
-            source: self.source.clone(),
             compiler: Compiler::Nvrtc {
                 library: library.clone(),
                 name: prefix.join(&self.source).display().to_string(),
-                options,
             },
+            identity: settings.compilers.nvrtc.clone(),
+            directory: settings.working.to_owned(),
+            source: self.source.clone(),
+            options,
             images,
             form,
             inputs: vec![settings.package.join(&self.source)],
             output: settings.out.join(self.file_name()),
-            key,
-            reading: reading(understood, settings.working, &[], toolkit_includes, None),
+            variables: settings.nvrtc.clone(),
+            reading: reading(understood, settings.working, toolkit_includes),
             limit: None,
         })
     }

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::nvcc_options::chooses_capabilities;
 use cuda_find_core::capability::Plan;
 use cuda_find_core::command::{quoted, split_words};
 use cuda_find_core::env::Env;
@@ -28,16 +29,6 @@ pub(crate) struct Options {
     pub(crate) capabilities: Vec<String>,
     /// The capabilities that the part is compiled for, if they are not those of the build.
     pub(crate) plan: Option<Plan>,
-}
-
-/// nvcc's options that choose capabilities.
-const CAPABILITY_OPTIONS: &str = "arch gpu-architecture code gpu-code gencode generate-code";
-
-/// Whether a word of a command line is an option that chooses capabilities.
-pub(super) fn chooses_capabilities(word: &str) -> bool {
-    let name = word.split('=').next().unwrap_or_default();
-    let name = name.strip_prefix("--").or(name.strip_prefix('-'));
-    CAPABILITY_OPTIONS.split(' ').any(|it| Some(it) == name)
 }
 
 /// An option for the compiler of device code.

@@ -19,7 +19,7 @@ pub(crate) struct Progress {
 }
 
 /// The place of an output among those that a build makes, and why it is made.
-pub(super) struct Place {
+pub(super) struct PlaceInBuild {
     pub(super) number: usize,
     pub(super) of: usize,
     /// `None` if the output was never made before.
@@ -51,7 +51,7 @@ impl Progress {
         &self,
         source: &Path,
         images: &[Image],
-        place: &Place,
+        place: &PlaceInBuild,
         reason: Option<&str>,
     ) -> Option<Running> {
         let file = self.file.clone()?;

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use super::Diagnostics;
 use super::job::{Job, ListUse, Made, NvrtcInput, Tools};
-use super::kept::{CompilerRun, KeptOutput, KeptOutputs};
-use super::progress::Place;
+use super::progress::PlaceInBuild;
 use super::reads::Reader;
 use super::run_directory::RunDirectory;
 use super::step::{Compiler, Image, ReadFiles, Step};
+use super::store::{Output, OutputStore};
 use super::workers::Workers;
 use crate::error::Error;
-use crate::freshness::{Files, Freshness, RunStart, StaleReason};
+use crate::freshness::{Files, Freshness, InputStates, Reads, RunStart, StaleReason};
 use crate::includes::Scan;
 use crate::nvrtc::{Nvrtc, shims};
 use cuda_find_core::list::sorted_set;
@@ -62,7 +62,6 @@ pub(crate) struct Runner {
     run_directory: Option<Arc<RunDirectory>>,
     freshness: Freshness,
     reader: Reader,
-    pub(crate) kept: KeptOutputs,
     nvrtc: Option<Arc<Nvrtc>>,
     /// How messages of compilers are shown.
     pub(crate) diagnostics: Diagnostics,
@@ -108,7 +107,6 @@ impl Runner {
             run_directory: None,
             freshness: Freshness::load(out),
             reader: Reader::default(),
-            kept: KeptOutputs::below(out),
             nvrtc: None,
             diagnostics: Diagnostics::default(),
             compiled: Compiled::default(),
@@ -132,18 +130,12 @@ impl Runner {
         tools: &Tools,
     ) -> Result<Compiled, Error> {
         let mut made = Vec::new();
-        if RunDirectory::has_unfinished(&mut self.freshness.files, &self.out) {
-            self.create_run_directory()?;
-        }
-        let mut result = self.run_steps(steps, workers, tools, &mut made);
-        if let Some(directory) = &self.run_directory {
-            result = result.and(directory.finish());
-        }
+        RunDirectory::remove_abandoned(&mut self.freshness.files, &self.out)?;
+        let result = self.run_steps(steps, workers, tools, &mut made);
         made.sort_by_key(|(index, _)| *index);
         self.compiled.made = made.into_iter().map(|(_, made)| made).collect();
         // Also save after a failure, so that finished steps do not run again.
         let saved = if result.is_ok() {
-            self.kept.remove_unused(&mut self.freshness)?;
             self.freshness.finish()
         } else {
             self.freshness.save()
@@ -228,7 +220,7 @@ impl Runner {
                     let to_compile = compiled + ready.iter().filter(compiles).count();
                     let (index, reason) = ready.remove(place);
                     compiled += usize::from(!steps[index].images.is_empty());
-                    let place = Place {
+                    let place = PlaceInBuild {
                         number: compiled,
                         of: to_compile,
                         reason: match &reason {
@@ -244,6 +236,7 @@ impl Runner {
                     match prepared {
                         Ok(running_job) => {
                             let (main, processes) = (main.clone(), permit.processes);
+                            let mut running_job = running_job;
                             let thread = scope.spawn(move || {
                                 let made = running_job.job.make();
                                 drop(permit);
@@ -265,7 +258,9 @@ impl Runner {
                     let joined = worker.thread.join();
                     let (running_job, result_of_job) =
                         joined.unwrap_or_else(|cause| panic::resume_unwind(cause));
-                    match result_of_job.and_then(|made| self.finish(&running_job, made)) {
+                    match result_of_job
+                        .and_then(|made| self.finish(&running_job, made, &tools.store))
+                    {
                         Ok(output) => made.push((worker.index, output)),
                         Err(error @ Error::Compile { .. }) => {
                             rejected.push((worker.index, self.diagnostics.in_error(error)));
@@ -290,18 +285,14 @@ impl Runner {
             let hint = "create it, or correct its name in build.rs";
             return Err(Error::usage(reason, hint));
         }
-        let reason = (self.freshness).stale_reason(&step.output, step.output_key());
-        if reason.is_none() {
-            self.kept.mark_used(step);
-        }
-        Ok(reason)
+        Ok(self.freshness.stale_reason(&step.output, step.key()))
     }
 
     fn create_run_directory(&mut self) -> Result<Arc<RunDirectory>, Error> {
         if let Some(directory) = &self.run_directory {
             return Ok(Arc::clone(directory));
         }
-        let created = RunDirectory::create(&mut self.freshness.files, &self.out)?;
+        let created = RunDirectory::create(&self.out)?;
         Ok(Arc::clone(self.run_directory.insert(Arc::new(created))))
     }
 
@@ -312,7 +303,7 @@ impl Runner {
         stale_reason: StaleReason,
         tools: &'s Tools,
         processes: usize,
-        place: Place,
+        place: PlaceInBuild,
     ) -> Result<RunningJob<'s>, Error> {
         let scan = self.reader.before_run(&mut self.freshness.files, step);
         let scanned_files = (step.inputs.iter())
@@ -322,7 +313,7 @@ impl Runner {
         let started = Instant::now();
         let mut kept = Vec::new();
         if !step.images.is_empty() {
-            kept = self.kept.load(&mut self.freshness, step);
+            kept = tools.store.load(&mut self.freshness, step);
         }
         let job = Job {
             step,
@@ -344,7 +335,7 @@ impl Runner {
     }
 
     /// Which files mention the list of architectures. Files are searched only if an output for another list is kept.
-    fn list_use(&mut self, step: &Step, scan: &Scan, kept: &[KeptOutput]) -> ListUse {
+    fn list_use(&mut self, step: &Step, scan: &Scan, kept: &[Output]) -> ListUse {
         let ReadFiles::Headers { search, .. } = &step.reading else {
             return ListUse::None;
         };
@@ -354,13 +345,14 @@ impl Runner {
         // An option can define another name for the list, and a macro can build the name from two parts. For another
         // capability, nvcc may read another header if the name of the header is a macro.
         let parts = ["ARCH_L", "LIST__"];
-        let mentions = |line: &String| parts.iter().any(|part| line.contains(part));
-        if step.key.iter().any(mentions) || scan.unknown_include.is_some() {
+        let mentions = |text: &String| parts.iter().any(|part| text.contains(part));
+        let mut settings = step.options.iter().chain(&step.variables.settings);
+        if settings.any(mentions) || scan.unknown_include.is_some() {
             return ListUse::User;
         }
         let mut list_use = ListUse::None;
         let for_other_list = kept.iter().filter(|kept| kept.images != step.images);
-        for path in for_other_list.flat_map(|kept| kept.inputs.files()) {
+        for path in for_other_list.flat_map(|kept| kept.reads.iter().flat_map(InputStates::files)) {
             if self.freshness.files.contains(path, &parts) {
                 let mut toolkit = search.toolkit.iter();
                 if !toolkit.any(|directory| path.starts_with(directory)) {
@@ -392,72 +384,78 @@ impl Runner {
         }))
     }
 
-    /// Records the output of a job, and keeps the outputs of the compilers.
-    fn finish(&mut self, running_job: &RunningJob<'_>, made: Made) -> Result<MadeOutput, Error> {
-        let (step, kept) = (running_job.job.step, &running_job.job.kept);
+    /// Records the output of a job, and keeps the new outputs of compilers.
+    fn finish(
+        &mut self,
+        running_job: &RunningJob<'_>,
+        mut made: Made,
+        store: &OutputStore,
+    ) -> Result<MadeOutput, Error> {
+        let step = running_job.job.step;
         self.files().forget(&step.output);
         let mut inputs = Vec::new();
         let mut never_fresh_because = None;
-        let mut runs: Vec<Option<&CompilerRun>> = made.compiled.iter().map(Some).collect();
         if step.images.is_empty() {
             // The one program of the step ran.
-            runs.push(None);
+            made.from.push(Output::default());
         }
-        for run in runs {
-            let depfile = run.and_then(|run| run.depfile.as_deref());
-            let files = &mut self.freshness.files;
-            let scan = running_job.scan.clone();
-            let reads = self.reader.after_run(files, step, scan, depfile)?;
-            if let Some(depfile) = depfile {
-                output::remove(depfile)?;
-            }
-            match self.freshness.after_run(&running_job.run_start, &reads) {
-                Ok(inputs_of_run) => {
-                    if let Some(run) = run.filter(|run| run.is_reusable) {
-                        let inputs = inputs_of_run.clone();
-                        self.kept.write(step, run, inputs)?;
+        let compiled: Vec<String> = (made.from.iter())
+            .filter(|output| output.reads.is_none() && !output.images.is_empty())
+            .map(|output| Image::names(&output.images))
+            .collect();
+        let uses_kept = made.from.iter().any(|output| output.reads.is_some());
+        for output in &mut made.from {
+            if output.reads.is_none() {
+                let reads = self.reads_of(running_job, output)?;
+                match self.freshness.after_run(&running_job.run_start, &reads) {
+                    Ok(states) => {
+                        output.reads = Some(states);
+                        store.write(step, output)?;
                     }
-                    inputs.push(inputs_of_run);
-                }
-                Err(reason) => {
-                    // Nothing is recorded, but Cargo has to run the script again after an edit.
-                    let paths = reads.files.into_iter().chain(reads.absent);
-                    self.compiled.inputs.extend(paths.chain(reads.searched));
-                    never_fresh_because = Some(reason);
+                    Err(reason) => {
+                        // Nothing is recorded, but Cargo has to run the script again after an edit.
+                        let paths = reads.files.into_iter().chain(reads.absent);
+                        self.compiled.inputs.extend(paths.chain(reads.searched));
+                        never_fresh_because = Some(reason);
+                    }
                 }
             }
+            inputs.extend(output.reads.clone());
+            (self.diagnostics).add(&output.printed, &mut self.compiled.warnings);
         }
-        inputs.extend(made.used.iter().map(|&index| kept[index].inputs.clone()));
+        (self.diagnostics).add(&made.printed, &mut self.compiled.warnings);
         let inputs = never_fresh_because.map_or(Ok(inputs.as_slice()), Err);
-        let key = step.output_key();
-        if let Some(reason) = self.freshness.record(&step.output, key, inputs)? {
+        if let Some(reason) = self.freshness.record(&step.output, step.key(), inputs)? {
             let never_fresh = (step.output.clone(), reason);
             self.compiled.never_fresh.push(never_fresh);
         }
-        let of_runs = made.compiled.iter().map(|run| run.printed.as_str());
-        let of_kept = made.used.iter().map(|&index| kept[index].printed.as_str());
-        for printed in of_runs.chain(of_kept).chain([made.printed.as_str()]) {
-            self.diagnostics.add(printed, &mut self.compiled.warnings);
-        }
         let reason = match made.whole_because {
             Some(because) => format!("compiled as a whole, because {because}"),
-            None if made.compiled.is_empty() && !made.used.is_empty() => {
+            None if compiled.is_empty() && uses_kept => {
                 "an earlier build compiled the same".to_owned()
             }
             // The kept outputs that were used have the same command, except for the list.
-            None if running_job.stale_reason == StaleReason::Command && !made.used.is_empty() => {
+            None if running_job.stale_reason == StaleReason::Command && uses_kept => {
                 "the list of capabilities changed".to_owned()
             }
             None => running_job.stale_reason.to_string(),
         };
-        let compiled = made.compiled.iter();
         Ok(MadeOutput {
             output: step.output.clone(),
             tool: step.tool.clone(),
             reason,
-            compiled: compiled.map(|run| Image::names(&run.images)).collect(),
+            compiled,
             elapsed: running_job.started.elapsed(),
         })
+    }
+
+    /// The paths that a compiler or another program looked at for a new output.
+    fn reads_of(&mut self, job: &RunningJob<'_>, output: &Output) -> Result<Reads, Error> {
+        let (files, depfile) = (&mut self.freshness.files, output.depfile.as_deref());
+        let mut reads = (self.reader).after_run(files, job.job.step, job.scan.clone(), depfile)?;
+        depfile.map_or(Ok(()), output::remove)?;
+        reads.files.extend(output.assembled.iter().cloned());
+        Ok(reads)
     }
 }
 

@@ -1,14 +1,11 @@
 //! Runs programs, which write into a directory of their run.
 //!
 //! Programs can outlive a killed build: nvcc outlives the build script, and the build script outlives Cargo. So no
-//! program writes to an output itself. It writes into the directory of its run, and the run renames the file when the
-//! program has succeeded. The directory is marked until the run ends. The next run gives up a marked directory and
-//! takes another name. The programs of the earlier run then find no directory to write to. The earlier run itself then
-//! finds no file to rename.
-//!
-//! The name of a finished run is used again, because debug information contains it.
+//! program writes to an output itself. It writes into a directory with a random name, and the run renames the file when
+//! the program has succeeded. The next run removes the directory, and the program finds nothing to write to.
 
 use std::borrow::Cow;
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 
 use super::step::{Step, depfile_of};
@@ -17,11 +14,8 @@ use crate::freshness::Files;
 use cuda_find_core::command::Invocation;
 use cuda_find_core::output;
 
-/// The name without the number of the run.
+/// The name without the random number.
 const NAME: &str = "cuda-build.run-";
-
-/// The file that marks the directory of a run that has not ended.
-const MARK: &str = "unfinished";
 
 /// The directory of this run.
 #[derive(Debug)]
@@ -30,37 +24,28 @@ pub(super) struct RunDirectory {
     path: PathBuf,
 }
 
-/// The number of the latest run, and whether it has not ended.
-fn latest(files: &mut Files, out: &Path) -> (u32, bool) {
-    let number = |name: &std::ffi::OsString| name.to_str()?.strip_prefix(NAME)?.parse().ok();
-    let latest = files.names(out).iter().filter_map(number).max();
-    let latest = latest.unwrap_or(1);
-    let mark = out.join(format!("{NAME}{latest}")).join(MARK);
-    (latest, files.is_file(&mark))
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        let _ = output::remove_directory(&self.path);
+    }
 }
 
 impl RunDirectory {
-    /// Whether an earlier run with outputs in `out` has not ended.
-    pub(super) fn has_unfinished(files: &mut Files, out: &Path) -> bool {
-        latest(files, out).1
-    }
-
-    /// Creates the directory in `out`, and removes those of earlier runs.
-    pub(super) fn create(files: &mut Files, out: &Path) -> Result<Self, Error> {
-        let (latest, unfinished) = latest(files, out);
-        let name_of_run = format!("{NAME}{}", latest + u32::from(unfinished));
-        let path = out.join(&name_of_run);
-        output::create_directory(&path)?;
-        output::write(&path.join(MARK), b"")?;
+    /// Removes the directories of runs in `out` that were killed.
+    pub(super) fn remove_abandoned(files: &mut Files, out: &Path) -> Result<(), Error> {
         for name in files.names(out).iter() {
-            let text = name.to_string_lossy();
-            if text.starts_with(NAME) && text != name_of_run {
-                // Renamed first: a running program could add files during the removal.
-                let ended = out.join(format!("{text}.ended"));
-                output::rename(&out.join(name), &ended)?;
-                let _ = output::remove_directory(&ended);
+            if name.to_string_lossy().starts_with(NAME) {
+                output::remove_directory(&out.join(name))?;
             }
         }
+        Ok(())
+    }
+
+    /// Creates the directory in `out`.
+    pub(super) fn create(out: &Path) -> Result<Self, Error> {
+        let random = RandomState::new().hash_one(std::process::id());
+        let path = out.join(format!("{NAME}{random:016x}"));
+        output::create_directory(&path)?;
         let out = out.to_owned();
         Ok(Self { out, path })
     }
@@ -84,13 +69,8 @@ impl RunDirectory {
     ) -> Result<String, Error> {
         check_paths(step, invocation, output)?;
         let (made, depfile) = (self.place_of(output), depfile_of(output));
-        if output::is_file(output) {
-            // If a later run has taken the directory away, the rename fails, and the output of the later run stays.
-            output::rename(output, &made)?;
-        }
         // An archiver adds to an existing archive, and a failing compiler may have left a partial file.
         output::remove(&made)?;
-        output::remove(&self.place_of(&depfile))?;
         let mut redirected = invocation.clone();
         for argument in &mut redirected.arguments {
             if argument == output.as_os_str() || argument == depfile.as_os_str() {
@@ -134,14 +114,6 @@ impl RunDirectory {
     pub(super) fn write(&self, output: &Path, bytes: &[u8]) -> Result<(), Error> {
         output::write(&self.place_of(output), bytes)?;
         self.publish(output)
-    }
-
-    /// Ends the run.
-    ///
-    /// # Errors
-    /// [`cuda_find_core::error::Error::Io`] if a later run has taken the directory away.
-    pub(super) fn finish(&self) -> Result<(), Error> {
-        Ok(output::remove_existing(&self.path.join(MARK))?)
     }
 }
 

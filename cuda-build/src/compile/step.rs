@@ -3,24 +3,21 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::identity::Variables;
+use super::identity::{CompilerIdentities, Variables};
 use super::launcher::Launcher;
-use super::options::chooses_capabilities;
-use crate::freshness::Freshness;
 use crate::host_compiler::HostCompiler;
 use crate::includes::SearchPath;
-use crate::includes::options::FileOptions;
+use crate::includes::options::{self, FileOptions};
+use crate::nvcc_options::chooses_capabilities;
 use crate::view::View;
 use cuda_find_core::capability::{Capability, Plan};
 use cuda_find_core::command::Invocation;
 use cuda_find_core::env::Env;
+use cuda_find_core::hash::Fnv;
 use cuda_find_core::root::Root;
 use cuda_find_core::toolkit::Toolkit;
 
-/// nvcc's options for an object. Without `-objtemp` it contains a temporary file's name, which has a process ID.
-pub(super) const OBJECT: [&str; 2] = ["-c", "-objtemp"];
-
-/// What every step of a build depends on.
+/// What the steps of a build are made from.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings<'a> {
     pub(crate) toolkit: &'a Toolkit,
@@ -31,14 +28,13 @@ pub(crate) struct Settings<'a> {
     pub(crate) out: &'a Path,
     /// The directory that NVRTC runs in: the package, under Cargo.
     pub(crate) working: &'a Path,
-    /// [`identity::of_toolkit`](super::identity::of_toolkit).
-    pub(crate) toolkit_identity: &'a str,
+    pub(crate) compilers: &'a CompilerIdentities,
     /// The variables that nvcc reads.
     pub(crate) nvcc: &'a Variables,
     /// The variables that NVRTC reads.
     pub(crate) nvrtc: &'a Variables,
-    /// The host compiler and its identity; `None` if nvcc compiles nothing.
-    pub(crate) host: Option<(&'a HostCompiler, &'a str)>,
+    /// The host compiler; `None` if nvcc compiles nothing.
+    pub(crate) host: Option<&'a HostCompiler>,
     /// The view whose nvcc is called; `None` to call nvcc where it is installed.
     pub(crate) view: Option<&'a View>,
     pub(crate) env: &'a Env,
@@ -50,39 +46,29 @@ pub(crate) struct Settings<'a> {
     pub(crate) launcher: Option<&'a Launcher>,
 }
 
-/// The part of the key that all compile steps share. It has the package's path, because the path is
-/// in the output: in debug information and in nvcc's names for static variables.
-pub(super) fn step_key(
-    tool: &str,
-    source: &Path,
-    settings: &Settings<'_>,
-    variables: &[String],
-) -> Vec<String> {
-    let texts = [env!("CARGO_PKG_VERSION"), tool, settings.toolkit_identity];
-    let paths = [source, settings.package, settings.working];
-    let mut key: Vec<String> = texts.map(str::to_owned).to_vec();
-    key.extend(paths.map(|path| format!("{path:?}")));
-    key.extend(variables.iter().cloned());
-    key
-}
-
 /// One command of a build, which makes one output.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
-    /// The tool with its version: `nvcc 13.4.92`, `NVRTC 12.9`.
+    /// The tool with its version, as messages show it: `nvcc 13.4.92`, `NVRTC 12.9`.
     pub(super) tool: String,
+    pub(super) compiler: Compiler,
+    /// A digest of the files of the compilers, from [`CompilerIdentities`].
+    pub(super) identity: String,
+    /// The directory in which the tool runs, and in which relative paths start. It is in the output: in debug
+    /// information, and in nvcc's names for static variables.
+    pub(super) directory: PathBuf,
     /// The file that is compiled, as the build script names it; for an archive, its first source.
     pub(super) source: PathBuf,
-    pub(super) compiler: Compiler,
+    /// The options of this source, without architectures.
+    pub(super) options: Vec<String>,
     /// The images that the output contains; empty unless nvcc or NVRTC compiles.
     pub(super) images: Vec<Image>,
     pub(super) form: Form,
-    /// The files that the step reads, as far as they are known before it runs.
+    /// The files that the command names.
     pub(super) inputs: Vec<PathBuf>,
     pub(super) output: PathBuf,
-    /// Everything that the output depends on, except files and `images`: the toolkit's identity, the source's name,
-    /// variables, every argument.
-    pub(super) key: Vec<String>,
+    /// The variables that the tool reads.
+    pub(super) variables: Variables,
     /// How to find the other files that the step reads.
     pub(super) reading: ReadFiles,
     /// The name of the part, and how many processes may work on it at once.
@@ -96,11 +82,11 @@ pub(super) enum Compiler {
     Program(Invocation),
     Nvcc {
         /// nvcc with the options that every source has.
-        plain: Invocation,
-        /// The options of this source.
-        options: Vec<String>,
+        shared: Invocation,
         /// The program that compiles the host code.
         host: PathBuf,
+        /// Whether its assembler lists the files that it reads: GNU's does.
+        lists_assembled: bool,
     },
     /// NVRTC, in this process.
     Nvrtc {
@@ -108,8 +94,6 @@ pub(super) enum Compiler {
         library: PathBuf,
         /// The source's path. NVRTC searches its directory for headers and prints it in messages.
         name: String,
-        /// NVRTC's options, except the architecture.
-        options: Vec<String>,
     },
 }
 
@@ -123,19 +107,90 @@ pub(super) enum Form {
     Single,
 }
 
+/// Replaces the paths in a text whose place does not matter.
+pub(super) type Shorten<'a> = &'a dyn Fn(String) -> String;
+
+/// A digest of fields. The length of each field, and of each list, is in it.
+struct KeyDigest<'a> {
+    digest: Fnv,
+    shorten: Shorten<'a>,
+}
+
+impl KeyDigest<'_> {
+    fn field(&mut self, text: impl fmt::Debug) {
+        // `{:?}` gives different text for different paths that are not valid UTF-8.
+        let text = (self.shorten)(format!("{text:?}"));
+        self.digest.field(text.as_bytes());
+    }
+
+    fn invocation(&mut self, invocation: &Invocation) {
+        let Invocation {
+            program,
+            arguments,
+            variables,
+            directory,
+        } = invocation;
+        self.field(program);
+        self.field(arguments);
+        self.field(variables);
+        self.field(directory);
+    }
+}
+
 impl Step {
-    /// What the output depends on besides files.
-    pub(super) fn output_key(&self) -> u64 {
-        let mut key = self.key.clone();
-        if !self.images.is_empty() {
-            key.push(Image::names(&self.images));
-        }
-        Freshness::key(&key)
+    /// A digest of everything on which the output depends, except the contents of files. A new field does not compile
+    /// here until it is decided whether it belongs to the key.
+    pub(super) fn key(&self) -> u64 {
+        self.digest(Some(&self.images), &|text| text)
     }
 
     /// The same without the list of architectures: what each image depends on.
-    pub(super) fn image_key(&self) -> u64 {
-        Freshness::key(&self.key)
+    pub(super) fn image_key(&self, shorten: Shorten<'_>) -> u64 {
+        self.digest(None, shorten)
+    }
+
+    fn digest(&self, list: Option<&[Image]>, shorten: Shorten<'_>) -> u64 {
+        let Self {
+            tool,
+            compiler,
+            identity,
+            directory,
+            source,
+            options,
+            images: _,
+            form,
+            inputs,
+            output,
+            variables,
+            // Follows from options, variables and the toolkit.
+            reading: _,
+            // Decides when the step runs, not what it makes.
+            limit: _,
+        } = self;
+        let digest = Fnv::default();
+        let mut key = KeyDigest { digest, shorten };
+        key.field(env!("CARGO_PKG_VERSION"));
+        key.field(tool);
+        match compiler {
+            Compiler::Program(invocation) => key.invocation(invocation),
+            Compiler::Nvcc {
+                shared,
+                // These are in `identity`.
+                host: _,
+                lists_assembled: _,
+            } => key.invocation(shared),
+            Compiler::Nvrtc { library, name } => key.field((library, name)),
+        }
+        key.field(identity);
+        key.field(directory);
+        key.field(source);
+        key.field(options);
+        key.field(list);
+        key.field(form);
+        key.field(inputs);
+        key.field(output.file_name());
+        key.field(&variables.settings);
+        key.digest.value()
     }
 
     /// How many processes can work on the step at once: nvcc compiles several architectures in parallel.
@@ -147,22 +202,9 @@ impl Step {
     }
 
     /// Whether an option or a variable sets the architectures for which nvcc compiles.
-    pub(super) fn flags_choose_images(&self) -> bool {
-        let mut words = self.key.iter().flat_map(|line| {
-            let variable = line.split_once('=');
-            let value = variable.filter(|(name, _)| name.starts_with("NVCC_"));
-            value
-                .map_or(line.as_str(), |(_, value)| value)
-                .split([' ', '"'])
-        });
-        words.any(chooses_capabilities)
-    }
-
-    /// Whether an option makes nvcc compress machine code.
-    pub(super) fn compresses_code(&self) -> bool {
-        let options = ["compress", "-rdc=true", "device-code=true"];
-        let mut lines = self.key.iter();
-        lines.any(|line| options.iter().any(|option| line.contains(option)))
+    pub(super) fn options_choose_images(&self) -> bool {
+        let mut words = self.options.iter().chain(&self.variables.options);
+        words.any(|word| chooses_capabilities(word))
     }
 
     /// Whether NVRTC compiles the source.
@@ -202,10 +244,11 @@ impl Image {
     /// Reads what `Display` writes.
     pub(super) fn parse(name: &str) -> Option<Self> {
         let capability = name.parse().ok()?;
-        Some(match name.starts_with("sm_") {
-            true => Self::Real(capability),
-            false => Self::Ptx(capability),
-        })
+        match name.split_once('_')?.0 {
+            "sm" => Some(Self::Real(capability)),
+            "compute" => Some(Self::Ptx(capability)),
+            _ => None,
+        }
     }
 
     /// nvcc's order in a container: by architecture in the order of the command line, PTX first.
@@ -271,15 +314,26 @@ pub(crate) enum ReadFiles {
     },
 }
 
-/// What a compiler with these options reads, if it runs in `directory`. `more` are directories that variables name.
-pub(super) fn reading(
-    options: FileOptions,
+/// What nvcc with these options and variables reads, if it runs in `directory`.
+pub(super) fn reading_of_nvcc(
+    options: &[String],
+    variables: &Variables,
     directory: &Path,
-    more: &[PathBuf],
     toolkit: Vec<PathBuf>,
-    depfile: Option<PathBuf>,
 ) -> ReadFiles {
-    let directories = options.directories.iter().chain(more);
+    let options = options.iter().chain(&variables.options);
+    let mut read = options::read(options.map(String::as_str));
+    let profile = options::read_host(variables.profile_options.iter().map(String::as_str));
+    read.directories.extend(profile.directories);
+    read.directories
+        .extend(variables.directories.iter().cloned());
+    read.not_understood.extend(profile.not_understood);
+    reading(read, directory, toolkit)
+}
+
+/// What a compiler with these options reads, if it runs in `directory`.
+pub(super) fn reading(options: FileOptions, directory: &Path, toolkit: Vec<PathBuf>) -> ReadFiles {
+    let directories = options.directories.iter();
     ReadFiles::Headers {
         search: SearchPath {
             working: directory.to_owned(),
@@ -287,7 +341,7 @@ pub(super) fn reading(
             toolkit,
         },
         headers: options.headers,
-        depfile,
+        depfile: None,
         not_understood: options.not_understood,
     }
 }
@@ -302,4 +356,124 @@ pub(super) fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut path = path.as_os_str().to_owned();
     path.push(ending);
     path.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(compiler: Compiler) -> Step {
+        Step {
+            tool: "nvcc 1".to_owned(),
+            compiler,
+            identity: "files".to_owned(),
+            directory: "package".into(),
+            source: "a.cu".into(),
+            options: vec!["-a".to_owned(), "b".to_owned()],
+            images: vec![Image::Real(Capability::new(8, 0))],
+            form: Form::Object,
+            inputs: vec!["package/a.cu".into(), "b.o".into()],
+            output: "out/a.o".into(),
+            variables: Variables {
+                settings: vec!["A=1".to_owned()],
+                ..Variables::default()
+            },
+            reading: ReadFiles::Inputs,
+            limit: None,
+        }
+    }
+
+    fn invocation() -> Invocation {
+        Invocation {
+            program: "program".into(),
+            arguments: vec!["-a".into(), "b".into()],
+            variables: vec![("A".to_owned(), "1".into())],
+            directory: Some("package".into()),
+        }
+    }
+
+    /// Each way to change one thing on which the output depends.
+    fn changes() -> Vec<fn(&mut Step)> {
+        // Without `..`, so that a new field does not compile until a change of it is in the list.
+        let Step {
+            tool: _,
+            compiler: _,
+            identity: _,
+            directory: _,
+            source: _,
+            options: _,
+            images: _,
+            form: _,
+            inputs: _,
+            output: _,
+            variables: _,
+            reading: _,
+            limit: _,
+        } = step(Compiler::Program(invocation()));
+        vec![
+            |step| step.tool.push('2'),
+            |step| step.identity.push('2'),
+            |step| step.directory.push("2"),
+            |step| step.source.set_extension("cuh").then_some(()).unwrap(),
+            |step| step.options[1].push('2'),
+            |step| step.options = vec!["-a b".to_owned()],
+            |step| step.images[0] = Image::Real(Capability::new(9, 0)),
+            |step| step.images[0] = Image::Ptx(Capability::new(8, 0)),
+            |step| step.form = Form::Fatbin,
+            // The same name in another directory: a prebuilt object that is exchanged.
+            |step| step.inputs[1] = "other/b.o".into(),
+            |step| step.inputs.swap(0, 1),
+            |step| drop(step.inputs.pop()),
+            |step| step.output = "out/b.o".into(),
+            |step| step.variables.settings[0].push('2'),
+        ]
+    }
+
+    #[test]
+    fn every_field_changes_the_key() {
+        for change in changes() {
+            let mut changed = step(Compiler::Program(invocation()));
+            let before = changed.clone();
+            change(&mut changed);
+            assert_ne!(before.key(), changed.key(), "{before:?}\n{changed:?}");
+        }
+        let mut keys = std::collections::HashSet::new();
+        let programs: [fn(&mut Invocation); 6] = [
+            |_| {},
+            |it| it.program.push("2"),
+            |it| it.arguments[1].push("2"),
+            |it| it.arguments.swap(0, 1),
+            |it| it.variables[0].1.push("2"),
+            |it| it.directory = None,
+        ];
+        for change in programs {
+            let mut invocation = invocation();
+            change(&mut invocation);
+            keys.insert(step(Compiler::Program(invocation.clone())).key());
+            let host = "gcc".into();
+            let nvcc = Compiler::Nvcc {
+                shared: invocation,
+                host,
+                lists_assembled: false,
+            };
+            keys.insert(step(nvcc).key());
+        }
+        for (library, name) in [("a", "b"), ("2", "b"), ("a", "2")] {
+            let (library, name) = (library.into(), name.to_owned());
+            keys.insert(step(Compiler::Nvrtc { library, name }).key());
+        }
+        // A program and nvcc with the same words differ in their images.
+        assert_eq!(keys.len(), programs.len() + 3);
+    }
+
+    #[test]
+    fn an_image_does_not_depend_on_the_list_or_on_named_directories() {
+        let mut other = step(Compiler::Program(invocation()));
+        let shorten: Shorten<'_> = &|text| text.replace("elsewhere", "package");
+        let key = other.image_key(shorten);
+        other.images.push(Image::Ptx(Capability::new(9, 0)));
+        other.directory = "elsewhere".into();
+        assert_eq!(other.image_key(shorten), key);
+        assert_ne!(other.image_key(&|text| text), key);
+    }
 }

@@ -16,26 +16,30 @@ pub(super) fn by_nvcc(
     flag: &str,
     settings: &Settings<'_>,
 ) -> Result<bool, Error> {
-    let host = settings.host.map_or("", |(_, identity)| identity);
-    let identity = format!("{} {host}", settings.toolkit_identity);
-    is_supported(&nvcc.program, flag, &identity, settings, |flag| {
-        let output = settings.out.join("cuda-build.flag.o");
-        let options = flag
-            .into_iter()
-            .chain(["-x", "cu", "-c", "/dev/null", "-o"]);
-        let call = nvcc.clone().args(options).args([&output]);
-        let finished = call.query(settings.env)?;
-        output::remove(&output)?;
-        Ok(match finished.success {
-            true => Ok(()),
-            false => Err(format!("{call}\n{}", finished.output())),
-        })
-    })
+    is_supported(
+        &nvcc.program,
+        flag,
+        &settings.compilers.nvcc,
+        settings,
+        |flag| {
+            let output = settings.out.join("cuda-build.flag.o");
+            let options = flag
+                .into_iter()
+                .chain(["-x", "cu", "-c", "/dev/null", "-o"]);
+            let call = nvcc.clone().args(options).args([&output]);
+            let finished = call.query(settings.env)?;
+            output::remove(&output)?;
+            Ok(match finished.success {
+                true => Ok(()),
+                false => Err(format!("{call}\n{}", finished.output())),
+            })
+        },
+    )
 }
 
 /// Whether the NVRTC in `library` accepts `flag`.
 pub(super) fn by_nvrtc(library: &Path, flag: &str, settings: &Settings<'_>) -> Result<bool, Error> {
-    is_supported(library, flag, settings.toolkit_identity, settings, |flag| {
+    is_supported(library, flag, &settings.compilers.nvrtc, settings, |flag| {
         let program = Program {
             name: "flag.cu",
             options: flag.into_iter().map(str::to_owned).collect(),

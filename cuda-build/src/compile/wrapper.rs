@@ -2,27 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
-use super::call::Call;
-use super::identity::{self, Variables};
+use super::Compiled;
+use super::call::{Call, Compile};
+use super::identity::{CompilerIdentities, Variables};
 use super::job::Tools;
 use super::joining::Joining;
-use super::kept::KeptOutputs;
-use super::nvcc_call::NvccCall;
-use super::portable::PortableNames;
+use super::nvcc::{Nvcc, shown_nvcc};
+use super::path_names::PathNames;
 use super::progress::Progress;
 use super::run::Runner;
-use super::step::{Image, Settings};
+use super::step::Image;
+use super::store::OutputStore;
 use super::workers::Workers;
 use crate::error::Error;
 use crate::fatbin::Decompress;
 use crate::host_compiler;
-use cuda_find_core::capability::Plan;
+use cuda_find_core::capability::{Capability, Plan};
 use cuda_find_core::command::Invocation;
-use cuda_find_core::component::Component;
 use cuda_find_core::env::Env;
 use cuda_find_core::hash::of_content;
 use cuda_find_core::output;
-use cuda_find_core::release;
 use cuda_find_core::root::Root;
 use cuda_find_core::target::Target;
 use cuda_find_core::toolkit::Toolkit;
@@ -38,6 +37,8 @@ pub struct WrappedNvcc<'a> {
     pub build: &'a Path,
     /// A directory for files of calls.
     pub temporary: &'a Path,
+    /// The directory in which the call runs.
+    pub working: &'a Path,
     /// The toolkit of the view.
     pub toolkit: &'a Toolkit,
     /// The platform to build for.
@@ -50,42 +51,114 @@ pub struct WrappedNvcc<'a> {
     pub decompress: Decompress,
 }
 
+/// A call whose output is kept. It is known before anything is searched or locked.
+pub struct KeptCall(Compile);
+
+impl KeptCall {
+    /// `None` if the output of the call is not kept. Without an option, nvcc compiles for `default`.
+    pub fn new(
+        call: &Call,
+        working: &Path,
+        root: &Root,
+        default: Option<Capability>,
+    ) -> Option<Self> {
+        let compile = call.compile(working, default)?;
+        let has_directory = |file: &Path| file.parent().is_some_and(|parent| root.is_dir(parent));
+        let output = &compile.output;
+        let is_other = root.is_link(output) || root.exists(output) && !root.is_file(output);
+        let mut depfile = compile.depfile.iter();
+        let is_writable = has_directory(output) && depfile.all(|(file, _)| has_directory(file));
+        (is_writable && !is_other).then_some(Self(compile))
+    }
+}
+
+/// The name for files about an output of a call. Only one call may use them at a time.
+pub fn name_of_output(output: &Path) -> String {
+    format!("{:016x}", of_content(output.as_os_str().as_encoded_bytes()))
+}
+
 impl WrappedNvcc<'_> {
-    /// The directory for files of a call, which only one call may use at a time. It is the same for each call with this
-    /// output, because debug information contains it. `None` if the output of such a call is not kept.
-    pub fn directory_of(&self, call: &Call, working: &Path) -> Option<PathBuf> {
-        let compile = call.compile(working, self.default_image())?;
-        Some(self.directory_for(&compile.output))
+    /// The directory for files of a call. It is the same for each call with this output.
+    pub fn directory_of(&self, call: &KeptCall) -> PathBuf {
+        self.temporary.join(name_of_output(&call.0.output))
     }
 
-    fn directory_for(&self, output: &Path) -> PathBuf {
-        let digest = of_content(output.as_os_str().as_encoded_bytes());
-        self.temporary.join(format!("{digest:016x}"))
-    }
-
-    /// What nvcc compiles for without an option.
-    fn default_image(&self) -> Option<Image> {
-        let facts = release::facts(self.toolkit.version());
-        facts.map(|facts| Image::Real(facts.default_capability))
-    }
-
-    /// Carries out a call in the directory `working`, and returns what nvcc printed, now or when the kept output was made.
-    /// `None` if the output of such a call is not kept: then nothing was done.
+    /// Carries out a call, and returns what nvcc printed, now or when the kept output was made. `None` if something keeps
+    /// this from making what nvcc would make: then nothing was done.
     ///
     /// # Errors
     /// [`Error::Compile`] with nvcc's own messages and exit status. After another error, nvcc itself can be called.
-    pub fn compile(&self, call: &Call, working: &Path) -> Result<Option<String>, Error> {
+    pub fn compile(&self, call: &Call, kept: &KeptCall) -> Result<Option<String>, Error> {
+        let KeptCall(compile) = kept;
+        let out = self.directory_of(kept);
+        let package = self.env.text("CARGO_PKG_NAME").unwrap_or_default();
+        let progress = Progress::of_call(self.env, package);
+        let Some(compiled) = self.run(call, compile, &out, progress)? else {
+            return Ok(None);
+        };
+        output::write(&compile.output, &output::read(&made_in(&out, compile))?)?;
+        if let Some((path, target)) = &compile.depfile {
+            let files = compiled
+                .inputs
+                .iter()
+                .filter(|path| self.root.is_file(path));
+            output::write(path, &rule(target, &compile.source, files))?;
+        }
+        let _ = output::remove_directory(&out);
+        Ok(Some(compiled.warnings.join("\n")))
+    }
+
+    /// Whether a source of the call uses what the letter of a capability stands for: its PTX is another without the
+    /// letter, or nvcc refuses the source then. Both answers are kept as outputs are.
+    ///
+    /// # Errors
+    /// Those of [`Self::compile`], except [`Error::Compile`].
+    pub fn uses_letter(&self, call: &Call, letter: Capability) -> Result<bool, Error> {
+        for source in call.inputs().filter(|input| call.is_cuda(input)) {
+            let mut texts = Vec::new();
+            for capability in [letter, letter.base()] {
+                let output = PathBuf::from(format!("{source}.{}.ptx", capability.sm()));
+                match self.single(call, &call.single(source, Image::Ptx(capability), output)) {
+                    Ok(ptx) => texts.push(ptx),
+                    Err(Error::Compile { .. }) => return Ok(true),
+                    Err(error) => return Err(error),
+                }
+            }
+            if without_target(&texts[0]) != without_target(&texts[1]) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What a call makes that compiles for one image.
+    fn single(&self, call: &Call, compile: &Compile) -> Result<String, Error> {
+        let name = name_of_output(&self.working.join(&compile.output));
+        let out = self
+            .temporary
+            .join(format!("{name}.{}", std::process::id()));
+        let made = self.run(call, compile, &out, Progress::default());
+        let made = made.and_then(|compiled| match compiled {
+            Some(_) => Ok(output::read(&made_in(&out, compile))?),
+            None => Err(Error::usage(
+                "nvcc calls another host compiler",
+                "set `NVCC_CCBIN`",
+            )),
+        });
+        let _ = output::remove_directory(&out);
+        made.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Compiles in the directory `out`. `None` if nvcc would call another host compiler than this build expects.
+    fn run(
+        &self,
+        call: &Call,
+        compile: &Compile,
+        out: &Path,
+        progress: Progress,
+    ) -> Result<Option<Compiled>, Error> {
         let (env, root, toolkit) = (self.env, self.root, self.toolkit);
-        let Some(compile) = call.compile(working, self.default_image()) else {
-            return Ok(None);
-        };
-        let output = &compile.output;
-        let is_writable = output.parent().is_some_and(|parent| root.is_dir(parent));
-        let is_other = root.is_link(output) || (root.exists(output) && !root.is_file(output));
-        let Some(name) = output.file_name().filter(|_| is_writable && !is_other) else {
-            return Ok(None);
-        };
-        let named = compile.host_compiler.as_deref();
+        let named = call.host_compiler();
         let env_of_choice = named.map(|named| env.clone().with("NVCC_CCBIN", named));
         let env_of_choice = env_of_choice.as_ref().unwrap_or(env);
         let host = host_compiler::choose(env_of_choice, root, toolkit, self.target)?;
@@ -93,93 +166,46 @@ impl WrappedNvcc<'_> {
             // nvcc would call another compiler.
             return Ok(None);
         }
-        let out = self.directory_for(output);
-        let mut runner = Runner::new(&out);
-        let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);
-        let host_identity = host.identity();
+        let mut runner = Runner::new(out);
+        let compilers = CompilerIdentities::read((env, root), runner.files(), toolkit, Some(&host));
         let mut others = vec![(self.view, "view")];
         // Both paths change with the list of capabilities. Names of symbols depend on the path of the source, so a source
         // below them is compiled again.
-        if !working.join(&compile.source).starts_with(self.build) {
+        if !self.working.join(&compile.source).starts_with(self.build) {
             let out_dir = env.peek("OUT_DIR").map(|out| (Path::new(out), "out"));
             let out_dir = out_dir.filter(|(out, _)| out.starts_with(self.build));
             others.extend(out_dir.into_iter().chain([(self.build, "build")]));
         }
-        let names = || {
-            let of_toolkit = (toolkit, toolkit_identity.as_str());
-            let host = Some((&host, host_identity.as_str()));
-            PortableNames::read((env, root), runner.files(), of_toolkit, host, &others)
-        };
-        let Some(kept) = KeptOutputs::of_user((env, root), Some(self.decompress), names)? else {
-            return Ok(None);
-        };
-        runner.kept = kept;
-        let mut nvcc = Invocation::new(self.program);
+        let names = PathNames::new(toolkit, &others);
+        let store = OutputStore::open((env, root), out, Some(self.decompress), names)?;
+        let mut shared = Invocation::new(self.program);
+        shared.directory = Some(self.working.to_owned());
         if let Some(named) = named {
-            nvcc = nvcc.args(["-ccbin", named]);
+            shared = shared.args(["-ccbin", named]);
         }
         let mut toolkit_includes = toolkit.include_dirs();
         toolkit_includes.push(self.view.to_owned());
-        let found = toolkit.get(Component::Nvcc);
-        let version = found.map(cuda_find_core::found::Found::shown_version);
-        let nvcc = NvccCall {
-            tool: format!("nvcc {}", version.unwrap_or_default()),
-            nvcc,
+        let nvcc = Nvcc {
+            shared,
+            directory: self.working,
+            compilers: &compilers,
+            variables: &Variables::of_nvcc(env),
+            host: Some(&host.compiler),
             toolkit_includes,
+            tool: shown_nvcc(toolkit),
         };
-        let (variables, plan) = (Variables::of_nvcc(env), Plan::default());
-        let settings = Settings {
-            toolkit,
-            plan: &plan,
-            package: working,
-            out: &out,
-            working,
-            toolkit_identity: &toolkit_identity,
-            nvcc: &variables,
-            nvrtc: &Variables::default(),
-            host: Some((&host, &host_identity)),
-            view: None,
-            env,
-            root,
-            launcher: None,
-        };
-        let images = (compile.images, compile.form);
-        let made = out.join(name);
-        let step = nvcc.step(
-            &compile.source,
-            compile.options,
-            images,
-            made.clone(),
-            &settings,
-        );
-        if step.flags_choose_images() {
-            return Ok(None);
-        }
-        let package = env.text("CARGO_PKG_NAME").unwrap_or_default();
+        let (plan, version) = (Plan::default(), toolkit.version());
         let tools = Tools {
-            joining: Joining::new(
-                env,
-                root,
-                [&toolkit_identity, &host_identity],
-                &plan,
-                toolkit.version(),
-            ),
+            joining: Joining::new(env, root, &compilers.nvcc, &plan, version),
             launcher: None,
-            progress: Progress::of_call(env, package),
-            decompress: Some(self.decompress),
+            progress,
+            store,
         };
-        output::create_directory(&out)?;
-        let compiled = runner.run(&[step], &Workers::one(), &tools);
-        let placed = compiled.and_then(|compiled| {
-            output::write(output, &output::read(&made)?)?;
-            if let Some((path, target)) = &compile.depfile {
-                let files = compiled.inputs.iter().filter(|path| root.is_file(path));
-                output::write(path, &rule(target, &compile.source, files))?;
-            }
-            Ok(compiled.warnings.join("\n"))
-        });
-        let _ = output::remove_directory(&out);
-        placed.map(Some)
+        let code = (compile.images.clone(), compile.form);
+        let made = made_in(out, compile);
+        let step = nvcc.step(&compile.source, compile.options.clone(), code, made);
+        output::create_directory(out)?;
+        runner.run(&[step], &Workers::one(), &tools).map(Some)
     }
 
     /// Whether the call names a host compiler that the toolkit refuses, while `NVCC_CCBIN` names another one.
@@ -192,24 +218,38 @@ impl WrappedNvcc<'_> {
         usual != named && matches!(chosen, Err(Error::HostCompiler { .. }))
     }
 
-    /// After a call for several capabilities has failed: the capability that the source does not compile for, if it
+    /// After a call for several capabilities has failed: the capability that a source does not compile for, if it
     /// compiles for another one.
-    pub fn failing_capability(&self, call: &Call, working: &Path) -> Option<String> {
-        let compile = call.compile(working, None)?;
-        let (mut failed, mut compiles) = (None, false);
-        for image in compile.images {
-            let arguments = call.for_image(image);
-            let tried = Invocation::new(self.program).args(arguments).run().ok()?;
-            match tried.success {
-                true => compiles = true,
-                false => failed = failed.or(Some(image)),
-            }
-            if let Some(failed) = failed.filter(|_| compiles) {
-                return Some(failed.capability().to_string());
+    pub fn failing_capability(&self, call: &Call) -> Option<Capability> {
+        for source in call.inputs().filter(|input| call.is_cuda(input)) {
+            let compiles = |capability: &Capability| {
+                let image = Image::Real(*capability);
+                let output = PathBuf::from(format!("{source}.{}.cubin", capability.sm()));
+                self.single(call, &call.single(source, image, output))
+                    .is_ok()
+            };
+            let capabilities = call.requested_capabilities();
+            let (compiling, failing): (Vec<_>, Vec<_>) =
+                capabilities.into_iter().partition(compiles);
+            if !compiling.is_empty() && !failing.is_empty() {
+                return failing.first().copied();
             }
         }
         None
     }
+}
+
+/// Where a step of a call writes.
+fn made_in(out: &Path, compile: &Compile) -> PathBuf {
+    out.join(compile.output.file_name().unwrap_or_default())
+}
+
+/// PTX without the line that names its architecture, and without comments.
+fn without_target(ptx: &str) -> Vec<&str> {
+    let lines = ptx.lines();
+    lines
+        .filter(|line| !line.starts_with(".target") && !line.starts_with("//"))
+        .collect()
 }
 
 /// The number of compilers that may run at once: the jobs of Cargo, or less if `CUDA_BUILD_COMPILER_MEMORY` is set.

@@ -64,6 +64,22 @@ impl InputStates {
         inputs.collect::<Option<_>>().map(Self)
     }
 
+    /// A digest of `text`, and of each path with what was found there.
+    pub(crate) fn digest(&self, text: &str) -> u64 {
+        let mut digest = Fnv::default();
+        digest.field(text.as_bytes());
+        for InputState { path, state } in &self.0 {
+            digest.field(path.as_os_str().as_encoded_bytes());
+            digest.field(&match state {
+                State::Absent => vec![b'a'],
+                State::NotAFile => vec![b'd'],
+                State::Searched => vec![b's'],
+                State::File { digest, .. } => digest.to_le_bytes().to_vec(),
+            });
+        }
+        digest.value()
+    }
+
     /// Replaces each path.
     pub(crate) fn map_paths(&mut self, replaced: impl Fn(&Path) -> PathBuf) {
         for input in &mut self.0 {
@@ -136,13 +152,6 @@ impl Freshness {
             unsaved: false,
             saved: Instant::now(),
         }
-    }
-
-    /// The key of a step: a digest of these lines.
-    pub(crate) fn key(lines: &[String]) -> u64 {
-        let mut digest = Fnv::default();
-        lines.iter().for_each(|line| digest.field(line.as_bytes()));
-        digest.value()
     }
 
     /// Why the step with this key has to make `output` again; `None` if the output is up to date.

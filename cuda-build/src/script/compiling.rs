@@ -1,11 +1,12 @@
 //! The part of [`Build`] that adds modules and libraries, and compiles them.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::build::{Build, Built, set_cfgs};
-use crate::compile::identity::{self, Variables};
+use crate::compile::identity::{CompilerIdentities, Variables};
 use crate::compile::{
-    Compiled, Diagnostics, Engine, Joining, KeptOutputs, Launcher, Library, Module, PortableNames,
+    Compiled, Diagnostics, Engine, Joining, Launcher, Library, Module, OutputStore, PathNames,
     Progress, Runner, Settings, Tools, Workers, matching_files,
 };
 use crate::driver::{Driver, NoDriver};
@@ -232,21 +233,11 @@ impl Build {
         let workspace = workspace.unwrap_or(&self.package);
         let mut runner = Runner::new(&self.out);
         runner.diagnostics = Diagnostics::new(&self.package, workspace, &self.out);
-        let toolkit_identity = identity::of_toolkit(runner.files(), toolkit);
-        let host_identity = host
-            .as_ref()
-            .map_or_else(String::new, HostCompiler::identity);
-        let identities = [toolkit_identity.as_str(), host_identity.as_str()];
-        let with_host = host.as_ref().map(|host| (host, host_identity.as_str()));
-        let view_root: Vec<_> = view.iter().map(|view| (view.root(), "view")).collect();
         let reads = (&self.env, &self.root);
-        let names = || {
-            let of_toolkit = (toolkit, toolkit_identity.as_str());
-            PortableNames::read(reads, runner.files(), of_toolkit, with_host, &view_root)
-        };
-        if let Some(kept) = KeptOutputs::of_user(reads, None, names)? {
-            runner.kept = kept;
-        }
+        let compilers = CompilerIdentities::read(reads, runner.files(), toolkit, host.as_ref());
+        let view_root: Vec<_> = view.iter().map(|view| (view.root(), "view")).collect();
+        let names = PathNames::new(toolkit, &view_root);
+        let store = OutputStore::open(reads, &self.out, None, names)?;
         let launcher = Launcher::from_env(&self.env, &self.root).unwrap_or_else(|reason| {
             directives.push(Directive::Warning(reason));
             None
@@ -257,10 +248,10 @@ impl Build {
             package: &self.package,
             out: &self.out,
             working: &std::env::current_dir().unwrap_or_default(),
-            toolkit_identity: &toolkit_identity,
+            compilers: &compilers,
             nvcc: &Variables::of_nvcc(&self.env),
             nvrtc: &Variables::of_nvrtc(&self.env),
-            host: with_host,
+            host: host.as_ref(),
             view,
             env: &self.env,
             root: &self.root,
@@ -271,8 +262,15 @@ impl Build {
         for module in &self.code.modules {
             steps.push(module.step(&settings)?);
         }
+        let mut relocatable: HashMap<PathBuf, &str> = HashMap::new();
         for library in &self.code.libraries {
             let sources = library.resolve(&self.root, &self.package)?;
+            for (source, _) in sources.files.iter().filter(|_| library.has_device_link()) {
+                let path = self.root.resolve(&self.package.join(source));
+                if let Some(other) = relocatable.insert(path, library.name()) {
+                    return Err(shared_source(source, other, library.name()));
+                }
+            }
             steps.extend(library.steps(&sources, &settings)?);
             #[cfg(feature = "host-sources")]
             if sources.has_host_files() {
@@ -283,17 +281,13 @@ impl Build {
         searched.extend(self.code.searched.iter().cloned());
         let version = toolkit.version();
         let tools = Tools {
-            joining: Joining::new(&self.env, &self.root, identities, plan, version),
+            joining: Joining::new(&self.env, &self.root, &compilers.nvcc, plan, version),
             launcher,
             progress: Progress::from_env(&self.env, self.package_name()),
-            decompress: None,
+            store,
         };
         let workers = Workers::within_memory(&self.env, &self.root)?;
         let mut compiled = runner.run(&steps, &workers, &tools)?;
-        let warning = tools.launcher.as_ref().and_then(Launcher::warning);
-        if let Some(warning) = warning {
-            directives.push(Directive::Warning(warning));
-        }
         // The directories in which patterns were searched are inputs, because a new file there may match a pattern.
         compiled.inputs = sorted_set(compiled.inputs.into_iter().chain(searched));
         Ok(compiled)
@@ -379,4 +373,15 @@ impl Build {
         directives.rerun_if_changed(files.into_iter().chain(directories));
         Ok(())
     }
+}
+
+/// nvcc derives names of symbols from the source's path alone, so the two libraries could not be linked together.
+fn shared_source(source: &Path, one: &str, other: &str) -> Error {
+    Error::usage(
+        format!(
+            "`{one}` and `{other}` both link the device code of {}",
+            source.display()
+        ),
+        "put the sources of both into one `Library`: device code is linked within a library",
+    )
 }

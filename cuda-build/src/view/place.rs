@@ -123,7 +123,7 @@ pub struct ViewPlace {
 
 /// nvcc in a view whose `bin/nvcc` is a script. The directory has a link to each file of `bin`, so that nvcc takes the
 /// view for its root here, too.
-pub const WRAPPED_NVCC: &str = "nvcc-bin/nvcc";
+pub const WRAPPED_NVCC: &str = "nvcc/bin/nvcc";
 
 impl ViewPlace {
     /// The usual place: `CUDA_BUILD_VIEWS`, which `cargo cuda` sets, otherwise `views` in the user's

@@ -9,6 +9,7 @@ use super::stub::Stub;
 use crate::error::Error;
 use cuda_find_core::component::Component;
 use cuda_find_core::hash::Fnv;
+use cuda_find_core::list::Set;
 use cuda_find_core::root::Root;
 
 /// What a view has at one path.
@@ -154,17 +155,21 @@ impl<'a> ViewPlan<'a> {
         self.entries.insert(path.into(), ViewEntry::Text(text));
     }
 
-    /// Makes `bin/nvcc` a script, and adds a second directory with links to all programs, and with nvcc itself.
+    /// Makes `bin/nvcc` a script, and adds a second root with nvcc itself and links to all other programs and directories:
+    /// nvcc and `tileiras` derive paths from the directory above `bin`.
     pub(super) fn wrap_nvcc(&mut self, script: &str) {
         let Some(nvcc) = self.entries.remove(Path::new("bin/nvcc")) else {
             return;
         };
-        let programs = self.entries.keys().filter(|path| path.starts_with("bin"));
-        let directory = Path::new(WRAPPED_NVCC).parent().unwrap_or(Path::new(""));
-        let links: Vec<PathBuf> = programs.cloned().collect();
-        for path in links {
-            let link = directory.join(path.file_name().unwrap_or_default());
-            self.set_link(link, Path::new("..").join(path));
+        let second = Path::new(WRAPPED_NVCC).iter().next().unwrap_or_default();
+        let names = |path: &PathBuf| match path.strip_prefix("bin") {
+            Ok(program) => Some(Path::new("bin").join(program.iter().next()?)),
+            Err(_) => Some(PathBuf::from(path.iter().next()?)).filter(|name| name != path),
+        };
+        let linked: Set<PathBuf> = self.entries.keys().filter_map(names).collect();
+        for path in linked {
+            let up = path.iter().map(|_| "..").collect::<PathBuf>();
+            self.set_link(Path::new(second).join(&path), up.join(path));
         }
         self.entries.insert(WRAPPED_NVCC.into(), nvcc);
         self.set_text("bin/nvcc", script.to_owned());

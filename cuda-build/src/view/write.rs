@@ -8,7 +8,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::plan::{ViewEntry, ViewPlan};
 use crate::error::Error;
@@ -192,9 +192,28 @@ impl Temporary {
     /// A name that no other process uses. It contains the time, because containers that share the
     /// directory may have the same process IDs.
     fn beside(path: &Path) -> Self {
+        remove_abandoned(path.parent().unwrap_or(path));
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let (process, now) = (std::process::id(), now.unwrap_or_default().as_nanos());
-        Self(path.with_file_name(format!(".cuda-build-view-{process}-{now}")))
+        Self(path.with_file_name(format!("{TEMPORARY}{process}-{now}")))
+    }
+}
+
+/// The start of the name of a view that is being written.
+const TEMPORARY: &str = ".cuda-build-view-";
+
+/// Removes what builds left that were killed while they wrote a view.
+fn remove_abandoned(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let is_temporary = entry.file_name().to_string_lossy().starts_with(TEMPORARY);
+        let modified = entry
+            .metadata()
+            .and_then(|metadata| metadata.modified())
+            .ok();
+        let age = modified.and_then(|time| time.elapsed().ok());
+        if is_temporary && age.is_some_and(|age| age > Duration::from_secs(24 * 60 * 60)) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
