@@ -267,6 +267,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_documented_option_is_known() {
+        let documented = include_str!("../../tests/nvcc/documented.txt").lines();
+        for line in documented.filter(|line| !line.starts_with('#')) {
+            let [long, short, value] = line.split(' ').collect::<Vec<_>>()[..3] else {
+                panic!("{line}");
+            };
+            for name in [long, short] {
+                let (has_value, meaning) = table().get(name).unwrap_or_else(|| panic!("{name}"));
+                let expected: &[Value] = match value {
+                    "none" => &[Value::None],
+                    "optional" => &[Value::Optional],
+                    _ => &[Value::Required, Value::Joined],
+                };
+                assert!(expected.contains(has_value), "{name}");
+                assert_eq!(table().get(long).unwrap().1, *meaning, "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn a_value_follows_in_each_spelling() {
         for (words, meaning, value) in [
             ("-t4", Meaning::Plain, "4"),

@@ -258,6 +258,37 @@ impl Package {
     }
 }
 
+/// The files of an output store.
+fn kept(store: &Path) -> Vec<PathBuf> {
+    let entries = |directory: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(directory).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
+    let files = entries(store)
+        .iter()
+        .map(|key| entries(key))
+        .collect::<Vec<_>>()
+        .concat();
+    files
+        .into_iter()
+        .filter(|path| path.extension().is_none())
+        .collect()
+}
+
+/// Copies what a store lacks from another one, as `rsync -a --ignore-existing` does. Returns the number of copied files.
+fn copy_missing(from: &Path, to: &Path) -> usize {
+    let mut copied = 0;
+    for file in kept(from) {
+        let copy = to.join(file.strip_prefix(from).unwrap());
+        if !copy.exists() {
+            fs::create_dir_all(copy.parent().unwrap()).unwrap();
+            fs::copy(&file, &copy).unwrap();
+            copied += 1;
+        }
+    }
+    copied
+}
+
 fn write_script(path: &Path, text: &str) {
     let _ = fs::remove_file(path);
     fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -384,10 +415,8 @@ mod online {
                 package.write("kernels.cu", WITHOUT_HEADERS);
                 let (calls, reason) = package.build(&format!("out-{machine}"), machine);
                 assert!(!calls.is_empty(), "{reason}");
-                for entry in fs::read_dir(&images).unwrap() {
-                    let path = entry.unwrap().path();
-                    fs::copy(&path, union.join(path.file_name().unwrap())).unwrap();
-                }
+                assert_eq!(copy_missing(&images, &union), kept(&images).len());
+                assert_eq!(copy_missing(&images, &union), 0);
             }
             package.images = Some(union.clone());
             package.write("kernels.cu", WITHOUT_HEADERS);
@@ -396,12 +425,97 @@ mod online {
             assert_eq!(calls, [""; 0], "{reason}");
             package.images = None;
             package.check("last", all);
-            // Files that do not fit the source are removed, so that no later build reads them.
+            // Two branches, two users or two machines never remove the outputs of each other.
             package.images = Some(union.clone());
+            let before = kept(&union);
             package.write("kernels.cu", &WITHOUT_HEADERS.replace("+ 1", "+ 2"));
             assert!(!package.build("changed", "8.0").0.is_empty());
-            assert_eq!(fs::read_dir(&union).unwrap().count(), 1);
+            assert!(before.iter().all(|file| file.exists()));
+            for source in [WITHOUT_HEADERS, &WITHOUT_HEADERS.replace("+ 1", "+ 2")] {
+                package.write("kernels.cu", source);
+                let (calls, reason) = package.build("changed", "8.0");
+                assert_eq!(calls, [""; 0], "{reason}");
+            }
         }
+    }
+
+    #[test]
+    fn a_key_keeps_the_outputs_that_were_used_last() {
+        let mut package = Package::new(WITHOUT_HEADERS, NVRTC, &[]);
+        let images = package.path("images");
+        package.images = Some(images.clone());
+        let source = |number: u32| WITHOUT_HEADERS.replace("+ 1", &format!("+ {number}"));
+        for number in 0..35 {
+            package.write("kernels.cu", &source(number));
+            assert_eq!(package.build("out", "8.0").0.len(), 1);
+        }
+        assert_eq!(kept(&images).len(), 32);
+        package.write("kernels.cu", &source(3));
+        assert_eq!(package.build("out", "8.0").0, [""; 0]);
+    }
+
+    #[test]
+    fn an_object_of_another_directory_replaces_the_old_one() {
+        let package = Package::new("", None, &[]);
+        for name in ["a", "b"] {
+            fs::create_dir(package.path(name)).unwrap();
+            package.write(
+                "t.c",
+                &format!("int which = '{name}';\nconst char *name = \"object {name}\";\n"),
+            );
+            let mut compile = std::process::Command::new("gcc");
+            compile
+                .arg("-c")
+                .arg(package.path("t.c"))
+                .arg("-o")
+                .arg(package.path(name).join("t.o"));
+            assert!(compile.status().unwrap().success());
+        }
+        fs::create_dir(package.path("out")).unwrap();
+        for name in ["a", "b", "a"] {
+            let build = Build::from_env(package.env("out", "8.0"), Root::system()).unwrap();
+            let library = Library::new("prebuilt").object(format!("{name}/t.o"));
+            build.library(library).run().unwrap();
+            let archive = fs::read(package.path("out/libprebuilt.a")).unwrap();
+            let text = format!("object {name}");
+            assert!(
+                archive
+                    .windows(text.len())
+                    .any(|bytes| bytes == text.as_bytes()),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn libraries_that_link_the_same_device_code_are_refused() {
+        let package = Package::new(RELOCATABLE, None, &[]);
+        package.write(
+            "common.cu",
+            "__device__ int elsewhere(int x) { return x + 1; }\n",
+        );
+        let library =
+            |name: &str, files: &[&str]| Library::new(name).files(files.iter().copied()).rdc(true);
+        let build = |libraries: Vec<Library>| {
+            fs::create_dir_all(package.path("out")).unwrap();
+            let build = Build::from_env(package.env("out", "8.0"), Root::system()).unwrap();
+            libraries.into_iter().fold(build, Build::library).run()
+        };
+        let both = ["kernels.cu", "common.cu"];
+        let error = build(vec![library("one", &both), library("two", &["common.cu"])]).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(
+            text,
+            "`one` and `two` both link the device code of common.cu"
+        );
+        assert!(error.hints()[0].contains("one `Library`"), "{error:?}");
+        build(vec![library("one", &both)]).unwrap();
+        let error = build(vec![library("two", &["kernels.cu"])]).unwrap_err();
+        let hint = &error.hints()[0];
+        assert!(
+            hint.contains("add the source that defines `_Z9elsewherei`"),
+            "{error:?} {hint}"
+        );
     }
 
     /// The same files below another path, and one header more, as after `cargo cuda toolkit add`.
@@ -445,12 +559,7 @@ mod online {
         let images = package.path("images");
         package.images = Some(images.clone());
         package.build("out", "8.0");
-        let file = fs::read_dir(&images)
-            .unwrap()
-            .next()
-            .unwrap()
-            .unwrap()
-            .path();
+        let file = kept(&images).remove(0);
         let whole = fs::read(&file).unwrap();
         let mut unfinished = file.clone().into_os_string();
         unfinished.push(".1.part");
@@ -462,7 +571,7 @@ mod online {
         });
         let lengths = [0, 10, 40, whole.len() / 2, whole.len() - 1];
         let cut = lengths.map(|length| whole[..length].to_vec());
-        let other = String::from_utf8_lossy(&whole[..20]).replace("images 3", "images 4");
+        let other = String::from_utf8_lossy(&whole[..20]).replace("output 4", "output 5");
         let other_version = [other.as_bytes(), &whole[20..]].concat();
         for (number, bytes) in flipped.chain(cut).chain([other_version]).enumerate() {
             fs::write(&file, bytes).unwrap();

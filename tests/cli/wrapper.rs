@@ -39,6 +39,30 @@ fn main() {
 const KERNEL: &str =
     "#include \"value.cuh\"\n__global__ void kernel(int *p) { int unused; *p = VALUE; }\n";
 
+/// A script that makes these calls of nvcc, in which `OUT` is its `OUT_DIR` and `CAP` the value of `CUDA_COMPUTE_CAP`.
+fn script(calls: &[&str]) -> String {
+    let main = SCRIPT.find("fn main").unwrap();
+    let calls: String = calls
+        .iter()
+        .map(|call| format!("    nvcc({call:?});\n"))
+        .collect();
+    format!("{}fn main() {{\n{calls}}}\n", &SCRIPT[..main])
+}
+
+/// Calls the wrapper of a project's last build in the project, and returns its exit status.
+fn call(project: &Project, line: &str, variables: &[(&str, &str)]) -> Option<i32> {
+    let [wrapper, _] = compilers(project);
+    let mut call = Command::new(wrapper);
+    call.args(line.split_whitespace())
+        .current_dir(&project.path);
+    call.env("CUDA_BUILD_IMAGES", project.path.with_extension("images"));
+    call.envs(variables.iter().copied())
+        .output()
+        .unwrap()
+        .status
+        .code()
+}
+
 fn project(name: &str, declared: &str) -> Project {
     let project = Project::bare_at(name, name, &[13]);
     let manifest = format!(
@@ -150,6 +174,220 @@ mod online {
         assert_eq!(code, ["sm_80.cubin", "sm_80.ptx"]);
     }
 
+    /// Whatever else a call says, its output has the declared capabilities, or a note says why not.
+    #[test]
+    fn a_declared_capability_is_compiled_or_a_note_says_why_not() {
+        let project = project("wrapped-list", "capabilities = [\"8.0\", \"9.0\"]");
+        let calls = [
+            "-c src/kernel.cu -o OUT/default.o",
+            "-arch=sm_CAP -Xfatbin=-compress-all -t4 -src-in-ptx -c src/kernel.cu -o OUT/flags.o",
+            "-arch=sm_CAP -cubin src/kernel.cu -o OUT/one.cubin",
+            "-arch=sm_CAP -cubin src/kernel.cu -o OUT/two.cubin",
+            "-arch=sm_75 -fatbin src/kernel.cu -o OUT/other.fatbin",
+        ];
+        project.write("build.rs", &script(&calls));
+        let both = ["sm_80.cubin", "sm_90.cubin"];
+        let images = |name: &str| cuobjdump(&project.out("wrapped-list").join(name));
+        let build = |variables: &[(&str, &str)]| {
+            let mut build = project.command(&["build"]);
+            let run = Finished::of(build.envs(variables.iter().copied()).output().unwrap());
+            run.succeeded();
+            run.stderr
+        };
+        let notes = build(&[]);
+        assert_eq!(images("default.o"), both);
+        assert_eq!(images("flags.o"), both);
+        let cubin = "note: wrapped-list: src/kernel.cu is compiled for 8.0, and not for 9.0: a cubin has code for one \
+                     capability";
+        let fatbin = "note: wrapped-list: src/kernel.cu is compiled for 7.5+PTX, and not for 8.0, 9.0: its build script \
+                      requests these";
+        for note in [cubin, fatbin] {
+            assert_eq!(notes.matches(note).count(), 1, "{notes}");
+        }
+        let doctor = project.run(&["doctor", "-v"]);
+        assert!(
+            doctor.stdout.contains(&cubin["note: ".len()..]),
+            "{doctor:?}"
+        );
+
+        // As nixpkgs sets it for everybody.
+        build(&[("NVCC_PREPEND_FLAGS", "-Xfatbin=-compress-all")]);
+        assert_eq!(images("default.o"), both);
+        // A capability in a variable is the user's.
+        let notes = build(&[("NVCC_APPEND_FLAGS", "-arch=sm_89")]);
+        assert_eq!(images("default.o"), ["sm_89.cubin", "sm_89.ptx"]);
+        assert!(
+            notes.contains("`NVCC_APPEND_FLAGS` chooses the capabilities"),
+            "{notes}"
+        );
+
+        // nvcc's own error, and before it a note that says more.
+        project.write(
+            "build.rs",
+            &script(&["-arch=sm_70 -c src/kernel.cu -o OUT/old.o"]),
+        );
+        let run = project.run(&["build"]);
+        run.ended_with(
+            101,
+            &[
+                "Unsupported gpu architecture 'compute_70'",
+                "capability 7.0",
+                "removed in CUDA 13.0",
+            ],
+        );
+    }
+
+    /// Code for `sm_90a` is replaced only if it does not use what the letter stands for.
+    #[test]
+    fn a_letter_counts_if_the_code_uses_it() {
+        let project = project("wrapped-letters", "capabilities = [\"9.0\", \"12.0\"]");
+        let guarded = "__global__ void k(int *p) {\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    *p = 1;\n#else\n    \
+                       __trap();\n#endif\n}\n";
+        let unguarded = "__global__ void k() { asm volatile(\"wgmma.fence.sync.aligned;\"); }\n";
+        project.write("src/guarded.cu", guarded);
+        project.write("src/unguarded.cu", unguarded);
+        let letter = "-gencode=arch=compute_90a,code=sm_90a";
+        let mut calls = Vec::new();
+        for name in ["kernel", "guarded", "unguarded"] {
+            calls.push(format!("{letter} -c src/{name}.cu -o OUT/{name}.o"));
+            calls.push(format!("-arch=sm_90a -ptx src/{name}.cu -o OUT/{name}.ptx"));
+        }
+        let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
+        project.write("build.rs", &script(&calls));
+        let out = || project.out("wrapped-letters");
+        let check = |list: &str, of_kernel: &[&str]| {
+            let run = project.run(&["build", "--capabilities", list]);
+            run.succeeded();
+            assert_eq!(cuobjdump(&out().join("kernel.o")), of_kernel, "{list}");
+            for name in ["guarded", "unguarded"] {
+                assert_eq!(
+                    cuobjdump(&out().join(name).with_extension("o")),
+                    ["sm_90a.cubin"],
+                    "{list}"
+                );
+                let ptx = fs::read_to_string(out().join(name).with_extension("ptx")).unwrap();
+                assert!(ptx.contains(".target sm_90a"), "{ptx}");
+            }
+            run.stderr
+        };
+        let notes = check("9.0,12.0", &["sm_120.cubin", "sm_90.cubin"]);
+        let note = "src/guarded.cu is compiled for 9.0a, and not for 12.0: it uses what 9.0a has and 9.0 lacks";
+        assert!(notes.contains(note), "{notes}");
+        let ptx = fs::read_to_string(out().join("kernel.ptx")).unwrap();
+        assert!(ptx.contains(".target sm_90\n"), "{ptx}");
+        // Code for 9.0a runs on the only GPU of the list.
+        check("9.0", &["sm_90a.cubin"]);
+        check("9.0a,12.0", &["sm_120.cubin", "sm_90a.cubin"]);
+    }
+
+    /// Whatever decides the bytes of an output: if it changes, the output does.
+    #[test]
+    fn what_a_depfile_does_not_list_is_noticed() {
+        let project = project("wrapped-reads", "capabilities = [\"8.0\"]");
+        project.run(&["build"]).succeeded();
+        let object = || fs::read(project.path.join("k.o")).unwrap();
+        let compile = |variables: &[(&str, &str)]| {
+            assert_eq!(
+                call(&project, "-arch=sm_80 -c src/k.cu -o k.o", variables),
+                Some(0)
+            );
+            object()
+        };
+        // Variables that `nvcc.profile` reads.
+        project.write(
+            "src/k.cu",
+            "#include \"searched.cuh\"\n__global__ void k(int *p) { *p = VALUE; }\n",
+        );
+        project.write("second/searched.cuh", "#define VALUE 1\n");
+        for (number, variable) in ["INCLUDES", "SYSTEM_INCLUDES"].into_iter().enumerate() {
+            let first = format!("first{number}");
+            fs::create_dir_all(project.path.join(&first)).unwrap();
+            let variables = [(variable, &*format!("-I{first} -Isecond"))];
+            let before = compile(&variables);
+            project.write(&format!("{first}/searched.cuh"), "#define VALUE 2\n");
+            assert!(compile(&variables) != before, "{variable}");
+        }
+        // A file that the assembler reads by a directive that macros put together.
+        let source = "#define TEXT(x) #x\n#define READ(a, b, file) TEXT(.a##b file)\n__asm__(\".data\\n\" \
+                      READ(inc, bin, \"data.bin\") \"\\n.text\");\n__global__ void k(int *p) { *p = 1; }\n";
+        project.write("src/k.cu", source);
+        project.write("data.bin", "one");
+        let before = compile(&[]);
+        assert!(compile(&[]) == before);
+        project.write("data.bin", "two");
+        assert!(compile(&[]) != before);
+    }
+
+    /// Every option that nvcc documents, in a call without an architecture: the output has the declared capabilities, or
+    /// the call only inspects, or a note says why not. A call that nvcc accepts does not fail.
+    #[test]
+    #[ignore = "minutes: a call for each option"]
+    fn no_option_turns_the_list_off_in_silence() {
+        let project = project("wrapped-options", "capabilities = [\"8.0\", \"9.0\"]");
+        project.run(&["build"]).succeeded();
+        let [wrapper, nvcc] = compilers(&project);
+        let place = project.path.join("calls");
+        let notes = project.target.join("cargo-cuda/latest/.cuda/nvcc");
+        let sources = [
+            (
+                "k.cu",
+                "__global__ void k(int *p) { *p = 1; }\nint main() { return 0; }\n",
+            ),
+            ("a.h", ""),
+            ("o.txt", "-DA=1"),
+        ];
+        let libdevice = nvcc.parent().unwrap().join("../nvvm/libdevice");
+        let mut wrong = Vec::new();
+        for line in include_str!("../nvcc/calls.txt")
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+        {
+            let line = format!("{line} k.cu").replace("LIBDEVICE", libdevice.to_str().unwrap());
+            let files_with = |extension: &str, directory: &Path| -> Vec<PathBuf> {
+                let files = fs::read_dir(directory)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path());
+                files
+                    .filter(|file| file.extension().is_some_and(|it| it == extension))
+                    .collect()
+            };
+            let run = |program: &Path| {
+                let _ = fs::remove_dir_all(&place);
+                fs::create_dir_all(place.join("dir")).unwrap();
+                sources
+                    .iter()
+                    .for_each(|(name, text)| fs::write(place.join(name), text).unwrap());
+                files_with("note", &notes)
+                    .iter()
+                    .for_each(|note| fs::remove_file(note).unwrap());
+                let mut call = Command::new(program);
+                call.args(line.split_whitespace())
+                    .current_dir(&place)
+                    .env("CUDA_COMPUTE_CAP", "80");
+                call.env("CUDA_BUILD_IMAGES", project.path.with_extension("images"));
+                call.output().unwrap().status.success()
+            };
+            let is_accepted = run(&nvcc);
+            let makes_code =
+                ["o", "out", "a", "fatbin", "cubin"].map(|it| !files_with(it, &place).is_empty());
+            let is_made = run(&wrapper);
+            let made = ["o", "out", "a", "fatbin"]
+                .map(|it| files_with(it, &place))
+                .concat();
+            let has_both = made.iter().any(|file| {
+                let images = cuobjdump(file).join(" ");
+                images.contains("sm_80") && images.contains("sm_90")
+            });
+            let has_note = !files_with("note", &notes).is_empty();
+            if is_accepted && !is_made {
+                wrong.push(format!("{line}: fails"));
+            } else if is_accepted && makes_code.contains(&true) && !has_both && !has_note {
+                wrong.push(format!("{line}: silent"));
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
     #[test]
     fn errors_are_those_of_nvcc() {
         let project = project("wrapped-errors", "capabilities = [\"8.0\", \"9.0\"]");
@@ -211,6 +449,15 @@ mod online {
             "-arch=sm_10 -c k.cu",
             "-an-unknown-option -c k.cu",
             "-lib k.o -o libk.a",
+            "-arch=sm_80 -ptx k.cu -MD",
+            "-arch=native -c k.cu",
+            "-c k.cu -MD -MF absent/k.d",
+            "-c k.cu -o -",
+            "-dw -rdc=true k.cu",
+            "-dc -rdc=false k.cu",
+            "-gencode arch=compute_80,code=sm_80,compute_80 -c k.cu",
+            "-gencode=arch=compute_80,code=compute_80 -cubin k.cu",
+            "-arch=compute_80 -cubin k.cu",
             "",
         ] {
             let call = |program: &Path| {

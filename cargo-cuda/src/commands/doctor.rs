@@ -20,7 +20,7 @@ use cuda_find_core::{
 
 use crate::driver_limit::DriverLimit;
 use crate::failure::Failure;
-use crate::isolated_build::wrapper_state;
+use crate::isolated_build::{TargetDirectory, wrapper_state};
 use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
 use crate::report::{self, Diagnosis, State};
 use crate::workspace::Resolve;
@@ -54,6 +54,9 @@ pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(Strin
         diagnosis.add_absent_components(toolkit, &project);
         if let Some(text) = wrapper_state(&project, toolkit, gpus) {
             diagnosis.add(State::Detail, "nvcc wrapper", text);
+            for note in TargetDirectory::latest(&project)?.wrapper_notes(root) {
+                diagnosis.add(State::Detail, "last build", note);
+            }
         }
         let host_compiler_error = diagnosis.add_host_compiler(toolkit, &project);
         diagnosis.add_driver(&driver, root);

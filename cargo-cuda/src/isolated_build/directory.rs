@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cuda_build::{Component, Plan, Toolkit};
-use cuda_find_core::{env::Env, root::Root};
+use cuda_find_core::{env::Env, list::Set, root::Root};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -66,6 +66,13 @@ pub struct TargetDirectory {
 }
 
 impl TargetDirectory {
+    /// The directory of the last build.
+    pub fn latest(project: &Project) -> Result<Self, Failure> {
+        let base = builds_directory(&project.env, project.workspace.as_ref())?;
+        let path = base.join("latest");
+        Ok(Self { path })
+    }
+
     /// Chooses the directory for a toolkit and `variables`, and records the toolkit in it.
     pub fn choose(
         project: &Project,
@@ -156,6 +163,16 @@ impl TargetDirectory {
     /// The directory in which the nvcc wrapper has files and locks.
     pub fn wrapper_files(&self) -> PathBuf {
         self.path.join(".cuda/nvcc")
+    }
+
+    /// What calls through the nvcc wrapper could not be given of the declared list, each text once.
+    pub fn wrapper_notes(&self, root: &Root) -> Set<String> {
+        let directory = self.wrapper_files();
+        let names = root.names(&directory).into_iter();
+        let notes = names.filter(|name| name.to_string_lossy().ends_with(".note"));
+        notes
+            .filter_map(|name| root.text(&directory.join(name)).ok())
+            .collect()
     }
 
     /// Writes `toolkit.toml`. Returns two variables for build scripts: the path of that file, and the

@@ -309,7 +309,6 @@ impl Job<'_> {
         }
         invocation = invocation.args(["-MD", "-MF"]).args([&depfile]);
         invocation = self.with_paths(invocation, output);
-        let launcher = self.tools.launcher.as_ref().filter(|_| is_object);
         let lists_assembled = matches!(
             self.step.compiler,
             Compiler::Nvcc {
@@ -318,14 +317,23 @@ impl Job<'_> {
             }
         );
         let assembled = with_ending(&self.run.place_of(output), ".assembled");
-        if let Some(launcher) = launcher {
-            invocation = invocation.behind(&launcher.program);
-        } else if is_object && lists_assembled {
-            let option = format!("-Wa,--MD,{}", assembled.display());
-            invocation = invocation.args([host_option(&option)]);
-        }
         let _running = self.announce(images);
-        let printed = self.run.execute(self.step, &invocation, output)?;
+        let run = |invocation: &Invocation| self.run.execute(self.step, invocation, output);
+        let printed = match self.tools.launcher.as_ref().filter(|_| is_object) {
+            Some(launcher) => match run(&invocation.clone().behind(&launcher.program)) {
+                Ok(printed) => printed,
+                // An old sccache fails with a new nvcc. If nvcc fails too, its messages are shown alone.
+                Err(error) => format!(
+                    "{}\nwarning: {launcher} failed: {error}\n",
+                    run(&invocation)?
+                ),
+            },
+            None if is_object && lists_assembled => {
+                let option = format!("-Wa,--MD,{}", assembled.display());
+                run(&invocation.args([host_option(&option)]))?
+            }
+            None => run(&invocation)?,
+        };
         let bytes = output::read(output)?;
         Ok(Output {
             images: images.to_vec(),
