@@ -125,9 +125,10 @@ impl ComponentSet {
     /// stands for the path of the place.
     pub fn new(candidate: &Candidate, major: u32, mut found: Vec<Found>) -> Self {
         for found in &mut found {
-            found.origin = match candidate.more_roots() {
-                [] => candidate.to_string(),
-                _ => format!("{} ({})", candidate.label, found.evidence),
+            found.origin = if candidate.more_roots.is_empty() {
+                candidate.to_string()
+            } else {
+                format!("{} ({})", candidate.label, found.evidence)
             };
         }
         Self {

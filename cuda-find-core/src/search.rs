@@ -10,7 +10,9 @@ use crate::nvcc;
 use crate::probe::{Prober, RELATIVE_PATH_REASON};
 use crate::root::Root;
 use crate::select::{Request, Strength, select};
-use crate::sources::{self, Candidate, Label, Layout, Locked, SearchStep, Sources};
+use crate::sources::{
+    self, Candidate, CandidateKind, LockedToolkit, Proposals, SearchStep, variable_label,
+};
 use crate::target::Target;
 use crate::toolkit::{Note, Toolkit, parse_file};
 
@@ -63,7 +65,7 @@ impl SearchContext<'_> {
     /// # Errors
     /// As [`SearchContext::find`], for the last request.
     pub fn find_first(&self, requests: &[Request]) -> Result<Toolkit, Error> {
-        let mut walk = Walk::new(self)?;
+        let mut walk = PlaceReader::new(self)?;
         let mut found = walk.choose(requests);
         if let Err(Error::NotFound { message, .. }) = &mut found {
             for remark in (walk.sources.remarks.iter()).filter(|_| !walk.has_named_place()) {
@@ -75,7 +77,7 @@ impl SearchContext<'_> {
 
     /// As [`SearchContext::find_first`], but reads every place, and also returns all attempts.
     pub fn report(&self, requests: &[Request]) -> Outcome {
-        let mut walk = match Walk::new(self) {
+        let mut walk = match PlaceReader::new(self) {
             Ok(walk) => walk,
             Err(error) => {
                 return Outcome {
@@ -115,9 +117,9 @@ impl SearchContext<'_> {
         let Some(path) = path.filter(|_| self.places.is_empty()) else {
             return Ok(None);
         };
-        let label = Label::Variable("CUDA_BUILD_TOOLKIT");
+        let label = variable_label("CUDA_BUILD_TOOLKIT");
         let invalid = |reason: String| Error::InvalidSource {
-            source_name: label.to_string(),
+            source_name: label.clone(),
             path: path.clone(),
             reason,
             unused: Vec::new(),
@@ -139,7 +141,12 @@ impl SearchContext<'_> {
                 )));
             }
         }
-        let candidate = Candidate::new(SearchStep::Argument, label, path, Layout::ToolkitFile);
+        let candidate = Candidate::new(
+            SearchStep::Argument,
+            label,
+            path,
+            CandidateKind::ToolkitFile,
+        );
         let major = found.first().map_or(0, |found| found.major);
         let sets = vec![ComponentSet::new(&candidate, major, found)];
         Ok(Some(Attempt {
@@ -150,21 +157,21 @@ impl SearchContext<'_> {
 }
 
 /// The places of one search, in order. Each is read at most once, and only when it is needed.
-struct Walk<'s> {
+struct PlaceReader<'s> {
     search: &'s SearchContext<'s>,
-    sources: Sources,
+    sources: Proposals,
     /// For each candidate, its attempts; `None` until it is read.
     attempts: Vec<Option<Vec<Attempt>>>,
 }
 
-impl<'s> Walk<'s> {
+impl<'s> PlaceReader<'s> {
     fn new(search: &'s SearchContext<'s>) -> Result<Self, Error> {
         if let Some(attempt) = search.toolkit_file()? {
             return Ok(Self {
                 search,
-                sources: Sources {
+                sources: Proposals {
                     candidates: vec![attempt.candidate.clone()],
-                    ..Sources::default()
+                    ..Proposals::default()
                 },
                 attempts: vec![Some(vec![attempt])],
             });
@@ -186,7 +193,7 @@ impl<'s> Walk<'s> {
     }
 
     fn is_system(&self, index: usize) -> bool {
-        self.sources.candidates[index].layout == Layout::SystemProducts
+        self.sources.candidates[index].kind == CandidateKind::SystemProducts
     }
 
     /// Whether the system's directories have a product. This reads the disk, so check first whether the answer
@@ -202,7 +209,7 @@ impl<'s> Walk<'s> {
     }
 
     /// The newest locked toolkit that applies to the request.
-    fn locked(&self, request: &Request) -> Option<&Locked> {
+    fn locked(&self, request: &Request) -> Option<&LockedToolkit> {
         let mut locked = self.sources.locked.iter();
         locked.find(|locked| request.is_locked_by(locked.release))
     }
@@ -211,11 +218,11 @@ impl<'s> Walk<'s> {
     /// admitted one is used, for both platforms of a cross build.
     fn is_considered(&self, index: usize, request: &Request) -> bool {
         let candidate = &self.sources.candidates[index];
-        if candidate.layout == Layout::SystemProducts {
+        if candidate.kind == CandidateKind::SystemProducts {
             let needs_product = request.take_everything || request.needs_product(Strength::Extra);
             return needs_product && self.has_system_product();
         }
-        let is_locked = |locked: &Locked| locked.paths.contains(&candidate.path);
+        let is_locked = |locked: &LockedToolkit| locked.paths.contains(&candidate.path);
         candidate.step != SearchStep::Locked || self.locked(request).is_some_and(is_locked)
     }
 

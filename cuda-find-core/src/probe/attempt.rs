@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::prober::Prober;
 use super::{packages, roots};
 use crate::found::{Attempt, Found};
-use crate::sources::{Candidate, Layout, SearchStep, associated_roots, is_package};
+use crate::sources::{Candidate, CandidateKind, SearchStep, associated_roots, is_package};
 
 /// Why a relative path is refused.
 pub const RELATIVE_PATH_REASON: &str = "is a relative path: build scripts run in their packages' directories, and would look for it there";
@@ -18,9 +18,9 @@ impl Prober<'_> {
         if let Some(reason) = self.refusal(candidate) {
             attempt.remarks.push(reason);
         } else {
-            match candidate.layout {
-                Layout::SitePackages => packages::probe(self, &mut attempt),
-                Layout::PythonScript => attempt.remarks.push(
+            match candidate.kind {
+                CandidateKind::SitePackages => packages::probe(self, &mut attempt),
+                CandidateKind::PythonScript => attempt.remarks.push(
                     "a script that starts an unknown Python interpreter, so its site-packages cannot be located; activate \
                      a virtual environment to search its packages"
                         .to_owned(),
@@ -49,7 +49,7 @@ impl Prober<'_> {
     /// additional attempt, so that it is reported.
     pub fn probe_each(&self, candidate: &Candidate) -> Vec<Attempt> {
         let mut attempts = vec![self.probe(candidate)];
-        if candidate.step.is_explicit() && !candidate.more_roots().is_empty() {
+        if candidate.step.is_explicit() && !candidate.more_roots.is_empty() {
             for path in self.unused_roots(&attempts[0]) {
                 // The root is probed alone, because another root of the list may have the same components.
                 let (step, label) = (candidate.step, candidate.label.clone());
@@ -88,7 +88,7 @@ impl Prober<'_> {
         if candidate.step == SearchStep::Argument {
             return None;
         }
-        let named_nvcc = candidate.nvcc().filter(|_| candidate.step.is_explicit());
+        let named_nvcc = candidate.named_nvcc();
         let is_bare_name = |nvcc: &&Path| nvcc.is_relative() && nvcc.iter().count() == 1;
         if let Some(nvcc) = named_nvcc.filter(is_bare_name) {
             return Some(format!("no program `{}` is on `PATH`", nvcc.display()));

@@ -1,13 +1,12 @@
 //! Finds the files of one component in the directories below one or more roots, and versions in headers and file names.
 
 use std::cell::{OnceCell, RefCell};
-use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::prober::Prober;
 use crate::component::{Class, Component, Facts, VersionMacros, windows};
 use crate::found::{Attempt, Found};
-use crate::list::entry;
 use crate::nvcc::NvccAnswer;
 use crate::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
 use crate::sources::versions;
@@ -26,9 +25,8 @@ pub(super) struct SearchedDirectories<'p> {
     pub(super) nvcc_programs: Vec<PathBuf>,
     /// Which directories and components are not used, and why.
     remarks: Vec<String>,
-    /// One entry for each reason to skip files: the reason, and the alphabetically first path that was skipped for
-    /// it. Sorted by reason.
-    skipped: RefCell<Vec<(String, PathBuf)>>,
+    /// Each reason to skip files, and the alphabetically first path that was skipped for it.
+    skipped: RefCell<BTreeMap<String, PathBuf>>,
     release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
 }
 
@@ -432,8 +430,8 @@ impl SearchedDirectories<'_> {
 
     fn skip(&self, path: &Path, reason: String) {
         let mut skipped = self.skipped.borrow_mut();
-        let example = entry(&mut skipped, reason);
-        if example.as_os_str().is_empty() || path < example.as_path() {
+        let example = skipped.entry(reason).or_insert_with(|| path.to_owned());
+        if path < example.as_path() {
             path.clone_into(example);
         }
     }
@@ -516,26 +514,23 @@ impl SearchedDirectories<'_> {
         let start = format!("lib{name}.so.");
         self.directories_for_major(&self.lib, major)
             .find_map(|directory| {
-                let names = self.prober.root.names(directory);
-                let mut numbered: Vec<(Version, &String)> = Vec::new();
-                let windows = self.prober.target.is_windows();
-                let sonames: Vec<String> = (names.iter().filter_map(|name| name.to_str()))
-                    .filter_map(|name| {
-                        if windows {
-                            windows::soname(name)
-                        } else {
-                            Some(name.to_owned())
-                        }
-                    })
-                    .collect();
-                for name in &sonames {
-                    let number = name.strip_prefix(&start).filter(|number| accept(number));
-                    numbered.extend(number.and_then(|number| Some((number.parse().ok()?, name))));
+                let mut numbered: Vec<(Version, String)> = Vec::new();
+                for name in self.prober.root.names(directory) {
+                    let name = name.to_str();
+                    let soname = if self.prober.target.is_windows() {
+                        name.and_then(windows::soname)
+                    } else {
+                        name.map(str::to_owned)
+                    };
+                    let number = soname
+                        .as_deref()
+                        .and_then(|soname| soname.strip_prefix(&start));
+                    let version = number.filter(|number| accept(number)).map(str::parse);
+                    numbered.extend(version.and_then(Result::ok).zip(soname));
                 }
-                numbered.sort_by_key(|(number, _)| Reverse(number.clone()));
-                numbered
-                    .iter()
-                    .find_map(|(_, name)| self.library_in(directory, name))
+                numbered.sort_by(|(one, _), (other, _)| other.cmp(one));
+                let mut names = numbered.iter().map(|(_, name)| name);
+                names.find_map(|name| self.library_in(directory, name))
             })
     }
 

@@ -12,7 +12,7 @@ use crate::found::{Attempt, ComponentSet, Found, Unusable};
 use crate::list::sorted_set;
 use crate::nvcc::NvccAnswer;
 use crate::release;
-use crate::sources::{Candidate, Layout, SearchStep, companions};
+use crate::sources::{Candidate, CandidateKind, SearchStep, companions};
 use crate::version::{ToolkitVersion, Version};
 
 /// One root of a candidate.
@@ -100,7 +100,10 @@ pub(super) fn read_roots<'p>(
     paths: &[PathBuf],
 ) -> Vec<OneRoot<'p>> {
     let mut roots: Vec<OneRoot<'_>> = Vec::new();
-    let mut proposed = candidate.nvcc().filter(|nvcc| prober.root.is_file(nvcc));
+    let mut proposed = candidate
+        .nvcc
+        .as_deref()
+        .filter(|nvcc| prober.root.is_file(nvcc));
     for path in paths {
         let proposed = proposed.take().map(Path::to_owned);
         let named = proposed.clone().filter(|_| candidate.step.is_explicit());
@@ -113,7 +116,7 @@ pub(super) fn read_roots<'p>(
         let top = answer.as_ref().and_then(|answer| answer.top.as_ref());
         let top = top.map(|top| prober.root.tidy(top));
         let mut root = OneRoot::read(prober, path.clone(), answer, query_error);
-        if candidate.layout == Layout::SystemProducts {
+        if candidate.kind == CandidateKind::SystemProducts {
             root.majors.clear();
         }
         roots.push(root);
@@ -165,12 +168,12 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         without_foreign_archives(prober.target, candidate.roots().cloned().collect());
     let roots = read_roots(prober, &candidate, &paths);
     let query_error = roots.first().and_then(|first| first.query_error.clone());
-    if candidate.nvcc().is_some() && candidate.step.is_explicit() && query_error.is_some() {
+    if candidate.named_nvcc().is_some() && query_error.is_some() {
         attempt.remarks.extend(query_error);
         return;
     }
     // A single root that does not exist is reported by the caller.
-    if !candidate.more_roots().is_empty() {
+    if !candidate.more_roots.is_empty() {
         let absent = candidate.roots().filter(|path| !prober.root.is_dir(path));
         let absent = absent.map(|path| format!("{} does not exist", path.display()));
         attempt.remarks.extend(absent);
@@ -265,7 +268,7 @@ fn sets_of_products(
     let any_product = no_toolkit
         && (is_explicit
             || step == SearchStep::Product
-            || candidate.layout == Layout::SystemProducts);
+            || candidate.kind == CandidateKind::SystemProducts);
     let find = |root: &OneRoot<'_>, component: Component, major: u32| -> Option<Found> {
         let facts = component.facts();
         let is_wanted = match (facts.is_product(), root.named_major(component)) {

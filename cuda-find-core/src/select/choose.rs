@@ -9,7 +9,7 @@ use crate::consistency;
 use crate::error::{Conflict, Error};
 use crate::found::{Attempt, ComponentSet, Found, common_release};
 use crate::list::sorted_set;
-use crate::sources::{Layout, SearchStep};
+use crate::sources::{CandidateKind, SearchStep};
 use crate::target::Target;
 use crate::toolkit::{Note, Toolkit};
 
@@ -53,7 +53,7 @@ impl<'a> Places<'a> {
     /// may be empty.
     fn is_below_named_root(&self, attempt: &Attempt) -> bool {
         let candidate = &attempt.candidate;
-        candidate.layout == Layout::SitePackages
+        candidate.kind == CandidateKind::SitePackages
             && self.named.iter().any(|other| {
                 let above = &other.candidate;
                 candidate.label == above.label
@@ -74,7 +74,7 @@ pub fn select(request: &Request, target: &Target, attempts: &[&Attempt]) -> Resu
     if let Some(wrong) = places.empty_named_place(request) {
         let unused = places.others.iter().filter(|other| !other.sets.is_empty());
         return Err(Error::InvalidSource {
-            source_name: wrong.candidate.label.to_string(),
+            source_name: wrong.candidate.label.clone(),
             path: wrong.candidate.path.clone(),
             reason: wrong.summary(),
             unused: unused.map(ToString::to_string).collect(),
@@ -83,7 +83,7 @@ pub fn select(request: &Request, target: &Target, attempts: &[&Attempt]) -> Resu
     // `/usr` is on the compiler's default path even if roots are named, so products are accepted from it.
     let named = places.named.as_slice();
     let is_named = !named.is_empty();
-    let is_system = |attempt: &&Attempt| attempt.candidate.layout == Layout::SystemProducts;
+    let is_system = |attempt: &&Attempt| attempt.candidate.kind == CandidateKind::SystemProducts;
     let others = places.others.iter().copied();
     let (system, unused) = others.partition::<Vec<_>, _>(|other| is_named && is_system(other));
     let product_places = [places.products.as_slice(), &system].concat();

@@ -18,12 +18,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::candidate::{Candidate, Label, Layout, SearchStep};
+use super::candidate::{Candidate, CandidateKind, SearchStep, variable_label};
 use super::places::{
     archives_in, associated_roots, has_cuda, looks_like_root, on_path, site_packages_of,
     split_list, versions,
 };
-use super::stored::{self, Locked};
+use super::stored::{LockedToolkit, StoredToolkits};
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
@@ -48,7 +48,7 @@ type Named = (&'static str, Vec<PathBuf>);
 
 /// What the sources propose: candidates, locked toolkits, and remarks to report.
 #[derive(Default)]
-pub struct Sources {
+pub struct Proposals {
     /// In the order of the search.
     pub candidates: Vec<Candidate>,
     /// Reasons that some places are not among the candidates.
@@ -56,7 +56,7 @@ pub struct Sources {
     /// One sentence for each variable that contradicts the first.
     pub disagreements: Vec<String>,
     /// The toolkits of the lock file, newest first.
-    pub locked: Vec<Locked>,
+    pub locked: Vec<LockedToolkit>,
 }
 
 /// Proposes every place in the order of the search. The places in `arguments` come first.
@@ -68,18 +68,18 @@ pub fn candidates(
     env: &Env,
     target: &Target,
     arguments: &[PathBuf],
-) -> Result<Sources, Error> {
+) -> Result<Proposals, Error> {
     let listed = listed_steps(env)?;
     let is_listed = |step| listed.is_empty() || listed.contains(&step);
     let mut steps = Steps {
         root,
         env,
-        found: Sources::default(),
+        found: Proposals::default(),
     };
     steps.explicit(arguments);
     steps.variables(target);
     let reads_store = is_listed(SearchStep::Locked) || is_listed(SearchStep::Stored);
-    let stored = reads_store.then(|| stored::Store::read(root, env, target));
+    let stored = reads_store.then(|| StoredToolkits::read(root, env, target));
     if let Some(stored) = stored.as_ref().filter(|_| is_listed(SearchStep::Locked)) {
         let (locked, candidates) = stored.locked(root, env)?;
         steps.found.locked = locked;
@@ -119,7 +119,7 @@ pub fn candidates(
 struct Steps<'s> {
     root: &'s Root,
     env: &'s Env,
-    found: Sources,
+    found: Proposals,
 }
 
 impl Steps<'_> {
@@ -133,22 +133,19 @@ impl Steps<'_> {
     }
 
     fn site_packages(&mut self, step: SearchStep, label: &str, packages: Vec<PathBuf>) {
-        let candidate = |path| Candidate::new(step, label, path, Layout::SitePackages);
+        let candidate = |path| Candidate::new(step, label, path, CandidateKind::SitePackages);
         self.propose(packages.into_iter().map(candidate));
     }
 
+    fn named(&mut self, step: SearchStep, label: &str, paths: &[PathBuf]) {
+        self.propose(named(self.root, step, label, paths));
+    }
+
     fn explicit(&mut self, arguments: &[PathBuf]) {
-        let candidates = named(
-            self.root,
-            SearchStep::Argument,
-            &"argument".into(),
-            arguments,
-        );
-        self.propose(candidates);
+        self.named(SearchStep::Argument, "argument", arguments);
         if let Some(list) = self.env.get("CUDA_BUILD_ROOTS") {
-            let label = Label::Variable("CUDA_BUILD_ROOTS");
-            let candidates = named(self.root, SearchStep::Roots, &label, &split_list(list));
-            self.propose(candidates);
+            let label = variable_label("CUDA_BUILD_ROOTS");
+            self.named(SearchStep::Roots, &label, &split_list(list));
         }
     }
 
@@ -168,15 +165,13 @@ impl Steps<'_> {
         for variable in ROOTS {
             if let Some(value) = env.get(variable) {
                 let paths = split_list(value);
-                let label = Label::Variable(variable);
-                self.propose(named(root, SearchStep::Variable, &label, &paths));
+                self.named(SearchStep::Variable, &variable_label(variable), &paths);
                 roots.push((variable, paths));
             }
         }
         for variable in Component::all().flat_map(|component| component.facts().variables) {
             if let Some(path) = env.path(variable) {
-                let label = Label::Variable(variable);
-                self.propose(named(root, SearchStep::Product, &label, &[path]));
+                self.named(SearchStep::Product, &variable_label(variable), &[path]);
             }
         }
         self.found.disagreements = disagreements(root, &roots, "places");
@@ -328,9 +323,11 @@ impl Steps<'_> {
         let program = program(self.root, nvcc);
         let prefix = program.parent().and_then(Path::parent).map(Path::to_owned);
         let roots = prefix.into_iter().collect();
-        let place =
-            Candidate::scattered(self.root, SearchStep::SearchPath, "nvcc on `PATH`", roots);
-        let place = place.map(|place| place.with_nvcc(&program));
+        let step = SearchStep::SearchPath;
+        let mut place = Candidate::scattered(self.root, step, "nvcc on `PATH`", roots);
+        if let Some(place) = &mut place {
+            place.nvcc = Some(program);
+        }
         self.propose(place);
     }
 
@@ -393,7 +390,12 @@ impl Steps<'_> {
         } else {
             // The search reads it only if a product is requested and `holds_product` is true.
             let label = "system directories";
-            Candidate::new(SearchStep::System, label, usr, Layout::SystemProducts)
+            Candidate::new(
+                SearchStep::System,
+                label,
+                usr,
+                CandidateKind::SystemProducts,
+            )
         });
     }
 
@@ -425,8 +427,12 @@ impl Steps<'_> {
         // pyenv and asdf install a script with the name of Python, which selects and starts an interpreter.
         let is_script = || root.head(&python).is_ok_and(|head| head.starts_with("#!"));
         if packages.is_empty() && is_script() {
-            let candidate =
-                Candidate::new(SearchStep::Python, label, &python, Layout::PythonScript);
+            let candidate = Candidate::new(
+                SearchStep::Python,
+                label,
+                &python,
+                CandidateKind::PythonScript,
+            );
             self.propose([candidate]);
         }
         if let Some(home) = self.env.path("HOME") {
@@ -446,14 +452,13 @@ fn drop_duplicates(root: &Root, candidates: &mut Vec<Candidate>) {
         // Candidates of different kinds are no duplicates. For example, only products are taken from the place that a
         // product's variable names, but another step may propose this place for its toolkit.
         let kind = [
-            candidate.layout == Layout::SitePackages,
+            candidate.kind == CandidateKind::SitePackages,
             candidate.step == SearchStep::Product,
         ];
         let place = root.place(&candidate.path);
-        let proposal = (place, candidate.more_roots().to_vec(), kind);
+        let proposal = (place, candidate.more_roots.clone(), kind);
         // Two named compilers of one root are both kept, because one of them may be broken.
-        let named_nvcc = candidate.nvcc().filter(|_| candidate.step.is_explicit());
-        let nvcc = named_nvcc.map(|nvcc| root.place(nvcc));
+        let nvcc = candidate.named_nvcc().map(|nvcc| root.place(nvcc));
         let is_new = !proposed.iter().any(|(earlier, nvcc_of_earlier)| {
             *earlier == proposal && (nvcc.is_none() || *nvcc_of_earlier == nvcc)
         });
@@ -483,14 +488,14 @@ fn listed_steps(env: &Env) -> Result<Vec<SearchStep>, Error> {
 
 /// The candidates for directories that the user named: roots, virtual environments, site-packages, directories of
 /// archives. All roots of a list are one candidate, because nixpkgs lists each output of each component as a root.
-fn named(root: &Root, step: SearchStep, label: &Label, paths: &[PathBuf]) -> Vec<Candidate> {
+fn named(root: &Root, step: SearchStep, label: &str, paths: &[PathBuf]) -> Vec<Candidate> {
     let mut proposed = Vec::new();
     let mut roots = Vec::new();
     for path in paths {
         // A path that does not exist or is relative cannot be used. It becomes a candidate of its own, so that it is
         // reported.
         if !root.is_dir(path) || (path.is_relative() && step != SearchStep::Argument) {
-            proposed.push(Candidate::root(step, label.clone(), path));
+            proposed.push(Candidate::root(step, label, path));
             continue;
         }
         let mut packages = site_packages_of(root, path);
@@ -502,23 +507,25 @@ fn named(root: &Root, step: SearchStep, label: &Label, paths: &[PathBuf]) -> Vec
         }
         roots.extend(archives);
         for path in packages {
-            let layout = Layout::SitePackages;
-            proposed.push(Candidate::new(step, label.clone(), path, layout));
+            let kind = CandidateKind::SitePackages;
+            proposed.push(Candidate::new(step, label, path, kind));
         }
     }
     // Roots come first, then the site-packages with further components.
-    let scattered = Candidate::scattered(root, step, label.clone(), roots);
+    let scattered = Candidate::scattered(root, step, label, roots);
     scattered.into_iter().chain(proposed).collect()
 }
 
 /// Candidates for a compiler that a variable names: its root `path`, and site-packages below `path`.
 /// Redist archives below `path` are not proposed.
-fn of_compiler(root: &Root, variable: &'static str, path: &Path, nvcc: &Path) -> Vec<Candidate> {
-    let (step, label) = (SearchStep::Variable, Label::Variable(variable));
-    let below = named(root, step, &label, &[path.to_owned()]).into_iter();
-    let packages = below.filter(|candidate| candidate.layout == Layout::SitePackages);
-    let compiler = Candidate::root(step, label, path).with_nvcc(nvcc);
-    [compiler].into_iter().chain(packages).collect()
+fn of_compiler(root: &Root, variable: &str, path: &Path, nvcc: &Path) -> Vec<Candidate> {
+    let (step, label) = (SearchStep::Variable, variable_label(variable));
+    let mut candidates = named(root, step, &label, &[path.to_owned()]);
+    candidates.retain(|candidate| candidate.kind == CandidateKind::SitePackages);
+    let nvcc = Some(nvcc.to_owned());
+    let compiler = Candidate::root(step, label, path);
+    candidates.insert(0, Candidate { nvcc, ..compiler });
+    candidates
 }
 
 /// The directory above a program's `bin` directory. A relative path is returned unchanged.

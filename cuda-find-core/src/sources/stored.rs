@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::candidate::{Candidate, Label, Layout, SearchStep};
+use super::candidate::{Candidate, CandidateKind, SearchStep};
 use crate::cache::{cache_dir, distrust};
 use crate::component::Component;
 use crate::env::Env;
@@ -37,14 +37,14 @@ pub const FORMAT_VERSION: i64 = 1;
 
 /// One package of a stored toolkit or of a lock file.
 #[derive(Debug)]
-pub struct Package {
+pub struct StoredPackage {
     name: String,
     version: String,
     /// The hashes of its files, one for each platform.
     hashes: Vec<String>,
 }
 
-impl Package {
+impl StoredPackage {
     /// Whether both are the same package at the same version and have a file in common.
     fn shares_a_file_with(&self, other: &Self) -> bool {
         (&self.name, &self.version) == (&other.name, &other.version)
@@ -53,10 +53,10 @@ impl Package {
 }
 
 /// The packages in the array `packages` of a table; none if the table has no such key.
-pub fn packages(table: &Table) -> Result<Vec<Package>, String> {
+pub fn packages(table: &Table) -> Result<Vec<StoredPackage>, String> {
     let package = |package| {
         let hashes = toml::strings(package, "hashes")?.into_iter();
-        Ok(Package {
+        Ok(StoredPackage {
             name: toml::string(package, "name")?.to_owned(),
             version: toml::string(package, "version")?.to_owned(),
             hashes: hashes.map(str::to_owned).collect(),
@@ -86,7 +86,7 @@ pub struct StoredToolkit {
     /// out.
     pub components: Vec<Component>,
     /// The packages that were installed into the directory.
-    pub packages: Vec<Package>,
+    pub packages: Vec<StoredPackage>,
 }
 
 impl StoredToolkit {
@@ -120,8 +120,8 @@ impl StoredToolkit {
     }
 
     /// Whether the toolkit has this version and each of these packages, perhaps with others.
-    pub fn contains(&self, version: &Version, packages: &[Package]) -> bool {
-        let has = |package: &Package| {
+    pub fn contains(&self, version: &Version, packages: &[StoredPackage]) -> bool {
+        let has = |package: &StoredPackage| {
             self.packages
                 .iter()
                 .any(|own| own.shares_a_file_with(package))
@@ -130,10 +130,10 @@ impl StoredToolkit {
     }
 
     /// The place that the search reads.
-    fn candidate(&self, step: SearchStep, label: Label) -> Candidate {
+    fn candidate(&self, step: SearchStep, label: &str) -> Candidate {
         match self.is_archives {
             true => Candidate::root(step, label, self.path.join(ARCHIVES)),
-            false => Candidate::new(step, label, &self.path, Layout::SitePackages),
+            false => Candidate::new(step, label, &self.path, CandidateKind::SitePackages),
         }
     }
 }
@@ -167,7 +167,7 @@ pub const LOCK_VARIABLE: &str = "CUDA_BUILD_LOCK";
 const LOCK_FORMAT_VERSION: i64 = 1;
 
 /// One toolkit of a lock file.
-pub struct Locked {
+pub struct LockedToolkit {
     /// The lock file.
     pub file: PathBuf,
     /// The version that the lock file pins: `13.4.3`.
@@ -180,7 +180,7 @@ pub struct Locked {
 }
 
 /// The store as a search sees it.
-pub(super) struct Store {
+pub(super) struct StoredToolkits {
     /// The toolkits for the target's platform and, in a cross build, those for this machine, for their programs.
     toolkits: Vec<StoredToolkit>,
     /// The target's platform directory.
@@ -189,7 +189,7 @@ pub(super) struct Store {
     pub(super) unusable: Vec<String>,
 }
 
-impl Store {
+impl StoredToolkits {
     pub(super) fn read(root: &Root, env: &Env, target: &Target) -> Self {
         let mut store = Self {
             toolkits: Vec::new(),
@@ -219,7 +219,7 @@ impl Store {
     pub(super) fn candidates(&self) -> impl Iterator<Item = Candidate> {
         self.toolkits.iter().map(|toolkit| {
             let label = format!("toolkit {} from `cargo cuda toolkit add`", toolkit.version);
-            toolkit.candidate(SearchStep::Stored, Label::Text(label))
+            toolkit.candidate(SearchStep::Stored, &label)
         })
     }
 
@@ -228,7 +228,7 @@ impl Store {
         &self,
         root: &Root,
         env: &Env,
-    ) -> Result<(Vec<Locked>, Vec<Candidate>), Error> {
+    ) -> Result<(Vec<LockedToolkit>, Vec<Candidate>), Error> {
         let Some(file) = lock_file(root, env).filter(|file| root.exists(file)) else {
             return Ok((Vec::new(), Vec::new()));
         };
@@ -253,10 +253,10 @@ impl Store {
             };
             let fetched = smallest(true).into_iter();
             let fetched = fetched.flat_map(|toolkit| [Some(toolkit), smallest(false)]);
-            let label = Label::Text(format!("CUDA {version} of `{LOCK_FILE}`"));
-            let candidate = |it: &StoredToolkit| it.candidate(SearchStep::Locked, label.clone());
+            let label = format!("CUDA {version} of `{LOCK_FILE}`");
+            let candidate = |it: &StoredToolkit| it.candidate(SearchStep::Locked, &label);
             let fetched: Vec<Candidate> = fetched.flatten().map(candidate).collect();
-            locked.push(Locked {
+            locked.push(LockedToolkit {
                 file: file.clone(),
                 version,
                 release,
@@ -300,7 +300,7 @@ fn is_dependency(root: &Root, env: &Env, package: &Path) -> bool {
         || root.is_file(&package.join(".cargo-checksum.json"))
 }
 
-fn parse_lock(text: &str) -> Result<Vec<(Version, ToolkitVersion, Vec<Package>)>, String> {
+fn parse_lock(text: &str) -> Result<Vec<(Version, ToolkitVersion, Vec<StoredPackage>)>, String> {
     let table = toml::parse(text, LOCK_FORMAT_VERSION)?;
     let mut locked = Vec::new();
     for toolkit in toml::tables(&table, "toolkit")? {
