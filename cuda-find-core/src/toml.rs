@@ -67,7 +67,7 @@ impl From<DeValue<'_>> for Value {
 }
 
 /// A table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table(BTreeMap<String, Value>);
 
 impl From<DeTable<'_>> for Table {

@@ -148,7 +148,7 @@ pub fn versions(root: &Root, parent: &Path, prefix: &str) -> Vec<PathBuf> {
 pub fn has_cuda(root: &Root, path: &Path) -> bool {
     let mut names: Vec<&str> = Vec::new();
     for component in Component::all() {
-        for directory in component.facts().package_dirs.iter().flatten() {
+        for directory in component.facts().package_dirs() {
             names.extend(directory.split('/').next());
         }
     }
