@@ -10,6 +10,12 @@ pub fn sorted_set<T: Ord>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     items.into_iter().collect::<Set<T>>().into_iter().collect()
 }
 
+/// The texts of the items, with a separator between them.
+pub fn joined(items: impl IntoIterator<Item = impl ToString>, separator: &str) -> String {
+    let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    texts.join(separator)
+}
+
 /// The name among `known` that differs least from `text`, if it differs in one or two characters, and in at most half of
 /// them.
 pub fn nearest<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

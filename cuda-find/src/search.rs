@@ -98,8 +98,7 @@ impl Search {
     }
 
     fn refuse(&mut self, reason: String, hint: &str) {
-        let hint = hint.to_owned();
-        self.wrong.get_or_insert(Error::Usage { reason, hint });
+        self.wrong.get_or_insert(Error::usage(reason, hint));
     }
 
     /// Searches. Places after the first step of the search that has everything are not read.

@@ -6,8 +6,8 @@ use super::request::{Need, Part, Request, Strength};
 use crate::component::Component;
 use crate::consistency::major_conflict;
 use crate::error::{Conflict, Error};
-use crate::found::{Attempt, ComponentSet, Found};
-use crate::list::sorted_set;
+use crate::found::{Attempt, ComponentSet, Found, Unusable};
+use crate::list::{joined, sorted_set};
 use crate::release::{self, NEWEST_MAJOR};
 use crate::sources::CandidateKind;
 use crate::target::Target;
@@ -59,17 +59,16 @@ pub(super) fn not_found(
         missing,
         searched,
     };
-    let mut lines: Vec<String> = failed
-        .missing
-        .iter()
-        .map(|need| failed.describe_need(need))
-        .collect();
+    let mut lines = Vec::new();
+    for need in &failed.missing {
+        lines.push(failed.describe_need(need));
+    }
     lines.extend(failed.causes(request.major.or(base.map(|base| base.major))));
-    lines.extend(
-        other_major
-            .iter()
-            .map(|other| format!("  cause: {}", other.reason)),
-    );
+    let mut hints = Vec::new();
+    for Conflict { reason, fix } in other_major {
+        lines.push(format!("  cause: {reason}"));
+        hints.push(fix);
+    }
     if failed.lacks_target_files() {
         lines.push(format!(
             "  cause: the build for `{target}` needs CUDA libraries for that platform (`targets/{}` of a toolkit); the \
@@ -83,7 +82,6 @@ pub(super) fn not_found(
         let tried = attempt.describe(|set| failed.describe_set(set), is_other);
         lines.push(format!("  tried {}: {tried}", attempt.candidate));
     }
-    let mut hints: Vec<String> = other_major.into_iter().map(|other| other.fix).collect();
     if let Some(first) = named.first() {
         let unused = others.iter().filter(|attempt| !attempt.sets.is_empty());
         lines.extend(unused.map(|attempt| format!("  available, not used: {attempt}")));
@@ -142,14 +140,13 @@ impl Failed<'_> {
     /// What is missing, and why it is needed.
     fn describe_need(&self, need: &Need) -> String {
         let Need { component, why, .. } = need;
-        let part = if self.lacks_only_part(need) {
-            format!("; it was found without {}", need.part.plural())
-        } else {
-            String::new()
-        };
-        let accepted = need.version.as_ref();
-        let version = accepted.map_or_else(String::new, |accepted| format!(" {accepted}"));
-        format!("CUDA component `{component}`{version} not found ({why}{part})")
+        let accepted = need.version.iter();
+        let version: String = accepted.map(|accepted| format!(" {accepted}")).collect();
+        let mut text = format!("CUDA component `{component}`{version} not found ({why}");
+        if self.lacks_only_part(need) {
+            text += &format!("; it was found without {}", need.part.plural());
+        }
+        text + ")"
     }
 
     /// Why missing components of the major cannot be used, although a part of them was found.
@@ -161,14 +158,14 @@ impl Failed<'_> {
             if !self.target.is_native() && sets.any(|set| set.get(Component::Nvcc).is_some()) {
                 continue;
             }
-            for unusable in &attempt.unusable {
-                if major.is_none_or(|major| major == unusable.major)
-                    && self.is_missing(unusable.component)
-                {
-                    causes.push(format!(
-                        "  cause: {} ({})",
-                        unusable.reason, attempt.candidate
-                    ));
+            for Unusable {
+                component,
+                major: of,
+                reason,
+            } in &attempt.unusable
+            {
+                if self.is_missing(*component) && major.is_none_or(|major| major == *of) {
+                    causes.push(format!("  cause: {reason} ({})", attempt.candidate));
                 }
             }
         }
@@ -177,13 +174,10 @@ impl Failed<'_> {
 
     /// Whether the component was found, and only the needed part of it is missing.
     fn lacks_only_part(&self, need: &Need) -> bool {
-        let mut found = self
-            .admitted()
-            .filter_map(|set| set.get(need.component))
-            .peekable();
-        need.version.is_none()
-            && found.peek().is_some()
-            && !found.any(|found| need.is_met_by(found))
+        let found = self.admitted().filter_map(|set| set.get(need.component));
+        let found: Vec<&Found> = found.collect();
+        let is_met = found.iter().any(|found| need.is_met_by(found));
+        need.version.is_none() && !found.is_empty() && !is_met
     }
 
     /// What a set has, and which missing components it lacks.
@@ -194,66 +188,50 @@ impl Failed<'_> {
                 Some(major) if major != set.major => format!("CUDA {major}"),
                 _ => format!("`toolkit = \"{}\"`", request.toolkit),
             };
-            let version = set.shown_release();
-            return format!("has CUDA {version}, but {requested} is requested");
+            return format!(
+                "has CUDA {}, but {requested} is requested",
+                set.shown_release()
+            );
         }
-        let missing = self.missing.iter().map(|need| need.component);
-        let lacks = missing.filter(|component| set.get(*component).is_none());
-        let mut parts: Vec<String> = lacks.map(|component| format!("no `{component}`")).collect();
-        parts.dedup();
-        if parts.is_empty() {
-            return format!("found {set}");
+        let mut lacks: Vec<Component> = self.missing.iter().map(|need| need.component).collect();
+        lacks.retain(|component| set.get(*component).is_none());
+        lacks.dedup();
+        match joined(
+            lacks.iter().map(|component| format!("no `{component}`")),
+            ", ",
+        ) {
+            lacks if lacks.is_empty() => format!("found {set}"),
+            lacks => format!("{lacks}; found {set}"),
         }
-        format!("{}; found {set}", parts.join(", "))
     }
 
     /// How to get the missing components.
     fn fetch_hint(&self) -> String {
         let (request, target) = (self.request, self.target);
-        let found = self
-            .admitted()
-            .filter(|set| set.is_toolkit())
-            .map(|set| set.major)
-            .max();
-        let known = request
+        let toolkits = self.admitted().filter(|set| set.is_toolkit());
+        let newest_found = toolkits.map(|set| set.major).max();
+        let newest = request
             .newest_major()
             .filter(|major| *major <= NEWEST_MAJOR);
-        let Some(major) = found.or(known) else {
-            let major = request
-                .major
-                .map_or(String::new(), |major| format!(" {major}"));
+        let Some(major) = newest_found.or(newest) else {
+            let major = joined(request.major, "");
             return format!(
-                "change the request: no release of CUDA{major} is known that meets `toolkit = \"{}\"`",
+                "change the request: no release of CUDA {major} is known that meets `toolkit = \"{}\"`",
                 request.toolkit
             );
         };
-        let facts = |need: &&Need| need.component.facts();
+        let mut needs: Vec<&Need> = self.missing.iter().collect();
         if target.is_windows() {
-            let ids = sorted_set(self.missing.iter().map(|need| need.component.id()));
-            let by_installer = format!(
+            let ids = sorted_set(needs.iter().map(|need| need.component.id()));
+            return format!(
                 "install {} for CUDA {major} with NVIDIA's installers",
                 ids.join(", ")
             );
-            let packages = self
-                .missing
-                .iter()
-                .map(|need| need.component.facts().package(major));
-            let has_import = self.missing.iter().all(|need| need.part != Part::Import);
-            return match packages.collect::<Option<Vec<&str>>>() {
-                Some(packages) if has_import => format!(
-                    "run `pip install {}`, or {by_installer}",
-                    packages.join(" ")
-                ),
-                _ => by_installer,
-            };
         }
         // In a cross build, missing programs come first, because they run on this machine.
-        let programs = self
-            .missing
-            .iter()
-            .filter(|need| !facts(need).tools.is_empty());
-        let programs: Vec<&Need> = programs.collect();
-        let is_for_target = target.is_native() || programs.is_empty();
+        let is_program = |need: &&Need| !need.component.facts().tools.is_empty();
+        let is_for_target = target.is_native() || !needs.iter().any(is_program);
+        needs.retain(|need| is_for_target || is_program(need));
         if is_for_target && target.is_jetson() {
             // NVIDIA has no packages for Jetson boards.
             return format!(
@@ -263,36 +241,27 @@ impl Failed<'_> {
         }
         if !release::is_nvcc_packaged(major) && self.is_missing(Component::Nvcc) {
             // The NVRTC of another platform cannot be loaded here.
-            let nvrtc = if target.is_native() {
-                "use NVRTC for modules, "
-            } else {
-                ""
-            };
+            let nvrtc = target.is_native().then_some("use NVRTC for modules, ");
+            let nvrtc = nvrtc.unwrap_or_default();
             return format!(
-                "no wheel of CUDA {major} has nvcc: {nvrtc}build for CUDA {NEWEST_MAJOR}, or run `cargo cuda toolkit add \
-                 {major} --from redist`"
+                "no wheel of CUDA {major} has nvcc: {nvrtc}build for CUDA {NEWEST_MAJOR}, or run `cargo cuda toolkit \
+                 add {major} --from redist`"
             );
         }
-        let needs = if is_for_target {
-            self.missing.iter().collect()
-        } else {
-            programs
-        };
         if needs.iter().any(|need| need.version.is_some()) {
             // Only the manifest has the version.
             return "run `cargo cuda fetch`".to_owned();
         }
         let (mut release, mut options) = (major.to_string(), String::new());
-        let ids = needs.iter().filter(|need| !facts(need).in_every_toolkit);
-        let ids = sorted_set(ids.map(|need| need.component.id()));
+        let facts = needs.iter().map(|need| need.component.facts());
+        let ids = sorted_set(facts.filter(|it| !it.in_every_toolkit).map(|it| it.id));
         if !ids.is_empty() {
             options += &format!(" --components {}", ids.join(","));
         }
         if is_for_target && self.lacks_target_files() {
             // The libraries of another platform have to be of the release of the nvcc that was found.
-            let with_nvcc = self
-                .admitted()
-                .find(|set| set.get(Component::Nvcc).is_some());
+            let mut admitted = self.admitted();
+            let with_nvcc = admitted.find(|set| set.get(Component::Nvcc).is_some());
             release = with_nvcc.map_or(release, ComponentSet::shown_release);
             options += &format!(" --target {target}");
         }
@@ -334,34 +303,28 @@ fn closest_toolkit<'a>(
         .iter()
         .copied()
         .filter(|set| request.admits(set) && set.is_toolkit());
-    let mut least: Option<(Option<&ComponentSet>, Vec<Need>)> = None;
+    let mut closest: Vec<(Option<&ComponentSet>, Vec<Need>)> = Vec::new();
     for base in bases.map(Some).chain([None]) {
-        let has = |need: &Need| {
-            let meets = |set: &ComponentSet| set.found.iter().any(|f| need.is_met_by(f));
+        let is_met = |need: &Need| {
+            let meets = |set: &ComponentSet| set.found.iter().any(|found| need.is_met_by(found));
             let is_beside = |set: &ComponentSet| base.is_none_or(|base| base.major == set.major);
+            let mut all = all.iter();
             base.is_some_and(meets)
-                || (need.is_product() && all.iter().any(|set| is_beside(set) && meets(set)))
-        };
-        // Among equals, prefer a toolkit with compiler or runtime, because the rest has to fit
-        // them.
-        let rank = |(base, needs): &(Option<&ComponentSet>, Vec<Need>)| {
-            let is_core = base.is_some_and(|base| base.found.iter().any(|f| f.component.is_core()));
-            (needs.len(), !is_core)
+                || (need.is_product() && all.any(|set| is_beside(set) && meets(set)))
         };
         let major = base.map(|base| base.major).or(request.major);
         for mut needs in request.groups(major.unwrap_or(NEWEST_MAJOR)) {
-            needs.retain(|need| need.strength == Strength::Required && !has(need));
-            let closest = (base, needs);
-            // If still equal, the earlier place or the preferred alternative is kept.
-            if least
-                .as_ref()
-                .is_none_or(|least| rank(&closest) < rank(least))
-            {
-                least = Some(closest);
-            }
+            needs.retain(|need| need.strength == Strength::Required && !is_met(need));
+            closest.push((base, needs));
         }
     }
-    let (base, mut needs) = least.unwrap_or_default();
+    // Among equals, prefer a toolkit with compiler or runtime, because the rest has to fit them. If still equal, the
+    // earlier place or the preferred alternative is taken.
+    let closest = closest.into_iter().min_by_key(|(base, needs)| {
+        let mut found = base.iter().flat_map(|base| &base.found);
+        (needs.len(), !found.any(|found| found.component.is_core()))
+    });
+    let (base, mut needs) = closest.unwrap_or_default();
     if needs.is_empty() {
         // No need is unmet, but the search failed: the components that were found show no release.
         let why = "needed to determine the CUDA release";

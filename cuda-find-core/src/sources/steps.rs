@@ -15,6 +15,7 @@
 //! Several roots are one candidate if they belong together: redist archives side by side, the outputs of a Nix shell,
 //! or the directories that one variable lists.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,7 @@ use super::stored::{LockedToolkit, StoredToolkits};
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
+use crate::list::joined;
 use crate::root::Root;
 use crate::target::Target;
 
@@ -200,21 +202,21 @@ impl Steps<'_> {
     /// `lib`, beside every other library of the environment.
     fn conda(&mut self) {
         // conda-build has two environments: `PREFIX` has the libraries to link, and `BUILD_PREFIX` has the compilers.
-        let (label, variables): (_, &[&str]) = match self.env.get("CONDA_BUILD") {
-            Some(_) => (
+        let (label, variables): (_, &[&str]) = if self.env.get("CONDA_BUILD").is_some() {
+            (
                 "conda-build (`PREFIX`, `BUILD_PREFIX`)",
                 &["PREFIX", "BUILD_PREFIX"],
-            ),
-            None => ("conda environment (`CONDA_PREFIX`)", &["CONDA_PREFIX"]),
+            )
+        } else {
+            ("conda environment (`CONDA_PREFIX`)", &["CONDA_PREFIX"])
         };
-        let prefixes: Vec<PathBuf> = variables
-            .iter()
-            .filter_map(|name| self.env.path(name))
-            .collect();
-        let packages = prefixes
-            .iter()
-            .flat_map(|prefix| site_packages_of(self.root, prefix));
-        let packages = packages.filter(|path| has_cuda(self.root, path)).collect();
+        let prefixes = variables.iter().filter_map(|name| self.env.path(name));
+        let prefixes: Vec<PathBuf> = prefixes.collect();
+        let mut packages = Vec::new();
+        for prefix in &prefixes {
+            packages.extend(site_packages_of(self.root, prefix));
+        }
+        packages.retain(|path| has_cuda(self.root, path));
         // On Windows, compiled packages are below `Library`.
         let library = prefixes.iter().map(|prefix| prefix.join("Library"));
         let library: Vec<PathBuf> = library.filter(|path| self.root.is_dir(path)).collect();
@@ -229,27 +231,15 @@ impl Steps<'_> {
     fn nix(&mut self) {
         let mut outputs: Vec<PathBuf> = Vec::new();
         for variable in ["NIX_CFLAGS_COMPILE", "NIX_LDFLAGS"] {
-            for word in self
-                .env
-                .text(variable)
-                .unwrap_or_default()
-                .split_whitespace()
-            {
-                let directory = word
-                    .strip_prefix("-L")
-                    .or(word.strip_prefix("-I"))
-                    .unwrap_or(word);
+            let flags = self.env.text(variable).unwrap_or_default();
+            for word in flags.split_whitespace() {
+                let directory = word.trim_start_matches("-L").trim_start_matches("-I");
                 // The output is the parent directory: `/nix/store/…-cuda_cudart-12.8.90-dev` of
                 // `/nix/store/…-cuda_cudart-12.8.90-dev/include`.
-                let parent = Path::new(directory)
-                    .parent()
-                    .filter(|path| path.is_absolute());
-                let output = parent.filter(|path| is_nix_cuda(path) && self.root.is_dir(path));
-                outputs.extend(
-                    output
-                        .map(Path::to_owned)
-                        .filter(|path| !outputs.contains(path)),
-                );
+                let output = Path::new(directory).parent();
+                let is_used =
+                    |it: &&Path| it.is_absolute() && is_nix_cuda(it) && self.root.is_dir(it);
+                outputs.extend(output.filter(is_used).map(Path::to_owned));
             }
         }
         if !outputs.is_empty() {
@@ -263,19 +253,12 @@ impl Steps<'_> {
 
     /// The view of an active Spack environment, and the prefixes that `spack load` lists.
     fn spack(&mut self) {
-        let view = self
-            .env
-            .path("SPACK_ENV")
-            .map(|path| path.join(".spack-env/view"));
-        let mut prefixes: Vec<PathBuf> = view.into_iter().collect();
+        let environment = self.env.path("SPACK_ENV");
+        let mut prefixes = Vec::from_iter(environment.map(|path| path.join(".spack-env/view")));
         // `spack load` sets `SPACK_LOADED_HASHES`, and adds the prefixes of the loaded packages to `CMAKE_PREFIX_PATH`.
         if self.env.get("SPACK_LOADED_HASHES").is_some() {
-            let list = self.env.get("CMAKE_PREFIX_PATH").unwrap_or_default();
-            prefixes.extend(
-                split_list(list)
-                    .into_iter()
-                    .filter(|path| is_spack_cuda(path)),
-            );
+            let loaded = split_list(self.env.get("CMAKE_PREFIX_PATH").unwrap_or_default());
+            prefixes.extend(loaded.into_iter().filter(|path| is_spack_cuda(path)));
         }
         // Prefixes that do not exist are kept, so that they are reported. They come last.
         prefixes.sort_by_key(|path| !self.root.is_dir(path));
@@ -285,11 +268,8 @@ impl Steps<'_> {
     /// NVIDIA's HPC SDK whose environment module is loaded.
     fn active_hpc_sdk(&mut self) {
         if let Some(home) = self.env.path("NVHPC_CUDA_HOME") {
-            self.scattered(
-                SearchStep::HpcSdk,
-                "HPC SDK (`NVHPC_CUDA_HOME`)",
-                vec![home],
-            );
+            let label = "HPC SDK (`NVHPC_CUDA_HOME`)";
+            self.scattered(SearchStep::HpcSdk, label, vec![home]);
         } else if let Some(sdk) = self.env.path("NVHPC_ROOT") {
             self.hpc_sdk("HPC SDK (`NVHPC_ROOT`)", sdk);
         }
@@ -338,17 +318,15 @@ impl Steps<'_> {
         let link = root.locate("/usr/local/cuda");
         // A broken link, which removing a toolkit may leave behind, is proposed too, so that it is reported.
         if root.is_dir(&link) || root.is_link(&link) {
-            let candidate = Candidate::root(SearchStep::DefaultPlace, label, &link);
-            self.propose([candidate]);
+            self.propose([Candidate::root(SearchStep::DefaultPlace, label, &link)]);
         }
         for path in versions(root, &root.locate("/usr/local"), "cuda-") {
-            let candidate = Candidate::root(SearchStep::VersionedPlace, label, path);
-            self.propose([candidate]);
+            self.propose([Candidate::root(SearchStep::VersionedPlace, label, path)]);
         }
     }
 
-    /// What NVIDIA's installer for Windows made: directories below `Program Files`, newest first, and elsewhere those of
-    /// the variables that it sets for each release. `CUDA_PATH` names the release that was installed last.
+    /// What NVIDIA's installer for Windows made: directories below `Program Files`, newest first, and elsewhere those
+    /// of the variables that it sets for each release. `CUDA_PATH` names the release that was installed last.
     fn installed_on_windows(&mut self) {
         let (root, env) = (self.root, self.env);
         let programs = env.path("ProgramFiles").unwrap_or_default();
@@ -369,12 +347,9 @@ impl Steps<'_> {
         let opt = root.locate("/opt/cuda");
         if root.is_dir(&opt) {
             // Arch has a package of its own for CCCL.
-            let cccl = Some(root.locate("/usr/include/cccl")).filter(|path| root.is_dir(path));
-            self.scattered(
-                SearchStep::System,
-                label,
-                [opt].into_iter().chain(cccl).collect(),
-            );
+            let mut roots = vec![opt, root.locate("/usr/include/cccl")];
+            roots.retain(|path| root.is_dir(path));
+            self.scattered(SearchStep::System, label, roots);
         }
         // `/usr` is a toolkit's root only if a compiler or CUDA's main header is in it.
         let signs = [
@@ -405,9 +380,10 @@ impl Steps<'_> {
     fn python_on_path(&mut self, target: &Target) {
         let root = self.root;
         // WSL has Windows' directories on `PATH`.
-        let names = match target.is_windows() {
-            true => ["python.exe"; 2],
-            false => ["python3", "python"],
+        let names = if target.is_windows() {
+            ["python.exe"; 2]
+        } else {
+            ["python3", "python"]
         };
         let Some(python) = on_path(root, self.env, &names.map(Path::new)) else {
             return;
@@ -444,8 +420,8 @@ impl Steps<'_> {
     }
 }
 
-/// Drops each candidate whose place was proposed before. For example, `CUDA_HOME` and `CUDA_PATH` may name the same root,
-/// and the nvcc on `PATH` may be that of the active environment.
+/// Drops each candidate whose place was proposed before. For example, `CUDA_HOME` and `CUDA_PATH` may name the same
+/// root, and the nvcc on `PATH` may be that of the active environment.
 fn drop_duplicates(root: &Root, candidates: &mut Vec<Candidate>) {
     let mut proposed = Vec::new();
     candidates.retain(|candidate| {
@@ -530,23 +506,24 @@ fn of_compiler(root: &Root, variable: &str, path: &Path, nvcc: &Path) -> Vec<Can
 
 /// The directory above a program's `bin` directory. A relative path is returned unchanged.
 fn root_of(program: &Path) -> PathBuf {
-    let root = program.parent().and_then(Path::parent);
-    root.filter(|_| program.is_absolute())
-        .unwrap_or(program)
-        .to_owned()
+    let above = if program.is_absolute() {
+        program.ancestors().nth(2)
+    } else {
+        None
+    };
+    above.unwrap_or(program).to_owned()
 }
 
 /// The path of a compiler. A bare name is looked up on `PATH`, as in a shell and in CMake; if it is
 /// not found there, it is returned unchanged.
 fn compiler(root: &Root, env: &Env, value: &Path) -> PathBuf {
-    let is_bare = value.iter().count() == 1 && value.is_relative();
-    let nvcc = match is_bare {
-        true => on_path(root, env, &[value]),
-        false => None,
-    };
-    match nvcc.unwrap_or_else(|| value.to_owned()) {
-        nvcc if nvcc.is_absolute() => program(root, nvcc),
-        nvcc => nvcc,
+    if value.is_absolute() {
+        return program(root, value.to_owned());
+    }
+    let nvcc = Some(value).filter(|name| name.iter().count() == 1);
+    match nvcc.and_then(|name| on_path(root, env, &[name])) {
+        Some(nvcc) if nvcc.is_absolute() => program(root, nvcc),
+        found => found.unwrap_or_else(|| value.to_owned()),
     }
 }
 
@@ -572,28 +549,23 @@ fn program(root: &Root, nvcc: PathBuf) -> PathBuf {
 /// Compares each variable with the first in `named`, and returns a sentence for each that disagrees. A
 /// variable may list several paths; two variables agree if they have one place in common.
 fn disagreements(root: &Root, named: &[Named], what: &str) -> Vec<String> {
-    let places = |paths: &[PathBuf]| -> Vec<OsString> {
+    let places = |paths: &[PathBuf]| -> BTreeSet<OsString> {
         let beside = paths.iter().flat_map(|path| associated_roots(root, path));
         let all = paths.iter().cloned().chain(beside);
         all.map(|path| root.place(&path)).collect()
     };
     let shown = |(variable, paths): &Named| {
-        let paths: Vec<String> = paths
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
-        format!("`{variable}` ({})", paths.join(", "))
+        format!(
+            "`{variable}` ({})",
+            joined(paths.iter().map(|path| path.display()), ", ")
+        )
     };
     let mut named = named.iter().filter(|(_, paths)| !paths.is_empty());
     let Some(first) = named.next() else {
         return Vec::new();
     };
     let places_of_first = places(&first.1);
-    let differs = |(_, paths): &&Named| {
-        !places(paths)
-            .iter()
-            .any(|place| places_of_first.contains(place))
-    };
+    let differs = |(_, paths): &&Named| places(paths).is_disjoint(&places_of_first);
     let sentence = |other: &Named| {
         let (variable, first, other) = (first.0, shown(first), shown(other));
         format!(
@@ -620,12 +592,9 @@ fn is_nix_cuda(output: &Path) -> bool {
 /// Spack is configured to use `{name}/{version}`.
 fn is_spack_cuda(prefix: &Path) -> bool {
     let last = prefix.iter().rev().take(2).filter_map(|part| part.to_str());
-    let is_package = |name: &str, package: &str| {
-        let rest = name.strip_prefix(package);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    };
-    last.into_iter().any(|name| {
-        let mut packages = Component::all().flat_map(|component| component.facts().spack);
-        packages.any(|package| is_package(name, package))
+    let mut packages = Component::all().flat_map(|component| component.facts().spack);
+    packages.any(|package| {
+        let mut rests = last.clone().filter_map(|name| name.strip_prefix(package));
+        rests.any(|rest| rest.is_empty() || rest.starts_with('-'))
     })
 }

@@ -100,8 +100,7 @@ impl StoredToolkit {
         Self::parse(path, &text).map_err(|reason| Error::Format {
             what: "toolkit manifest",
             reason: format!("{}: {reason}", file.display()),
-            hint: "remove the toolkit with `cargo cuda toolkit remove`, or delete its directory; `cargo cuda fetch` fetches \
-                   it again",
+            hint: "delete its directory; `cargo cuda fetch` fetches it again",
         })
     }
 
@@ -121,20 +120,17 @@ impl StoredToolkit {
 
     /// Whether the toolkit has this version and each of these packages, perhaps with others.
     pub fn contains(&self, version: &Version, packages: &[StoredPackage]) -> bool {
-        let has = |package: &StoredPackage| {
-            self.packages
-                .iter()
-                .any(|own| own.shares_a_file_with(package))
-        };
+        let stored = self.packages.iter();
+        let has = |package: &StoredPackage| stored.clone().any(|it| it.shares_a_file_with(package));
         self.version == *version && !packages.is_empty() && packages.iter().all(has)
     }
 
     /// The place that the search reads.
     fn candidate(&self, step: SearchStep, label: &str) -> Candidate {
-        match self.is_archives {
-            true => Candidate::root(step, label, self.path.join(ARCHIVES)),
-            false => Candidate::new(step, label, &self.path, CandidateKind::SitePackages),
+        if self.is_archives {
+            return Candidate::root(step, label, self.path.join(ARCHIVES));
         }
+        Candidate::new(step, label, &self.path, CandidateKind::SitePackages)
     }
 }
 
@@ -207,12 +203,9 @@ impl StoredToolkits {
             }
         }
         // The newest first. Of two toolkits of the same version, the toolkit with more components comes first.
-        store.toolkits.sort_by_key(|t| {
-            (
-                Reverse((t.version.clone(), t.components.len())),
-                t.path.clone(),
-            )
-        });
+        store.toolkits.sort_by(|a, b| a.path.cmp(&b.path));
+        let size = |it: &StoredToolkit| (it.version.clone(), it.components.len());
+        store.toolkits.sort_by_key(|it| Reverse(size(it)));
         store
     }
 
@@ -237,8 +230,7 @@ impl StoredToolkits {
             Error::Format {
                 what: "lock file",
                 reason: format!("{}: {reason}", file.display()),
-                hint: "if a newer version wrote it, update cuda-build and cargo-cuda; otherwise restore it from version \
-                       control, or delete it, and run `cargo cuda fetch`",
+                hint: "update cuda-build and cargo-cuda if a newer version wrote it; otherwise restore or delete it",
             }
         })?;
         entries.sort_by_key(|(version, ..)| Reverse(version.clone()));
@@ -325,9 +317,8 @@ fn parse_lock(text: &str) -> Result<Vec<(Version, ToolkitVersion, Vec<StoredPack
 /// `directory` determines the workspace; a package without a workspace is its own root. `None` if there
 /// is no such package, or if a manifest cannot be read.
 pub fn workspace_root(root: &Root, directory: &Path) -> Option<PathBuf> {
-    let package = directory
-        .ancestors()
-        .find(|d| root.is_file(&d.join("Cargo.toml")))?;
+    let mut above = directory.ancestors();
+    let package = above.find(|directory| root.is_file(&directory.join("Cargo.toml")))?;
     match workspace_manifest(root, package).ok()? {
         Some(workspace) => workspace.parent().map(Path::to_owned),
         None => Some(package.to_owned()),
@@ -368,9 +359,8 @@ pub fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option<PathBu
                 Value::Table(workspace) => toml::strings(workspace, key).unwrap_or_default(),
                 _ => Vec::new(),
             };
-            paths
-                .iter()
-                .any(|path| directory.starts_with(ancestor.join(path)))
+            let mut paths = paths.iter();
+            paths.any(|path| directory.starts_with(ancestor.join(path)))
         };
         return Ok((is_in("members") || !is_in("exclude")).then_some(path));
     }
