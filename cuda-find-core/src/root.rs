@@ -23,6 +23,12 @@ pub struct Root {
     prefix: PathBuf,
 }
 
+impl Default for Root {
+    fn default() -> Self {
+        Self::system()
+    }
+}
+
 impl Root {
     /// The machine's own disk.
     pub fn system() -> Self {

@@ -290,8 +290,8 @@ impl Plan {
     /// major, as nvcc's `all` does. (CMake adds PTX for the last one instead.)
     fn add_all(&mut self, list: Vec<Capability>) {
         let newest = list.last().map(|c| c.major);
-        self.ptx
-            .extend(list.iter().find(|c| Some(c.major) == newest));
+        let first = list.iter().find(|c| Some(c.major) == newest);
+        self.ptx.extend(first);
         self.real.extend(list);
     }
 

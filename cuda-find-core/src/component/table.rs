@@ -179,22 +179,19 @@ impl Facts {
         let library = self.libraries.get(index).copied();
         // A search for CUDA calls this a hundred times, so prefixes are compared, which is faster than to look for a
         // substring.
-        let rest = move |name: &'static str| name.strip_prefix("lib")?.strip_prefix(library?);
-        names
-            .iter()
-            .copied()
-            .filter(move |name| rest(name).is_some_and(|rest| rest.starts_with(".so")))
+        let rest = move |name: &&'static str| name.strip_prefix("lib")?.strip_prefix(library?);
+        let is_of_library =
+            move |name: &&'static str| rest(name).is_some_and(|it| it.starts_with(".so"));
+        names.iter().copied().filter(is_of_library)
     }
 
     /// Whether the SONAME of the main library identifies `major`, because no other major has the same SONAME. For
     /// cuRAND this is false: the SONAME is `libcurand.so.10` for every major.
     pub fn soname_tells_major(&self, major: u32) -> bool {
         let soname = self.soname(0, major);
-        let same = self
-            .sonames
-            .iter()
-            .filter(|names| names.first().copied() == soname);
-        soname.is_some() && same.count() == 1
+        let mut same = self.sonames.to_vec();
+        same.retain(|names| names.first().copied() == soname);
+        soname.is_some() && same.len() == 1
     }
 
     /// The Python package for a CUDA major.
@@ -227,8 +224,8 @@ const fn to_newest<const N: usize>(
     padded
 }
 
-/// Packages in one directory whose names end with the CUDA major, then perhaps one without an ending, in a directory that
-/// it shares with others.
+/// Packages in one directory whose names end with the CUDA major, then perhaps one without an ending, in a directory
+/// that it shares with others.
 macro_rules! wheels {
     ($name:literal, [$($ending:literal),*], $directory:literal $(, $shared:literal)?) => {
         to_newest([$((concat!($name, $ending), $directory),)* $(($name, $shared))?])
@@ -727,9 +724,7 @@ impl Component {
         let length = |component: &Self| {
             let facts = component.facts();
             // The directory of `CL/cl.h` has no prefix, because `include` directories of systems have another one.
-            let directory = facts
-                .header
-                .and_then(|header| header.rfind('/').map(|end| &header[..=end]));
+            let directory = facts.header.and_then(|it| Some(&it[..=it.rfind('/')?]));
             let prefixes = facts.header_prefixes.iter().copied().chain(directory);
             let matching = prefixes.filter(|prefix| name.starts_with(prefix));
             matching.map(str::len).max().unwrap_or(0)

@@ -349,25 +349,27 @@ fn missing(facts: &Facts, found: &Found, has_header: bool, target: &Target) -> O
     }
     // A toolkit contains the driver's header, but never the driver's libraries.
     let needs_header = facts.libraries.is_empty() && facts.archives.is_empty();
-    if needs_header || facts.is_driver() {
-        let header = facts.header.filter(|_| !has_header);
-        return header.map(|header| format!("`{header}`"));
-    }
-    if facts.libraries.is_empty() {
-        let archive = facts.archives.first().filter(|_| found.archives.is_empty());
-        return archive.map(|archive| format!("`{archive}`"));
-    }
-    let library = if facts.library_with_release.is_some() {
-        // NVRTC cannot compile without its builtins, so both libraries are needed.
-        facts.libraries.get(found.libraries.len())
+    let has_archive = !found.archives.is_empty();
+    let (file, is_found) = if needs_header || facts.is_driver() {
+        (facts.header, has_header)
     } else {
-        let has_any = !found.libraries.is_empty() || !found.archives.is_empty();
-        facts.libraries.first().filter(|_| !has_any)
+        (facts.archives.first().copied(), has_archive)
     };
-    library.map(|name| match target.is_windows() {
-        true => format!("DLL of `{name}` for CUDA {}", found.major),
-        false => format!("`lib{name}.so` for CUDA {}", found.major),
-    })
+    if needs_header || facts.is_driver() || facts.libraries.is_empty() {
+        return file.filter(|_| !is_found).map(|file| format!("`{file}`"));
+    }
+    // NVRTC cannot compile without its builtins, so both libraries are needed.
+    let is_any_enough = facts.library_with_release.is_none();
+    if is_any_enough && (has_archive || !found.libraries.is_empty()) {
+        return None;
+    }
+    let name = facts.libraries.get(found.libraries.len())?;
+    let file = if target.is_windows() {
+        format!("DLL of `{name}`")
+    } else {
+        format!("`lib{name}.so`")
+    };
+    Some(format!("{file} for CUDA {}", found.major))
 }
 
 impl SearchedDirectories<'_> {

@@ -203,7 +203,6 @@ impl StoredToolkits {
             }
         }
         // The newest first. Of two toolkits of the same version, the toolkit with more components comes first.
-        store.toolkits.sort_by(|a, b| a.path.cmp(&b.path));
         let size = |it: &StoredToolkit| (it.version.clone(), it.components.len());
         store.toolkits.sort_by_key(|it| Reverse(size(it)));
         store
@@ -230,7 +229,8 @@ impl StoredToolkits {
             Error::Format {
                 what: "lock file",
                 reason: format!("{}: {reason}", file.display()),
-                hint: "update cuda-build and cargo-cuda if a newer version wrote it; otherwise restore or delete it",
+                hint: "if a newer version wrote it, update cuda-build and cargo-cuda; otherwise restore or delete it, \
+                       and run `cargo cuda fetch`",
             }
         })?;
         entries.sort_by_key(|(version, ..)| Reverse(version.clone()));
@@ -302,9 +302,9 @@ fn parse_lock(text: &str) -> Result<Vec<(Version, ToolkitVersion, Vec<StoredPack
         let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         let version: Option<Version> = text.parse().ok().filter(|_| is_plain);
         let release = version.as_ref().and_then(Version::release);
-        let (version, release) = version
-            .zip(release)
-            .ok_or_else(|| format!("`version` {text:?} is not a CUDA release"))?;
+        let Some((version, release)) = version.zip(release) else {
+            return Err(format!("`version` {text:?} is not a CUDA release"));
+        };
         if toolkit.get("packages").is_none() {
             return Err("`packages` is missing or not an array".to_owned());
         }
