@@ -116,12 +116,12 @@ fn name(chosen: &Found) -> String {
 
 fn different_majors(chosen: &[Found]) -> Vec<Conflict> {
     let has_major = |c: &&Found| !matches!(class(c), Class::Driver | Class::OwnRange);
-    let mut with_major = chosen.iter().filter(has_major);
-    let first = with_major.next();
-    let others = with_major.filter(|other| first.is_some_and(|first| first.major != other.major));
-    others
-        .filter_map(|other| Some(major_conflict(first?, other)))
-        .collect()
+    let Some(first) = chosen.iter().find(has_major) else {
+        return Vec::new();
+    };
+    let others = chosen.iter().filter(has_major);
+    let others = others.filter(|other| other.major != first.major);
+    others.map(|other| major_conflict(first, other)).collect()
 }
 
 /// The conflict of two components for different majors.
@@ -186,8 +186,7 @@ fn release_fix(other: &Found, wanted: ToolkitVersion) -> String {
         format!("install `{package}=={wanted}.*` beside it, or ")
     });
     format!(
-        "{install}take one consistent set: `cargo cuda toolkit add {wanted}`, and `CUDA_BUILD_SOURCES=stored` to search \
-         nowhere else"
+        "{install}take one consistent set: `cargo cuda toolkit add {wanted}`, and `CUDA_BUILD_SOURCES=stored`"
     )
 }
 
@@ -200,8 +199,8 @@ fn builtins_conflict(nvrtc: &Found) -> Option<Conflict> {
     let library = nvrtc.version.as_ref()?.release()?;
     (library != release).then(|| Conflict {
         reason: format!(
-            "{} is from CUDA {library}, but its builtins ({}) are from CUDA {release}: NVRTC loads only builtins of its \
-             own release",
+            "{} is from CUDA {library}, but its builtins ({}) are from CUDA {release}: NVRTC loads only builtins of \
+             its own release",
             name(nvrtc),
             builtins.display()
         ),

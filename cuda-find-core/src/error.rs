@@ -166,15 +166,16 @@ impl Error {
                 format!("correct {source_name}, or unset it to search the usual places")
             }
             Self::UnsupportedTarget { .. } => {
-                "build for x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu, or run plain cargo with \
-                 `CUDA_BUILD_SKIP=1`, which builds the crate without CUDA"
+                "build for another target, or without CUDA: set `CUDA_BUILD_SKIP=1` and run plain cargo"
                     .to_owned()
             }
             Self::Directive { .. } => {
-                "rename the file or directory to UTF-8 without line breaks and trailing white space".to_owned()
+                "rename the file or directory to UTF-8 without line breaks and trailing white space"
+                    .to_owned()
             }
             Self::Program { .. } => {
-                "run the command in a shell; if it fails there too, install the program again".to_owned()
+                "run the command in a shell; if it fails there too, install the program again"
+                    .to_owned()
             }
             Self::Io { path, source, .. } => io_hint(path, source),
         };

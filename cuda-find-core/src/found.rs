@@ -57,10 +57,11 @@ impl Found {
     pub fn tool(&self, name: &str) -> Option<&PathBuf> {
         let names = self.component.facts().tools;
         let has_other_name = |path: &&PathBuf| !names.iter().any(|tool| path.ends_with(tool));
+        let is_main = names.first() == Some(&name);
         let named = self
             .tools
             .first()
-            .filter(|path| names.first() == Some(&name) && has_other_name(path));
+            .filter(|path| is_main && has_other_name(path));
         named.or_else(|| self.tools.iter().find(|path| path.ends_with(name)))
     }
 

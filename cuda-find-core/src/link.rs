@@ -112,8 +112,7 @@ fn link_shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
 
 /// The device runtime, `libcudadevrt.a`: functions that device code can call after nvcc has linked it.
 pub fn device_runtime(toolkit: &Toolkit) -> Option<&PathBuf> {
-    let cudart = toolkit.get(Component::Cudart)?;
-    cudart.archive("libcudadevrt.a")
+    toolkit.get(Component::Cudart)?.archive("libcudadevrt.a")
 }
 
 /// Links the device runtime, if the toolkit has it.

@@ -16,8 +16,8 @@ pub fn joined(items: impl IntoIterator<Item = impl ToString>, separator: &str) -
     texts.join(separator)
 }
 
-/// The name among `known` that differs least from `text`, if it differs in one or two characters, and in at most half of
-/// them.
+/// The name among `known` that differs least from `text`, if it differs in one or two characters, and in at most half
+/// of them.
 pub fn nearest<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = 2.min(text.chars().count() / 2);
     let distances = known.into_iter().map(|name| (distance(text, name), name));

@@ -110,8 +110,7 @@ pub fn driver_floor(major: u32) -> Option<&'static str> {
 pub fn newest_for_driver(driver: &Version) -> Option<ToolkitVersion> {
     let parts = driver.parts();
     let is_met = |shipped: Version| shipped.parts().iter().take(parts.len()).le(parts);
-    let mut newest_first = RELEASES.iter().rev();
-    let newest = newest_first.find(|row| {
+    let newest = RELEASES.iter().rev().find(|row| {
         let shipped = row.driver.and_then(|text| text.parse().ok());
         shipped.is_some_and(is_met)
     });

@@ -392,7 +392,8 @@ mod tests {
             (
                 stored.join("toolkit.toml"),
                 format!(
-                    "format_version = 1\nversion = \"13.4.3\"\nplatform = \"x86_64-linux\"\ncomponents = []\n[[packages]]\n{package}"
+                    "format_version = 1\nversion = \"13.4.3\"\nplatform = \"x86_64-linux\"\ncomponents = []\n\
+                     [[packages]]\n{package}"
                 ),
             ),
             (

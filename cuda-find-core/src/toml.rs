@@ -1,7 +1,7 @@
 //! A TOML file as a tree of values.
 //!
-//! The tree of the crate `toml` borrows from the text, and keeps positions and the digits of numbers. Nothing here needs
-//! them.
+//! The tree of the crate `toml` borrows from the text, and keeps positions and the digits of numbers. Nothing here
+//! needs them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -112,8 +112,7 @@ impl Toolkit {
 
     /// Whether the machine's compiler or linker searches `directory` by default.
     pub fn is_default_search_dir(&self, directory: &Path) -> bool {
-        let mut searched = self.default_search_dirs.iter();
-        searched.any(|searched| searched == directory)
+        self.default_search_dirs.iter().any(|dir| dir == directory)
     }
 
     /// The CUDA release.
@@ -165,8 +164,7 @@ impl Toolkit {
 
     /// A component, if it was chosen.
     pub fn get(&self, component: Component) -> Option<&Found> {
-        let mut components = self.components.iter();
-        components.find(|found| found.component == component)
+        self.components.iter().find(|it| it.component == component)
     }
 
     /// Checks that the products among `used` have code for every capability of the plan. New versions of cuDNN, for

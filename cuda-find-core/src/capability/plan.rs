@@ -250,11 +250,10 @@ impl Declared {
             *list = sorted_set(list.drain(..));
         }
         refused.extend(plan.family_conflicts());
-        if refused.is_empty() {
-            Ok(plan)
-        } else {
-            Err(refusals(refused))
+        if !refused.is_empty() {
+            return Err(refusals(refused));
         }
+        Ok(plan)
     }
 }
 
@@ -324,14 +323,15 @@ impl ToolkitTargets {
         let version = self.version;
         let renamed = renamed(capability).filter(|(other, _)| self.targets.contains(other));
         if let Some((other, at)) = renamed {
-            let when = match other > capability {
-                true => format!("from CUDA {at} on"),
-                false => format!("before CUDA {at}"),
+            let is_newer = other > capability;
+            let (when, end) = if is_newer {
+                ("from", " on")
+            } else {
+                ("before", "")
             };
+            let reason = format!("capability {capability} is called {other} {when} CUDA {at}{end}");
             return (
-                format!(
-                    "capability {capability} is called {other} {when}; this toolkit is {version}"
-                ),
+                format!("{reason}; this toolkit is {version}"),
                 format!("write {other} for CUDA {}", version.major),
             );
         }
@@ -343,11 +343,10 @@ impl ToolkitTargets {
                 format!(
                     "capability {base} was removed in CUDA {removed}; {last}.x is the last that builds for it"
                 ),
-                match last >= OLDEST_MAJOR {
-                    true => format!("remove {capability}, or build with CUDA {last}.x"),
-                    false => {
-                        format!("remove {capability}: CUDA before {OLDEST_MAJOR} is not supported")
-                    }
+                if last >= OLDEST_MAJOR {
+                    format!("remove {capability}, or build with CUDA {last}.x")
+                } else {
+                    format!("remove {capability}: CUDA before {OLDEST_MAJOR} is not supported")
                 },
             );
         }

@@ -9,7 +9,8 @@ use crate::found::Attempt;
 use crate::sources::{Candidate, CandidateKind, SearchStep, associated_roots, is_package};
 
 /// Why a relative path is refused.
-pub const RELATIVE_PATH_REASON: &str = "is a relative path: build scripts run in their packages' directories, and would look for it there";
+pub const RELATIVE_PATH_REASON: &str = "is a relative path: build scripts run in their packages' directories, \
+                                        and would look for it there";
 
 impl Prober<'_> {
     /// Probes `candidate`. Problems are returned as remarks in the attempt.
@@ -21,8 +22,8 @@ impl Prober<'_> {
             match candidate.kind {
                 CandidateKind::SitePackages => packages::probe(self, &mut attempt),
                 CandidateKind::PythonScript => attempt.remarks.push(
-                    "a script that starts an unknown Python interpreter, so its site-packages cannot be located; activate \
-                     a virtual environment to search its packages"
+                    "a script that starts an unknown Python interpreter, so its site-packages cannot be located; \
+                     activate a virtual environment to search its packages"
                         .to_owned(),
                 ),
                 _ => roots::probe(self, &mut attempt),
@@ -43,8 +44,8 @@ impl Prober<'_> {
         attempt
     }
 
-    /// Probes `candidate`. If it is a list of roots that the user named, each root without a component is returned as an
-    /// additional attempt, so that it is reported.
+    /// Probes `candidate`. If it is a list of roots that the user named, each root without a component is returned as
+    /// an additional attempt, so that it is reported.
     pub fn probe_each(&self, candidate: &Candidate) -> Vec<Attempt> {
         let mut attempts = vec![self.probe(candidate)];
         if candidate.step.is_explicit() && !candidate.more_roots.is_empty() {

@@ -335,11 +335,6 @@ impl SearchedDirectories<'_> {
             directories.find_map(|directory| Some((self.prober.file(&directory, name)?, directory)))
         })
     }
-
-    /// Looks for nvcc. If an nvcc is found that cannot be used, the reason is added to `skipped`.
-    pub(super) fn record_unusable_nvcc(&self) {
-        let _ = self.tool(Component::Nvcc, "nvcc");
-    }
 }
 
 /// The missing file without which the component cannot be used; `None` if no such file is missing.
@@ -373,8 +368,9 @@ fn missing(facts: &Facts, found: &Found, has_header: bool, target: &Target) -> O
 }
 
 impl SearchedDirectories<'_> {
-    /// Finds a program that runs on this machine.
-    fn tool(&self, component: Component, name: &str) -> Option<PathBuf> {
+    /// Finds a program that runs on this machine. If an nvcc is found that cannot be used, the reason is added to
+    /// `skipped`.
+    pub(super) fn tool(&self, component: Component, name: &str) -> Option<PathBuf> {
         if let (Component::Nvcc, "nvcc", Some(named)) = (component, name, &self.nvcc) {
             return Some(named.clone());
         }

@@ -4,8 +4,8 @@
 //! `cuda_cudart-linux-x86_64-13.0.96-archive`, not `cuda_cudart-linux-sbsa-13.0.96-archive`.
 //!
 //! The CUDA major of a product is read from package managers and directory names, because the files do not show it:
-//! cuDNN's builds for CUDA 12 and 13 have the same file names, and only large files differ, which would take too long to
-//! read.
+//! cuDNN's builds for CUDA 12 and 13 have the same file names, and only large files differ, which would take too long
+//! to read.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

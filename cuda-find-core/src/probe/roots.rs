@@ -191,7 +191,7 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         // If all files are for another machine, no file shows a major, and `component_set` was never called. Report
         // here which files were skipped.
         for root in &roots {
-            root.searched.record_unusable_nvcc();
+            let _ = root.searched.tool(Component::Nvcc, "nvcc");
             root.searched.add_remarks(attempt);
         }
     }
@@ -305,11 +305,8 @@ fn component_set(roots: &[OneRoot<'_>], major: u32, attempt: &mut Attempt) -> Op
             Ok(new) => new,
             Err(absent) => {
                 if absent.has_other_files && component.facts().is_part_of_toolkit() {
-                    let missing = absent.missing;
-                    unusable(
-                        component,
-                        format!("{component} is incomplete: no {missing}"),
-                    );
+                    let reason = format!("{component} is incomplete: no {}", absent.missing);
+                    unusable(component, reason);
                 }
                 continue;
             }

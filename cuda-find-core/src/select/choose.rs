@@ -97,10 +97,16 @@ pub fn select(request: &Request, target: &Target, attempts: &[&Attempt]) -> Resu
     if conflicts.is_empty() {
         conflicts = consistency::conflicts(toolkit.components());
     } else if request.major.is_none() {
-        let other =
-            reselect_with_product_major(request, target, attempts, &toolkit, &places.products);
-        if let Some(other) = other {
-            return Ok(other);
+        // Select for the CUDA major of a product that a variable names, the newest major first.
+        let sets = places.products.iter().flat_map(|attempt| &attempt.sets);
+        let mut majors = sorted_set(sets.map(|set| set.major));
+        majors.retain(|major| *major != toolkit.version().major);
+        let mut request = request.clone();
+        for major in majors.into_iter().rev() {
+            request.major = Some(major);
+            if let Ok(other) = select(&request, target, attempts) {
+                return Ok(other);
+            }
         }
     }
     Error::if_inconsistent(conflicts)?;
@@ -148,25 +154,6 @@ fn products_of_another_version(
         ))
     };
     needs.filter_map(warning).collect()
-}
-
-/// Selects for the CUDA major of a product that a variable names, the newest major first. `None` if the selection
-/// fails for each of these majors.
-fn reselect_with_product_major(
-    request: &Request,
-    target: &Target,
-    attempts: &[&Attempt],
-    toolkit: &Toolkit,
-    products: &[&Attempt],
-) -> Option<Toolkit> {
-    let sets = products.iter().flat_map(|attempt| &attempt.sets);
-    let mut majors = sorted_set(sets.map(|set| set.major));
-    majors.retain(|major| *major != toolkit.version().major);
-    let mut request = request.clone();
-    majors.into_iter().rev().find_map(|major| {
-        request.major = Some(major);
-        select(&request, target, attempts).ok()
-    })
 }
 
 /// Every set of these attempts that the request accepts.

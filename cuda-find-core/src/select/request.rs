@@ -230,8 +230,7 @@ pub struct Request {
 impl Request {
     /// What is needed with a CUDA major, without the alternatives.
     pub fn needs_of(&self, major: u32) -> &[Need] {
-        let mut by_major = self.by_major.iter();
-        let listed = by_major.find(|(listed, _)| *listed == major);
+        let listed = self.by_major.iter().find(|(listed, _)| *listed == major);
         listed.map_or(&self.needs, |(_, needs)| needs)
     }
 

@@ -77,6 +77,7 @@ fn at(text: &str) -> Attempt {
     let mut components = components.to_owned();
     for (name, list) in [
         ("PIP13", PIP13),
+        ("COMPILER13", "nvcc 13.4.92, nvvm 13.4.92, crt 13.4.92"),
         ("PIP12", PIP12),
         ("PIP11", PIP11),
         ("TORCH", TORCH),
@@ -228,7 +229,7 @@ two named roots of different releases are refused
     library | roots /a: nvcc 13.4.92, nvvm 13.4.92, crt 13.4.92; roots /b: cudart 13.0.48
     error: nvcc 13.4.92 && 13.0 && (/b)
 nothing complete: the same release is combined
-    library | environment /venv: nvcc 13.4.92, nvvm 13.4.92, crt 13.4.92; stored /s/13.0: cudart 13.0.48; stored /s/13.4: cudart 13.4.92
+    library | environment /venv: COMPILER13; stored /s/13.0: cudart 13.0.48; stored /s/13.4: cudart 13.4.92
     13.4 combined /s/13.4 /venv
 two toolkits fetched: the newest
     module | stored /s/13: PIP13; stored /s/12: PIP12

@@ -171,10 +171,8 @@ pub fn holds_product(root: &Root, target: &Target) -> bool {
     let [include, lib, lib64] = ["/usr/include", "/usr/lib", "/usr/lib64"].map(|p| root.locate(p));
     let headers = [include.join(multiarch), include];
     let libraries = [lib.join(multiarch), lib64, lib];
-    let holds = |places: &[PathBuf], name: &str| {
-        let mut places = places.iter();
-        places.any(|place| root.is_file(&place.join(name)))
-    };
+    let holds =
+        |places: &[PathBuf], name: &str| places.iter().any(|place| root.is_file(&place.join(name)));
     let facts = Component::all().map(Component::facts);
     let mut products = facts.filter(|facts| facts.is_product());
     products.any(|facts| {

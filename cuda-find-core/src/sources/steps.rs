@@ -78,7 +78,11 @@ pub fn candidates(
         env,
         found: Proposals::default(),
     };
-    steps.explicit(arguments);
+    steps.named(SearchStep::Argument, "argument", arguments);
+    if let Some(list) = env.get("CUDA_BUILD_ROOTS") {
+        let label = variable_label("CUDA_BUILD_ROOTS");
+        steps.named(SearchStep::Roots, &label, &split_list(list));
+    }
     steps.variables(target);
     let reads_store = is_listed(SearchStep::Locked) || is_listed(SearchStep::Stored);
     let stored = reads_store.then(|| StoredToolkits::read(root, env, target));
@@ -130,8 +134,7 @@ impl Steps<'_> {
     }
 
     fn scattered(&mut self, step: SearchStep, label: &str, roots: Vec<PathBuf>) {
-        let candidate = Candidate::scattered(self.root, step, label, roots);
-        self.propose(candidate);
+        self.propose(Candidate::scattered(self.root, step, label, roots));
     }
 
     fn site_packages(&mut self, step: SearchStep, label: &str, packages: Vec<PathBuf>) {
@@ -141,14 +144,6 @@ impl Steps<'_> {
 
     fn named(&mut self, step: SearchStep, label: &str, paths: &[PathBuf]) {
         self.propose(named(self.root, step, label, paths));
-    }
-
-    fn explicit(&mut self, arguments: &[PathBuf]) {
-        self.named(SearchStep::Argument, "argument", arguments);
-        if let Some(list) = self.env.get("CUDA_BUILD_ROOTS") {
-            let label = variable_label("CUDA_BUILD_ROOTS");
-            self.named(SearchStep::Roots, &label, &split_list(list));
-        }
     }
 
     fn variables(&mut self, target: &Target) {
@@ -301,14 +296,10 @@ impl Steps<'_> {
             return;
         };
         let program = program(self.root, nvcc);
-        let prefix = program.parent().and_then(Path::parent).map(Path::to_owned);
-        let roots = prefix.into_iter().collect();
-        let step = SearchStep::SearchPath;
-        let mut place = Candidate::scattered(self.root, step, "nvcc on `PATH`", roots);
-        if let Some(place) = &mut place {
-            place.nvcc = Some(program);
-        }
-        self.propose(place);
+        let roots = Vec::from_iter(program.ancestors().nth(2).map(Path::to_owned));
+        let (step, nvcc) = (SearchStep::SearchPath, Some(program));
+        let place = Candidate::scattered(self.root, step, "nvcc on `PATH`", roots);
+        self.propose(place.map(|place| Candidate { nvcc, ..place }));
     }
 
     /// `/usr/local/cuda`, then versioned directories beside it, newest first.
