@@ -32,13 +32,11 @@ impl Prober<'_> {
         attempt.sets.sort_by_key(|set| Reverse(set.major));
         if attempt.sets.is_empty() && attempt.unusable.is_empty() && attempt.remarks.is_empty() {
             let path = &candidate.path;
+            let unreadable = self.why_unreadable(path).unwrap_or("not a directory");
             attempt.remarks.push(match self.root.closed(path) {
                 Some(error) => format!("cannot be read: {error}"),
                 None if self.root.is_dir(path) => "contains no CUDA component".to_owned(),
-                None => self
-                    .why_unreadable(path)
-                    .unwrap_or("not a directory")
-                    .to_owned(),
+                None => unreadable.to_owned(),
             });
         }
         attempt
@@ -81,9 +79,8 @@ impl Prober<'_> {
         if candidate.step == SearchStep::Argument {
             return None;
         }
-        let absent_nvcc = candidate
-            .named_nvcc()
-            .filter(|nvcc| !self.root.is_file(nvcc));
+        let mut absent_nvcc = candidate.named_nvcc();
+        absent_nvcc.take_if(|nvcc| self.root.is_file(nvcc));
         let is_bare = |nvcc: &Path| nvcc.is_relative() && nvcc.iter().count() == 1;
         let has_space = |nvcc: &Path| nvcc.to_string_lossy().contains(char::is_whitespace);
         Some(match absent_nvcc {

@@ -89,7 +89,7 @@ pub(super) fn not_found(
         if first.candidate.kind != CandidateKind::ToolkitFile {
             let label = &first.candidate.label;
             hints.push(format!(
-                "unset or correct {label}: while a toolkit is named explicitly, no other place is used"
+                "unset or correct {label}: no other place is used beside it"
             ));
         }
     }
@@ -223,10 +223,17 @@ impl Failed<'_> {
         let mut needs: Vec<&Need> = self.missing.iter().collect();
         if target.is_windows() {
             let ids = sorted_set(needs.iter().map(|need| need.component.id()));
-            return format!(
-                "install {} for CUDA {major} with NVIDIA's installers",
-                ids.join(", ")
-            );
+            // NVIDIA's Python packages lack most import libraries.
+            needs.retain(|need| need.part != Part::Import);
+            let packages = needs
+                .iter()
+                .filter_map(|need| need.component.facts().package(major));
+            let packages = sorted_set(packages);
+            if packages.len() == ids.len() {
+                return format!("run `pip install {}`", packages.join(" "));
+            }
+            let ids = ids.join(", ");
+            return format!("install {ids} for CUDA {major} with NVIDIA's installers");
         }
         // In a cross build, missing programs come first, because they run on this machine.
         let is_program = |need: &&Need| !need.component.facts().tools.is_empty();

@@ -22,7 +22,7 @@ pub fn looks_like_root(root: &Root, path: &Path) -> bool {
 /// `/usr/lib/cuda`, and on Windows what cuDNN's installer made beside the toolkit's.
 pub fn associated_roots(root: &Root, path: &Path) -> Vec<PathBuf> {
     let mut associated = companions(root, path);
-    // These directories exist for consumers that need a root, and are almost empty.
+    // Debian has these directories for consumers that need a root. They are almost empty, because CUDA is in `/usr`.
     let debian = ["/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"].map(|place| root.locate(place));
     let mut debian = debian.iter().filter(|place| root.is_dir(place));
     if debian.any(|place| root.place(place) == root.place(path)) {
@@ -113,11 +113,8 @@ fn companions_of(root: &Root, cuda: &Path) -> Option<Vec<PathBuf>> {
 /// The directories in `parent` whose name is `prefix` with a version, newest first. Links that lead nowhere count too.
 pub fn versions(root: &Root, parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let version = |path: &PathBuf| -> Option<Version> {
-        path.file_name()?
-            .to_str()?
-            .strip_prefix(prefix)?
-            .parse()
-            .ok()
+        let name = path.file_name()?.to_str()?;
+        name.strip_prefix(prefix)?.parse().ok()
     };
     let names = root.names(parent).into_iter();
     let mut paths: Vec<PathBuf> = names.map(|name| parent.join(name)).collect();
