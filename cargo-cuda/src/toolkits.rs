@@ -13,7 +13,7 @@ use cuda_find_core::{
     root::Root,
     search::{self, Outcome, SearchContext},
     select::{Need, Part, Request, RequestedRelease, Strength},
-    sources::{self, SearchStep, Sources},
+    sources::{self, Proposals, SearchStep},
     target::Target,
     toolkit::Note,
 };
@@ -132,7 +132,7 @@ impl<'a> Finder<'a> {
     /// The requests to try, in order. Any crate may call nvcc, so the first request is for a toolkit with
     /// nvcc, and the last for a toolkit with nvcc or NVRTC. If the user has named a root, there is only the last, so
     /// that the named root is used even without nvcc.
-    fn requests(&self, sources: &Sources) -> Result<Vec<Request>, Error> {
+    fn requests(&self, sources: &Proposals) -> Result<Vec<Request>, Error> {
         let mut requests = Vec::new();
         if !self.has_named_root(sources) {
             requests.push(self.request(vec![nvcc_and_nvrtc_needs(), nvcc_needs()])?);
@@ -507,12 +507,12 @@ impl<'a> Finder<'a> {
     }
 
     /// The sources of the search; none if a variable is invalid, because the search itself reports that error.
-    fn sources(&self) -> Sources {
+    fn sources(&self) -> Proposals {
         sources::candidates(self.root, self.env, self.target, &[]).unwrap_or_default()
     }
 
     /// Whether the user has named a root.
-    fn has_named_root(&self, sources: &Sources) -> bool {
+    fn has_named_root(&self, sources: &Proposals) -> bool {
         self.env.peek("CUDA_BUILD_TOOLKIT").is_some()
             || sources.candidates.iter().any(|c| c.step.is_explicit())
     }

@@ -34,10 +34,11 @@ pub fn cache_dir(env: &Env) -> Option<PathBuf> {
 /// # Errors
 /// [`Error::Usage`] if no variable names a cache directory.
 pub fn required_cache_dir(env: &Env) -> Result<PathBuf, Error> {
-    cache_dir(env).ok_or_else(|| Error::Usage {
-        reason: "there is no cache directory: `CUDA_BUILD_CACHE_DIR`, `XDG_CACHE_HOME` and `HOME` are all unset"
-            .to_owned(),
-        hint: "set `CUDA_BUILD_CACHE_DIR` to the absolute path of a directory".to_owned(),
+    cache_dir(env).ok_or_else(|| {
+        Error::usage(
+            "there is no cache directory: `CUDA_BUILD_CACHE_DIR`, `XDG_CACHE_HOME` and `HOME` are all unset",
+            "set `CUDA_BUILD_CACHE_DIR` to the absolute path of a directory",
+        )
     })
 }
 

@@ -169,9 +169,8 @@ impl fmt::Display for Invocation {
             write!(f, "{name}={} ", quoted(value))?;
         }
         f.write_str(&quoted(self.program.as_os_str()))?;
-        self.arguments
-            .iter()
-            .try_for_each(|argument| write!(f, " {}", quoted(argument)))
+        let mut arguments = self.arguments.iter();
+        arguments.try_for_each(|argument| write!(f, " {}", quoted(argument)))
     }
 }
 

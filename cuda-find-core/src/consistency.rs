@@ -15,6 +15,7 @@ use crate::capability::Plan;
 use crate::component::{Class, Component, edges, release_of};
 use crate::error::Conflict;
 use crate::found::Found;
+use crate::list::joined;
 use crate::probe::release_in_file_name;
 use crate::version::ToolkitVersion;
 
@@ -65,12 +66,16 @@ pub fn capability_conflicts<'f>(
         let mut known = facts.oldest_capabilities.iter();
         let (since, oldest) = known.find(|(since, _)| version >= *since)?;
         let missing = capabilities.iter().filter(|c| c.base() < *oldest);
-        let missing: Vec<String> = missing.map(ToString::to_string).collect();
-        let missing = (!missing.is_empty()).then(|| missing.join(", "))?;
+        let missing = joined(missing, ", ");
+        if missing.is_empty() {
+            return None;
+        }
         let since = format!("{}.{}", since.0, since.1);
-        let older = match known.any(|(_, capability)| capability < oldest) {
-            true => format!(", or use {} before {since}", facts.id),
-            false => String::new(),
+        let has_older = known.any(|(_, capability)| capability < oldest);
+        let older = if has_older {
+            format!(", or use {} before {since}", facts.id)
+        } else {
+            String::new()
         };
         Some(Conflict {
             reason: format!(
@@ -111,30 +116,35 @@ fn name(chosen: &Found) -> String {
 
 fn different_majors(chosen: &[Found]) -> Vec<Conflict> {
     let has_major = |c: &&Found| !matches!(class(c), Class::Driver | Class::OwnRange);
-    let mut with_major = chosen.iter().filter(has_major);
-    let Some(first) = with_major.next() else {
+    let Some(first) = chosen.iter().find(has_major) else {
         return Vec::new();
     };
-    with_major
-        .filter(|other| other.major != first.major)
-        .map(|other| major_conflict(first, other))
-        .collect()
+    let others = chosen.iter().filter(has_major);
+    let others = others.filter(|other| other.major != first.major);
+    others.map(|other| major_conflict(first, other)).collect()
 }
 
 /// The conflict of two components for different majors.
 pub(crate) fn major_conflict(first: &Found, other: &Found) -> Conflict {
     let major = first.major;
-    let set = format!("`cargo cuda toolkit add {major}`");
     let facts = other.component.facts();
-    let fix = match package(other, major) {
-        Some(package) if facts.is_product() => format!(
-            "take the {} that is built for CUDA {major}: `{package}` in Python packages",
-            facts.id
-        ),
-        Some(package) => format!(
-            "take all components from one CUDA major: `{package}` in Python packages, or {set}"
-        ),
-        None => format!("take all components from one CUDA major: {set}"),
+    let package = package(other, major).map(|package| format!("`{package}` in Python packages"));
+    let fix = match package {
+        Some(package) if facts.is_product() => {
+            format!(
+                "take the {} that is built for CUDA {major}: {package}",
+                facts.id
+            )
+        }
+        package => {
+            let sets = package
+                .into_iter()
+                .chain([format!("`cargo cuda toolkit add {major}`")]);
+            format!(
+                "take all components from one CUDA major: {}",
+                joined(sets, ", or ")
+            )
+        }
     };
     let (first, name, other) = (name(first), name(other), other.major);
     Conflict {
@@ -172,14 +182,12 @@ fn release_conflict(compiler: &Found, other: &Found) -> Option<Conflict> {
 /// How to get a component of the wanted release. For a fetched toolkit, the user has to limit the search, because
 /// variables and environments come before fetched toolkits.
 fn release_fix(other: &Found, wanted: ToolkitVersion) -> String {
-    let add = format!(
-        "take one consistent set: `cargo cuda toolkit add {wanted}`, and `CUDA_BUILD_SOURCES=stored` to search \
-         nowhere else"
-    );
-    match package(other, other.major) {
-        Some(package) => format!("install `{package}=={wanted}.*` beside it, or {add}"),
-        None => add,
-    }
+    let install = package(other, other.major).map_or_else(String::new, |package| {
+        format!("install `{package}=={wanted}.*` beside it, or ")
+    });
+    format!(
+        "{install}take one consistent set: `cargo cuda toolkit add {wanted}`, and `CUDA_BUILD_SOURCES=stored`"
+    )
 }
 
 /// The conflict if NVRTC and its builtins have different releases. NVRTC opens only the
@@ -191,7 +199,8 @@ fn builtins_conflict(nvrtc: &Found) -> Option<Conflict> {
     let library = nvrtc.version.as_ref()?.release()?;
     (library != release).then(|| Conflict {
         reason: format!(
-            "{} is from CUDA {library}, but its builtins ({}) are from CUDA {release}: NVRTC loads only builtins of its own release",
+            "{} is from CUDA {library}, but its builtins ({}) are from CUDA {release}: NVRTC loads only builtins of \
+             its own release",
             name(nvrtc),
             builtins.display()
         ),
@@ -228,17 +237,17 @@ fn provider_conflicts(chosen: &[Found]) -> Vec<Conflict> {
         if provided >= wanted || !used.any(|(to, _)| to == component) {
             return None;
         }
-        let set = format!("get one consistent set with `cargo cuda toolkit add {wanted}`");
+        let install = package(provider, major).map_or_else(String::new, |package| {
+            format!("install `{package}>={wanted},<{}`, or ", major + 1)
+        });
         Some(Conflict {
             reason: format!(
-                "{} is from CUDA {wanted}, but {} is from CUDA {provided}: it must be at least as new as the component that uses it",
+                "{} is from CUDA {wanted}, but {} is from CUDA {provided}: it must be at least as new as the component \
+                 that uses it",
                 name(user),
                 name(provider)
             ),
-            fix: match package(provider, major) {
-                Some(package) => format!("install `{package}>={wanted},<{}`, or {set}", major + 1),
-                None => set,
-            },
+            fix: format!("{install}get one consistent set with `cargo cuda toolkit add {wanted}`"),
         })
     };
     let mut conflicts = Vec::new();
@@ -258,18 +267,16 @@ fn range_conflict(compiler: &Found, release: ToolkitVersion, other: &Found) -> O
     if other.version.as_ref()?.part(0) < since || release >= oldest {
         return None;
     }
-    let package = package(other, release.major);
-    let package = package.map(|package| format!(": `{package}` in Python packages"));
+    let package = package(other, release.major).map_or_else(String::new, |package| {
+        format!(" (`{package}` in Python packages)")
+    });
     Some(Conflict {
         reason: format!(
             "{} is from CUDA {release}, but the headers of {} require CUDA {oldest} or newer",
             name(compiler),
             name(other)
         ),
-        fix: format!(
-            "take {component} before {since}.0{}",
-            package.unwrap_or_default()
-        ),
+        fix: format!("take {component} before {since}.0{package}"),
     })
 }
 

@@ -93,9 +93,9 @@ impl Directive {
             value: value.clone(),
             reason,
         };
-        let text = value
-            .to_str()
-            .ok_or_else(|| refused("it is not UTF-8, and Cargo ignores such a line"))?;
+        let Some(text) = value.to_str() else {
+            return Err(refused("it is not UTF-8, and Cargo ignores such a line"));
+        };
         if text.contains('\n') {
             return Err(refused("it contains a newline, which ends a directive"));
         }
@@ -137,10 +137,9 @@ impl Directives {
     /// Adds a [`Directive::RerunIfChanged`] for each path.
     pub fn rerun_if_changed(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
         // Compilers report their inputs in no fixed order. The paths are sorted, so that every run prints the same.
-        let paths = sorted_set(paths);
         // The set has removed duplicates. `push` would compare each of possibly thousands of paths with every line.
-        self.lines
-            .extend(paths.into_iter().map(Directive::RerunIfChanged));
+        let paths = sorted_set(paths).into_iter();
+        self.lines.extend(paths.map(Directive::RerunIfChanged));
     }
 
     /// All directives.

@@ -5,10 +5,11 @@
 )]
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use crate::list::{Set, entry};
+use crate::list::Set;
 
 /// The variables of a process. `Env` records each name that is read, so that `rerun-if-env-changed` is printed
 /// only for variables that the build used.
@@ -22,8 +23,7 @@ use crate::list::{Set, entry};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Env {
-    /// Sorted by name.
-    variables: Vec<(OsString, OsString)>,
+    variables: BTreeMap<OsString, OsString>,
     names_read: RefCell<Set<String>>,
 }
 
@@ -39,17 +39,19 @@ impl Env {
         K: Into<OsString>,
         V: Into<OsString>,
     {
-        let mut env = Self::default();
-        for (name, value) in pairs {
-            *entry(&mut env.variables, name.into()) = value.into();
+        let pairs = pairs.into_iter();
+        Self {
+            variables: pairs
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            ..Self::default()
         }
-        env
     }
 
     /// The same environment with one variable set.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<OsString>) -> Self {
-        *entry(&mut self.variables, name.into()) = value.into();
+        self.variables.insert(name.into(), value.into());
         self
     }
 
@@ -62,19 +64,18 @@ impl Env {
     /// [`Env::get`] without recording the name, for variables that Cargo tracks itself (`OUT_DIR`,
     /// `TARGET` …) and for `PATH`, which often changes without affecting the search.
     pub fn peek(&self, name: &str) -> Option<&OsStr> {
-        self.value(name).filter(|value| !value.is_empty())
-    }
-
-    fn value(&self, name: &str) -> Option<&OsStr> {
-        let position = |(known, _): &(OsString, _)| known.as_os_str().cmp(OsStr::new(name));
-        let at = self.variables.binary_search_by(position).ok()?;
-        Some(self.variables[at].1.as_os_str())
+        let value = self.variables.get(OsStr::new(name));
+        value
+            .map(OsString::as_os_str)
+            .filter(|value| !value.is_empty())
     }
 
     /// [`Env::get`], except that an empty value counts as set.
     pub fn get_or_empty(&self, name: &str) -> Option<&OsStr> {
         self.names_read.borrow_mut().insert(name.to_owned());
-        self.value(name)
+        self.variables
+            .get(OsStr::new(name))
+            .map(OsString::as_os_str)
     }
 
     /// [`Env::get`] as text; a value that is not Unicode counts as unset.
@@ -97,8 +98,7 @@ impl Env {
     pub fn search_path(&self) -> Vec<PathBuf> {
         // Windows calls it `Path`, and ignores case.
         let path = self.peek("PATH").or_else(|| self.peek("Path"));
-        path.map(|path| std::env::split_paths(path).collect())
-            .unwrap_or_default()
+        path.map_or_else(Vec::new, |path| std::env::split_paths(path).collect())
     }
 
     /// The names that were read, sorted.

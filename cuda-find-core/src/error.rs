@@ -1,5 +1,6 @@
 //! The error type of this crate, and the hints for each error.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -121,6 +122,22 @@ impl Error {
         }
     }
 
+    /// An [`Error::Inconsistent`], unless there is no conflict.
+    pub(crate) fn if_inconsistent(conflicts: Vec<Conflict>) -> Result<(), Self> {
+        if conflicts.is_empty() {
+            return Ok(());
+        }
+        Err(Self::Inconsistent { conflicts })
+    }
+
+    /// An [`Error::Usage`].
+    pub fn usage(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Usage {
+            reason: reason.into(),
+            hint: hint.into(),
+        }
+    }
+
     /// An [`Error::Variable`].
     pub fn variable(name: &str, reason: String) -> Self {
         Self::Variable {
@@ -134,38 +151,31 @@ impl Error {
         let hint = match self {
             Self::NotFound { hints, .. } => return hints.clone(),
             Self::Inconsistent { conflicts } => {
-                let mut fixes: Vec<String> = Vec::new();
-                for conflict in conflicts {
-                    if !fixes.contains(&conflict.fix) {
-                        fixes.push(conflict.fix.clone());
-                    }
-                }
+                let mut fixes: Vec<String> = conflicts.iter().map(|it| it.fix.clone()).collect();
+                let mut seen = BTreeSet::new();
+                fixes.retain(|fix| seen.insert(fix.clone()));
                 return fixes;
             }
             Self::Capability { hint, .. } | Self::Usage { hint, .. } => hint.clone(),
             Self::Format { hint, .. } => (*hint).to_owned(),
             Self::Variable { name, .. } => format!("correct `{name}`, or unset it"),
-            Self::InvalidSource {
-                source_name, path, ..
-            } => {
-                let correct = format!("correct {source_name}, or unset it to search the usual places");
-                if path.is_relative() {
-                    return vec!["write an absolute path".to_owned(), correct];
-                }
-                correct
+            Self::InvalidSource { path, .. } if path.is_relative() => {
+                "write an absolute path".to_owned()
+            }
+            Self::InvalidSource { source_name, .. } => {
+                format!("correct {source_name}, or unset it to search the usual places")
             }
             Self::UnsupportedTarget { .. } => {
-                "build for x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu, or run plain cargo with \
-                 `CUDA_BUILD_SKIP=1`, which builds the crate without CUDA"
+                "build for another target, or without CUDA: set `CUDA_BUILD_SKIP=1` and run plain cargo"
                     .to_owned()
             }
             Self::Directive { .. } => {
-                "rename or move the file or directory so that its path is UTF-8 without line breaks and without white \
-                 space at its end"
+                "rename the file or directory to UTF-8 without line breaks and trailing white space"
                     .to_owned()
             }
             Self::Program { .. } => {
-                "run the command in a shell; if it fails there too, install the program again".to_owned()
+                "run the command in a shell; if it fails there too, install the program again"
+                    .to_owned()
             }
             Self::Io { path, source, .. } => io_hint(path, source),
         };
@@ -179,8 +189,10 @@ impl fmt::Display for Error {
             Self::NotFound { message, .. } => f.write_str(message),
             Self::Inconsistent { conflicts } => {
                 f.write_str("CUDA components that do not belong together:")?;
-                let mut conflicts = conflicts.iter();
-                conflicts.try_for_each(|conflict| write!(f, "\n  {}", conflict.reason))
+                for conflict in conflicts {
+                    write!(f, "\n  {}", conflict.reason)?;
+                }
+                Ok(())
             }
             Self::InvalidSource {
                 source_name,
@@ -190,10 +202,7 @@ impl fmt::Display for Error {
             } => {
                 write!(f, "{source_name} ({}): {reason}", path.display())?;
                 for attempt in unused {
-                    write!(
-                        f,
-                        "\n  available, not used because {source_name} is set: {attempt}"
-                    )?;
+                    write!(f, "\n  available, not used: {attempt}")?;
                 }
                 Ok(())
             }
@@ -203,8 +212,8 @@ impl fmt::Display for Error {
             Self::Capability { reason, .. } | Self::Usage { reason, .. } => f.write_str(reason),
             Self::UnsupportedTarget { triple } => write!(
                 f,
-                "target `{triple}` is not supported: only Linux with the GNU C library is, on x86-64 and 64-bit ARM, and \
-                 Windows on x86-64 with Microsoft's linker (`x86_64-pc-windows-msvc`)"
+                "target `{triple}` is not supported: only Linux with the GNU C library is, on x86-64 and 64-bit ARM, \
+                 and Windows on x86-64 with Microsoft's linker (`x86_64-pc-windows-msvc`)"
             ),
             Self::Directive {
                 directive,
@@ -231,8 +240,10 @@ impl fmt::Display for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
-        let mut hints = self.hints().into_iter();
-        hints.try_for_each(|hint| write!(f, "\nhint: {hint}"))
+        for hint in self.hints() {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
     }
 }
 
@@ -248,25 +259,20 @@ impl std::error::Error for Error {
 /// What the user can do about an error of the system.
 pub fn io_hint(path: &Path, error: &io::Error) -> String {
     use io::ErrorKind::{
-        AlreadyExists, DirectoryNotEmpty, InvalidData, InvalidInput, IsADirectory, NotADirectory,
-        NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+        InvalidData, InvalidInput, NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem,
+        StorageFull,
     };
     let path = path.display();
     match error.kind() {
         StorageFull | QuotaExceeded => format!("free some space on the disk that has {path}"),
-        ReadOnlyFilesystem => format!("{path} is on a read-only disk: use a directory elsewhere"),
-        PermissionDenied => {
-            format!(
-                "check who may use it: `ls -ld {path}`, and the same for the directories above it"
-            )
+        ReadOnlyFilesystem | PermissionDenied => {
+            format!("check who may write to it, and to the directories above it: `ls -ld {path}`")
         }
         NotFound => format!("correct the path, or create {path}"),
-        NotADirectory | AlreadyExists | IsADirectory | DirectoryNotEmpty => {
-            format!("move away what is in the way at {path} or above it")
+        InvalidData | InvalidInput => {
+            format!("replace {path} by a regular file with a text in UTF-8 of less than 16 MiB")
         }
-        InvalidData => format!("replace {path} by a text in UTF-8 of less than 16 MiB"),
-        InvalidInput => format!("replace {path} by a regular file"),
-        _ => format!("check {path} and its disk, for example with `ls -l` and `df`"),
+        _ => format!("check what is at {path} and above it, for example with `ls -l` and `df`"),
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::component::{Class, Component, windows};
+use crate::list::joined;
 use crate::root::Root;
 use crate::sources::{Candidate, SearchStep};
 use crate::version::{ToolkitVersion, Version};
@@ -54,12 +55,14 @@ impl Found {
     /// The program called `name`. If the user named an nvcc that has another file name, that file is
     /// returned for `nvcc`.
     pub fn tool(&self, name: &str) -> Option<&PathBuf> {
-        let known = self.component.facts().tools;
-        let is_known = |path: &PathBuf| known.iter().any(|tool| path.ends_with(tool));
-        let first = self.tools.first().filter(|path| !is_known(path));
-        let first = first.filter(|_| known.first() == Some(&name));
-        let mut tools = self.tools.iter();
-        first.or_else(|| tools.find(|path| path.ends_with(name)))
+        let names = self.component.facts().tools;
+        let has_other_name = |path: &&PathBuf| !names.iter().any(|tool| path.ends_with(tool));
+        let is_main = names.first() == Some(&name);
+        let named = self
+            .tools
+            .first()
+            .filter(|path| is_main && has_other_name(path));
+        named.or_else(|| self.tools.iter().find(|path| path.ends_with(name)))
     }
 
     /// The archive called `name`.
@@ -125,9 +128,10 @@ impl ComponentSet {
     /// stands for the path of the place.
     pub fn new(candidate: &Candidate, major: u32, mut found: Vec<Found>) -> Self {
         for found in &mut found {
-            found.origin = match candidate.more_roots() {
-                [] => candidate.to_string(),
-                _ => format!("{} ({})", candidate.label, found.evidence),
+            found.origin = if candidate.more_roots.is_empty() {
+                candidate.to_string()
+            } else {
+                format!("{} ({})", candidate.label, found.evidence)
             };
         }
         Self {
@@ -182,8 +186,7 @@ pub fn common_release(found: &[Found]) -> Option<ToolkitVersion> {
 
 impl fmt::Display for ComponentSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found: Vec<String> = self.found.iter().map(Found::to_string).collect();
-        f.write_str(&found.join(", "))
+        f.write_str(&joined(&self.found, ", "))
     }
 }
 
@@ -249,10 +252,7 @@ impl Attempt {
         let mut parts: Vec<String> = sets.into_iter().map(set).collect();
         // Sets of products that fit every major are described by the same text, which is printed once.
         parts.dedup();
-        let unusable = self
-            .unusable
-            .iter()
-            .filter(|unusable| is_listed(unusable.component));
+        let unusable = self.unusable.iter().filter(|it| is_listed(it.component));
         parts.extend(unusable.map(|unusable| unusable.reason.clone()));
         parts.extend(self.remarks.iter().cloned());
         parts.join("; ")

@@ -33,7 +33,8 @@ impl Cudart {
 /// `libcudart.so.13` and no `libcudart.so`. These libraries are outside Cargo's target directory, so
 /// Cargo does not add their directory to the loader path of the programs that it runs; `cargo cuda run` does.
 ///
-/// On Windows, the linker reads an import library (`cublas.lib`) instead of a shared library, and also instead of a stub.
+/// On Windows, the linker reads an import library (`cublas.lib`) instead of a shared library, and also instead of a
+/// stub.
 ///
 /// For the driver's libraries, the linker reads the stubs in the directory `stubs`. This directory must not be
 /// on any loader path, because a stub contains no code.
@@ -48,9 +49,17 @@ pub fn directives(
         if (*component, cudart) == (Component::Cudart, Cudart::Static) {
             link_static_cudart(toolkit, into);
         } else if let Some(library) = import_library(toolkit, *component) {
-            link_import_library(library, into);
+            if let (Some(directory), Some(name)) = (library.parent(), library.file_stem()) {
+                into.push(Directive::LinkSearch(directory.to_owned()));
+                into.link("dylib", name);
+            }
         } else if component.facts().is_driver() {
-            link_driver(*component, stubs, into);
+            // At run time, the loader finds the real library in its default directories; on NixOS,
+            // `add_nixos_driver_rpath` is needed.
+            if let Some(stubs) = stubs {
+                into.push(Directive::LinkSearch(stubs.to_owned()));
+            }
+            into.link("dylib", component.facts().libraries[0]);
         } else {
             link_shared(toolkit, *component, into);
         }
@@ -75,25 +84,11 @@ pub fn add_nixos_driver_rpath(
     has_binary: bool,
     into: &mut Directives,
 ) {
-    let Some(place) = nixos_driver_directory(root) else {
-        return;
-    };
-    let argument = format!("-Wl,-rpath,{place}");
-    if !has_cdylib {
-        into.push(Directive::LinkArg(argument));
-    } else if has_binary {
-        into.push(Directive::LinkArgBins(argument));
-    }
-}
-
-/// Links a driver library, with the stubs if they are given. At run time, the loader finds the real library
-/// in its default directories; on NixOS, [`add_nixos_driver_rpath`] is needed.
-fn link_driver(component: Component, stubs: Option<&Path>, into: &mut Directives) {
-    if let Some(stubs) = stubs {
-        into.push(Directive::LinkSearch(stubs.to_owned()));
-    }
-    if let Some(name) = component.facts().libraries.first() {
-        into.link("dylib", name);
+    let argument = nixos_driver_directory(root).map(|place| format!("-Wl,-rpath,{place}"));
+    match argument {
+        Some(argument) if !has_cdylib => into.push(Directive::LinkArg(argument)),
+        Some(argument) if has_binary => into.push(Directive::LinkArgBins(argument)),
+        _ => {}
     }
 }
 
@@ -104,31 +99,20 @@ fn import_library(toolkit: &Toolkit, component: Component) -> Option<&Path> {
     Some(components.find_map(|found| found.archive(&name))?)
 }
 
-fn link_import_library(library: &Path, into: &mut Directives) {
-    if let (Some(directory), Some(name)) = (library.parent(), library.file_stem()) {
-        into.push(Directive::LinkSearch(directory.to_owned()));
-        into.link("dylib", name);
-    }
-}
-
 fn link_shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
-    let Some(library) = toolkit
-        .get(component)
-        .and_then(|found| found.libraries.first())
-    else {
-        return;
-    };
-    let directory = library.parent();
-    if let Some(directory) = directory.filter(|d| !toolkit.is_default_search_dir(d)) {
-        into.push(Directive::LinkSearch(directory.to_owned()));
+    let found = toolkit.get(component);
+    if let Some(library) = found.and_then(|found| found.libraries.first()) {
+        let directory = library.parent();
+        if let Some(directory) = directory.filter(|d| !toolkit.is_default_search_dir(d)) {
+            into.push(Directive::LinkSearch(directory.to_owned()));
+        }
+        into.link("dylib:+verbatim", library.file_name().unwrap_or_default());
     }
-    into.link("dylib:+verbatim", library.file_name().unwrap_or_default());
 }
 
 /// The device runtime, `libcudadevrt.a`: functions that device code can call after nvcc has linked it.
 pub fn device_runtime(toolkit: &Toolkit) -> Option<&PathBuf> {
-    let cudart = toolkit.get(Component::Cudart)?;
-    cudart.archive("libcudadevrt.a")
+    toolkit.get(Component::Cudart)?.archive("libcudadevrt.a")
 }
 
 /// Links the device runtime, if the toolkit has it.
@@ -154,14 +138,13 @@ fn link_archive(toolkit: &Toolkit, archive: &Path, name: &str, into: &mut Direct
     into.link(kind, name);
 }
 
-/// `libcudart_static.a` needs the C library's `libdl`, `librt` and `libpthread`; `cudart_static.lib` needs nothing more.
+/// `libcudart_static.a` needs the C library's `libdl`, `librt` and `libpthread`; `cudart_static.lib` needs nothing
+/// more.
 fn link_static_cudart(toolkit: &Toolkit, into: &mut Directives) {
-    let Some(cudart) = toolkit.get(Component::Cudart) else {
-        return;
-    };
-    if let Some(archive) = cudart.archive("cudart_static.lib") {
+    let archive = |name| toolkit.get(Component::Cudart)?.archive(name);
+    if let Some(archive) = archive("cudart_static.lib") {
         link_archive(toolkit, archive, "cudart_static", into);
-    } else if let Some(archive) = cudart.archive("libcudart_static.a") {
+    } else if let Some(archive) = archive("libcudart_static.a") {
         link_archive(toolkit, archive, "cudart_static", into);
         for name in ["dl", "rt", "pthread"] {
             into.link("dylib", name);

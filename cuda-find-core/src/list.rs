@@ -10,21 +10,14 @@ pub fn sorted_set<T: Ord>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     items.into_iter().collect::<Set<T>>().into_iter().collect()
 }
 
-/// The value of `key` in `pairs`, which are sorted by key. If `key` is not in `pairs`, it is inserted with the
-/// default value.
-pub fn entry<K: Ord, V: Default>(pairs: &mut Vec<(K, V)>, key: K) -> &mut V {
-    let at = match pairs.binary_search_by(|(known, _)| known.cmp(&key)) {
-        Ok(at) => at,
-        Err(at) => {
-            pairs.insert(at, (key, V::default()));
-            at
-        }
-    };
-    &mut pairs[at].1
+/// The texts of the items, with a separator between them.
+pub fn joined(items: impl IntoIterator<Item = impl ToString>, separator: &str) -> String {
+    let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    texts.join(separator)
 }
 
-/// The name among `known` that differs least from `text`, if it differs in one or two characters, and in at most half of
-/// them.
+/// The name among `known` that differs least from `text`, if it differs in one or two characters, and in at most half
+/// of them.
 pub fn nearest<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = 2.min(text.chars().count() / 2);
     let distances = known.into_iter().map(|name| (distance(text, name), name));

@@ -63,8 +63,7 @@ fn dry_run_output(env: &Env, nvcc: &Path) -> Result<String, Error> {
     }
     let text = dry_run.output();
     // If the profile does not assign `PATH`, nvcc uses the `PATH` of the process without printing it.
-    let path = env.peek("PATH").and_then(OsStr::to_str);
-    match path {
+    match env.peek("PATH").and_then(OsStr::to_str) {
         Some(path) if !text.contains("#$ PATH=") => Ok(format!("{text}\n#$ PATH={path}\n")),
         _ => Ok(text),
     }
@@ -75,10 +74,8 @@ fn dry_run_output(env: &Env, nvcc: &Path) -> Result<String, Error> {
 /// one of them could not be detected; the answer is then not cached.
 fn identity_of(root: &Root, env: &Env, nvcc: &Path, answer: &NvccAnswer) -> Option<String> {
     let program = real_nvcc(root, nvcc, answer)?;
-    let profile = program.with_file_name("nvcc.profile");
-    let profile = root
-        .text(&profile)
-        .unwrap_or_else(|error| error.to_string());
+    let profile = root.text(&program.with_file_name("nvcc.profile"));
+    let profile = profile.unwrap_or_else(|error| error.to_string());
     let host_compiler = host_compiler(root, env, nvcc, answer);
     if answer.host_compiler.is_none() {
         // The dry run failed. It is certain to fail again only if there is no gcc and none of nvcc's
@@ -153,26 +150,18 @@ fn real_nvcc(root: &Root, nvcc: &Path, answer: &NvccAnswer) -> Option<PathBuf> {
 pub fn started_by(script: &str) -> Option<PathBuf> {
     let is_plain =
         |path: &str| path.starts_with('/') && !path.contains([' ', '$', '`', '"', '\\', ';', '&']);
-    let mut lines = script.lines().map(str::trim);
-    lines
-        .next()
-        .filter(|line| line.replace(' ', "") == "#!/bin/sh")?;
-    let mut commands: Vec<&str> = lines
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .collect();
-    let program = commands
-        .pop()?
-        .strip_prefix("exec ")?
-        .strip_suffix(" \"$@\"")?
-        .trim();
-    let adds_to_path = |command: &&str| {
-        let directory = command
-            .strip_prefix("export PATH=\"")
-            .and_then(|rest| rest.strip_suffix(":$PATH\""));
-        directory.is_some_and(is_plain)
-    };
+    let mut commands: Vec<&str> = script.lines().map(str::trim).collect();
+    let is_shell = commands.first()?.replace(' ', "") == "#!/bin/sh";
+    commands.retain(|line| !line.is_empty() && !line.starts_with('#'));
+    let program = between(commands.pop()?, "exec ", " \"$@\"")?.trim();
+    let adds_to_path =
+        |line: &&str| between(line, "export PATH=\"", ":$PATH\"").is_some_and(is_plain);
     let is_nvcc = is_plain(program) && program.ends_with("/nvcc");
-    (is_nvcc && commands.iter().all(adds_to_path)).then(|| PathBuf::from(program))
+    (is_shell && is_nvcc && commands.iter().all(adds_to_path)).then(|| PathBuf::from(program))
+}
+
+fn between<'t>(line: &'t str, start: &str, end: &str) -> Option<&'t str> {
+    line.strip_prefix(start)?.strip_suffix(end)
 }
 
 /// What one nvcc printed. The values are not verified: a directory may not exist.
@@ -201,7 +190,8 @@ impl NvccAnswer {
     ///
     /// ```
     /// use cuda_find_core::nvcc::NvccAnswer;
-    /// let answer = NvccAnswer::parse("#$ TOP=/opt/cuda/bin/..\nCuda compilation tools, release 12.4, V12.4.131").unwrap();
+    /// let printed = "#$ TOP=/opt/cuda/bin/..\nCuda compilation tools, release 12.4, V12.4.131";
+    /// let answer = NvccAnswer::parse(printed).unwrap();
     /// assert_eq!(answer.version.to_string(), "12.4.131");
     /// assert!(answer.top.is_some());
     /// ```
@@ -239,8 +229,7 @@ impl NvccAnswer {
                 _ => {}
             }
         }
-        let is_library = |directory: &PathBuf| !directory.ends_with("stubs");
-        answer.libraries.retain(is_library);
+        answer.libraries.retain(|path| !path.ends_with("stubs"));
         answer.includes.append(&mut system_includes);
         answer.programs.splice(0..0, cicc);
         Some(answer)
@@ -257,11 +246,8 @@ fn absolute(path: &str) -> Option<PathBuf> {
 /// `-D__CUDACC_VER_MAJOR__=12 -D__CUDACC_VER_MINOR__=4 -D__CUDACC_VER_BUILD__=131`.
 fn macro_version(text: &str) -> Option<Version> {
     let number = |name: &str| {
-        let after = text.split_once(&format!("-D__CUDACC_VER_{name}__="))?.1;
-        let end = after
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(after.len());
-        Some(&after[..end])
+        let (_, after) = text.split_once(&format!("-D__CUDACC_VER_{name}__="))?;
+        after.split(|c: char| !c.is_ascii_digit()).next()
     };
     let [major, minor, build] = ["MAJOR", "MINOR", "BUILD"].map(number);
     format!("{}.{}.{}", major?, minor?, build?).parse().ok()
@@ -269,8 +255,8 @@ fn macro_version(text: &str) -> Option<Version> {
 
 /// The version that `nvcc --version` prints: `13.4.92` in `release 13.4, V13.4.92`.
 fn printed_version(text: &str) -> Option<Version> {
-    let after = text.split_once("release ")?.1;
-    let version = after.split_once(", V")?.1;
+    let (_, release) = text.split_once("release ")?;
+    let (_, version) = release.split_once(", V")?;
     version.split_whitespace().next()?.parse().ok()
 }
 
@@ -283,9 +269,8 @@ fn flagged(value: &str, flag: &str) -> Vec<PathBuf> {
         let Some(rest) = word.strip_prefix(flag) else {
             continue;
         };
-        let joined = Some(rest.to_owned()).filter(|rest| !rest.is_empty());
-        let path = joined.or_else(|| words.next());
-        paths.extend(path.and_then(|path| absolute(&path)));
+        let next = if rest.is_empty() { words.next() } else { None };
+        paths.extend(absolute(next.as_deref().unwrap_or(rest)));
     }
     paths
 }

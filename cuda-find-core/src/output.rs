@@ -44,10 +44,9 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
 /// Writes a file only if its content differs. An unchanged file keeps its modification time.
 pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
-        Ok(())
-    } else {
-        write(path, bytes)
+        return Ok(());
     }
+    write(path, bytes)
 }
 
 /// Whether this is a regular file, links followed.
@@ -124,11 +123,8 @@ pub fn files_by_age(directory: &Path) -> Vec<(PathBuf, u64)> {
         }
     }
     files.sort();
-    files.reverse();
-    files
-        .into_iter()
-        .map(|(_, path, size)| (path, size))
-        .collect()
+    let newest_first = files.into_iter().rev();
+    newest_first.map(|(_, path, size)| (path, size)).collect()
 }
 
 /// The start of a file, up to and with the first line that is `last`. `None` if there is no such line.

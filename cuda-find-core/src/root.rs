@@ -51,12 +51,12 @@ impl Root {
     /// system's headers or libraries would come before those of later directories.
     pub fn default_search_dirs(&self, multiarch: &str) -> Vec<PathBuf> {
         let top = ["/usr/include", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
-        let top = top.iter().map(|place| self.locate(place));
         let deeper = ["/usr/include", "/usr/lib", "/lib"];
-        let deeper = deeper
-            .iter()
-            .map(|place| self.locate(place).join(multiarch));
-        top.chain(deeper).collect()
+        let deeper = deeper.map(|place| self.locate(place).join(multiarch));
+        top.map(|place| self.locate(place))
+            .into_iter()
+            .chain(deeper)
+            .collect()
     }
 
     /// Whether `path` is a regular file, links followed.

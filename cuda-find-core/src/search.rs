@@ -1,6 +1,7 @@
 //! The whole search: sources, probe and select, step by step until one step has everything.
 
-use std::path::{Path, PathBuf};
+use std::cell::OnceCell;
+use std::path::PathBuf;
 use std::slice;
 
 use crate::env::Env;
@@ -10,7 +11,9 @@ use crate::nvcc;
 use crate::probe::{Prober, RELATIVE_PATH_REASON};
 use crate::root::Root;
 use crate::select::{Request, Strength, select};
-use crate::sources::{self, Candidate, Label, Layout, Locked, SearchStep, Sources};
+use crate::sources::{
+    self, Candidate, CandidateKind, LockedToolkit, Proposals, SearchStep, variable_label,
+};
 use crate::target::Target;
 use crate::toolkit::{Note, Toolkit, parse_file};
 
@@ -63,11 +66,13 @@ impl SearchContext<'_> {
     /// # Errors
     /// As [`SearchContext::find`], for the last request.
     pub fn find_first(&self, requests: &[Request]) -> Result<Toolkit, Error> {
-        let mut walk = Walk::new(self)?;
-        let mut found = walk.choose(requests);
+        let places = PlaceReader::new(self)?;
+        let mut found = places.choose(requests);
         if let Err(Error::NotFound { message, .. }) = &mut found {
-            for remark in (walk.sources.remarks.iter()).filter(|_| !walk.has_named_place()) {
-                *message += &format!("\n  cause: {remark}");
+            if !places.has_named_place() {
+                for remark in &places.sources.remarks {
+                    *message += &format!("\n  cause: {remark}");
+                }
             }
         }
         found
@@ -75,8 +80,8 @@ impl SearchContext<'_> {
 
     /// As [`SearchContext::find_first`], but reads every place, and also returns all attempts.
     pub fn report(&self, requests: &[Request]) -> Outcome {
-        let mut walk = match Walk::new(self) {
-            Ok(walk) => walk,
+        let places = match PlaceReader::new(self) {
+            Ok(places) => places,
             Err(error) => {
                 return Outcome {
                     attempts: Vec::new(),
@@ -85,26 +90,25 @@ impl SearchContext<'_> {
                 };
             }
         };
-        let toolkit = walk.choose(requests);
-        for index in 0..walk.attempts.len() {
-            if !walk.is_system(index) || walk.has_system_product() {
-                walk.read(index);
-            }
-        }
+        let toolkit = places.choose(requests);
+        let is_read = |index: &usize| !places.is_system(*index) || places.has_system_product();
+        let indexes = (0..places.attempts.len()).filter(is_read);
+        let attempts = indexes
+            .flat_map(|index| places.read(index))
+            .cloned()
+            .collect();
         Outcome {
-            attempts: walk.attempts.into_iter().flatten().flatten().collect(),
-            remarks: [walk.sources.disagreements, walk.sources.remarks].concat(),
+            attempts,
+            remarks: [places.sources.disagreements, places.sources.remarks].concat(),
             toolkit,
         }
     }
 
     fn probe(&self, candidate: &Candidate) -> Vec<Attempt> {
-        let (root, target) = (self.root, self.target);
-        let query_nvcc = &|nvcc: &Path| nvcc::query(root, self.env, nvcc);
         let prober = Prober {
-            root,
-            target,
-            query_nvcc,
+            root: self.root,
+            target: self.target,
+            query_nvcc: &|nvcc| nvcc::query(self.root, self.env, nvcc),
         };
         prober.probe_each(candidate)
     }
@@ -115,9 +119,9 @@ impl SearchContext<'_> {
         let Some(path) = path.filter(|_| self.places.is_empty()) else {
             return Ok(None);
         };
-        let label = Label::Variable("CUDA_BUILD_TOOLKIT");
+        let label = variable_label("CUDA_BUILD_TOOLKIT");
         let invalid = |reason: String| Error::InvalidSource {
-            source_name: label.to_string(),
+            source_name: label.clone(),
             path: path.clone(),
             reason,
             unused: Vec::new(),
@@ -139,7 +143,12 @@ impl SearchContext<'_> {
                 )));
             }
         }
-        let candidate = Candidate::new(SearchStep::Argument, label, path, Layout::ToolkitFile);
+        let candidate = Candidate::new(
+            SearchStep::Argument,
+            label,
+            path,
+            CandidateKind::ToolkitFile,
+        );
         let major = found.first().map_or(0, |found| found.major);
         let sets = vec![ComponentSet::new(&candidate, major, found)];
         Ok(Some(Attempt {
@@ -150,27 +159,27 @@ impl SearchContext<'_> {
 }
 
 /// The places of one search, in order. Each is read at most once, and only when it is needed.
-struct Walk<'s> {
+struct PlaceReader<'s> {
     search: &'s SearchContext<'s>,
-    sources: Sources,
-    /// For each candidate, its attempts; `None` until it is read.
-    attempts: Vec<Option<Vec<Attempt>>>,
+    sources: Proposals,
+    /// For each candidate, its attempts, once it was read.
+    attempts: Vec<OnceCell<Vec<Attempt>>>,
 }
 
-impl<'s> Walk<'s> {
+impl<'s> PlaceReader<'s> {
     fn new(search: &'s SearchContext<'s>) -> Result<Self, Error> {
         if let Some(attempt) = search.toolkit_file()? {
             return Ok(Self {
                 search,
-                sources: Sources {
+                sources: Proposals {
                     candidates: vec![attempt.candidate.clone()],
-                    ..Sources::default()
+                    ..Proposals::default()
                 },
-                attempts: vec![Some(vec![attempt])],
+                attempts: vec![OnceCell::from(vec![attempt])],
             });
         }
         let sources = sources::candidates(search.root, search.env, search.target, &search.places)?;
-        let attempts = sources.candidates.iter().map(|_| None).collect();
+        let attempts = vec![OnceCell::new(); sources.candidates.len()];
         Ok(Self {
             search,
             sources,
@@ -178,15 +187,13 @@ impl<'s> Walk<'s> {
         })
     }
 
-    fn read(&mut self, index: usize) {
-        if self.attempts[index].is_none() {
-            let attempts = self.search.probe(&self.sources.candidates[index]);
-            self.attempts[index] = Some(attempts);
-        }
+    fn read(&self, index: usize) -> &[Attempt] {
+        let candidate = &self.sources.candidates[index];
+        self.attempts[index].get_or_init(|| self.search.probe(candidate))
     }
 
     fn is_system(&self, index: usize) -> bool {
-        self.sources.candidates[index].layout == Layout::SystemProducts
+        self.sources.candidates[index].kind == CandidateKind::SystemProducts
     }
 
     /// Whether the system's directories have a product. This reads the disk, so check first whether the answer
@@ -202,7 +209,7 @@ impl<'s> Walk<'s> {
     }
 
     /// The newest locked toolkit that applies to the request.
-    fn locked(&self, request: &Request) -> Option<&Locked> {
+    fn locked(&self, request: &Request) -> Option<&LockedToolkit> {
         let mut locked = self.sources.locked.iter();
         locked.find(|locked| request.is_locked_by(locked.release))
     }
@@ -211,27 +218,25 @@ impl<'s> Walk<'s> {
     /// admitted one is used, for both platforms of a cross build.
     fn is_considered(&self, index: usize, request: &Request) -> bool {
         let candidate = &self.sources.candidates[index];
-        if candidate.layout == Layout::SystemProducts {
+        if candidate.kind == CandidateKind::SystemProducts {
             let needs_product = request.take_everything || request.needs_product(Strength::Extra);
             return needs_product && self.has_system_product();
         }
-        let is_locked = |locked: &Locked| locked.paths.contains(&candidate.path);
+        let is_locked = |locked: &LockedToolkit| locked.paths.contains(&candidate.path);
         candidate.step != SearchStep::Locked || self.locked(request).is_some_and(is_locked)
     }
 
     /// The toolkit for the first request that can be met.
-    fn choose(&mut self, requests: &[Request]) -> Result<Toolkit, Error> {
+    fn choose(&self, requests: &[Request]) -> Result<Toolkit, Error> {
         let mut chosen = None;
         for request in requests {
             let toolkit = self.select(request);
             // If the locked toolkit was fetched but does not meet this request, try the next request before
             // using a toolkit of a later step.
-            let skips_lock = |toolkit: &Toolkit| {
-                let locked = self.locked(request);
-                let is_fetched = locked.is_some_and(|locked| !locked.paths.is_empty());
-                is_fetched && toolkit.step > SearchStep::Locked
-            };
-            if toolkit.as_ref().is_ok_and(|toolkit| !skips_lock(toolkit)) {
+            let locked = self.locked(request);
+            let is_fetched = locked.is_some_and(|locked| !locked.paths.is_empty());
+            let is_final = |toolkit: &Toolkit| !is_fetched || toolkit.step <= SearchStep::Locked;
+            if toolkit.as_ref().is_ok_and(is_final) {
                 chosen = Some(toolkit);
                 break;
             }
@@ -240,14 +245,16 @@ impl<'s> Walk<'s> {
             }
         }
         let mut toolkit = chosen.unwrap_or_else(|| self.select(&Request::default()))?;
-        let (root, target) = (self.search.root, self.search.target);
-        (toolkit.warnings).splice(0..0, self.sources.disagreements.iter().cloned());
+        let SearchContext { root, target, .. } = self.search;
+        toolkit
+            .warnings
+            .splice(0..0, self.sources.disagreements.iter().cloned());
         toolkit.default_search_dirs = root.default_search_dirs(target.multiarch());
         Ok(toolkit)
     }
 
     /// Selects, and reports if the locked toolkit has not been fetched.
-    fn select(&mut self, request: &Request) -> Result<Toolkit, Error> {
+    fn select(&self, request: &Request) -> Result<Toolkit, Error> {
         let mut selected = self.select_in_order(request);
         let locked = self.locked(request);
         let Some(locked) = locked.filter(|locked| locked.paths.is_empty()) else {
@@ -262,10 +269,9 @@ impl<'s> Walk<'s> {
                 if !self.has_named_place() && !self.search.target.is_jetson() =>
             {
                 let (file, version) = (locked.file.display(), &locked.version);
-                let hint = format!(
+                *hints = vec![format!(
                     "run `cargo cuda fetch`: {file} locks CUDA {version}, which has not been fetched"
-                );
-                *hints = vec![hint];
+                )];
             }
             _ => {}
         }
@@ -274,7 +280,7 @@ impl<'s> Walk<'s> {
 
     /// Selects from the first step that has everything. All places of a step are read before
     /// selecting, and all named places are one step.
-    fn select_in_order(&mut self, request: &Request) -> Result<Toolkit, Error> {
+    fn select_in_order(&self, request: &Request) -> Result<Toolkit, Error> {
         let is_considered = |index: &usize| self.is_considered(*index, request);
         let (mut considered, rest): (Vec<usize>, Vec<usize>) =
             (0..self.attempts.len()).partition(is_considered);
@@ -282,7 +288,6 @@ impl<'s> Walk<'s> {
         let is_locked = |index: &usize| self.sources.candidates[*index].step == SearchStep::Locked;
         considered.extend(rest.into_iter().filter(is_locked));
         for (position, &index) in considered.iter().enumerate() {
-            self.read(index);
             let (seen, rest) = considered.split_at(position + 1);
             let next = rest.first();
             if next.is_some_and(|next| self.is_one_step(index, *next)) {
@@ -302,7 +307,6 @@ impl<'s> Walk<'s> {
                     let Some(system) = system.filter(|_| may_have_more) else {
                         return Ok(toolkit);
                     };
-                    self.read(system);
                     return self.select_from(request, &[seen, &[system]].concat());
                 }
                 Err(error @ Error::Inconsistent { .. }) => return Err(error),
@@ -319,10 +323,8 @@ impl<'s> Walk<'s> {
     }
 
     fn select_from(&self, request: &Request, candidates: &[usize]) -> Result<Toolkit, Error> {
-        let attempts = candidates
-            .iter()
-            .filter_map(|index| self.attempts[*index].as_ref());
-        let attempts: Vec<&Attempt> = attempts.flatten().collect();
+        let attempts = candidates.iter().flat_map(|index| self.read(*index));
+        let attempts: Vec<&Attempt> = attempts.collect();
         select(request, self.search.target, &attempts)
     }
 }
@@ -338,17 +340,16 @@ fn lacks_product(toolkit: &Toolkit, request: &Request, strength: Strength) -> bo
 
 /// Probes one candidate as the search does, but without starting nvcc.
 pub fn probe(root: &Root, target: &Target, candidate: &Candidate) -> Attempt {
-    let query_nvcc = &|nvcc: &Path| {
-        Err(Error::Format {
-            what: "nvcc",
-            reason: format!("{} was not queried", nvcc.display()),
-            hint: "run `cargo cuda doctor`, which queries it",
-        })
-    };
     let prober = Prober {
         root,
         target,
-        query_nvcc,
+        query_nvcc: &|nvcc| {
+            Err(Error::Format {
+                what: "nvcc",
+                reason: format!("{} was not queried", nvcc.display()),
+                hint: "run `cargo cuda doctor`, which queries it",
+            })
+        },
     };
     prober.probe(candidate)
 }
@@ -357,6 +358,7 @@ pub fn probe(root: &Root, target: &Target, candidate: &Candidate) -> Attempt {
 #[allow(clippy::disallowed_methods, reason = "tests prepare real directories")]
 mod tests {
     use std::fs;
+    use std::path::Path;
 
     use super::*;
     use crate::component::Component;
@@ -390,7 +392,8 @@ mod tests {
             (
                 stored.join("toolkit.toml"),
                 format!(
-                    "format_version = 1\nversion = \"13.4.3\"\nplatform = \"x86_64-linux\"\ncomponents = []\n[[packages]]\n{package}"
+                    "format_version = 1\nversion = \"13.4.3\"\nplatform = \"x86_64-linux\"\ncomponents = []\n\
+                     [[packages]]\n{package}"
                 ),
             ),
             (

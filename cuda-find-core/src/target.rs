@@ -31,32 +31,31 @@ impl Target {
     /// Maps a Rust target triple to CUDA's platform directory.
     ///
     /// # Errors
-    /// [`Error::UnsupportedTarget`] unless the triple is for Linux with glibc, on x86-64 or on 64-bit ARM, or for Windows
-    /// on x86-64 with Microsoft's linker, for which NVIDIA's import libraries are made.
+    /// [`Error::UnsupportedTarget`] unless the triple is for Linux with glibc, on x86-64 or on 64-bit ARM, or for
+    /// Windows on x86-64 with Microsoft's linker, for which NVIDIA's import libraries are made.
     pub fn from_triple(triple: &str) -> Result<Self, Error> {
         // The second is how `Search` names this machine.
         let is_windows = matches!(triple, "x86_64-pc-windows-msvc" | "x86_64-unknown-windows");
         let mut parts = triple.split('-');
-        let directory = match parts.next() {
-            Some("x86_64") => Some("x86_64-linux"),
-            Some("aarch64") => Some(SBSA),
-            _ => None,
-        };
+        let architecture = parts.next();
         let is_linux = parts.any(|part| part == "linux");
-        // `…-linux-gnu`, `…-linux-gnuasan`, or `…-linux` alone, but not `…-linux-gnux32`, `…-linux-musl` or `…-android`.
+        // `…-linux-gnu`, `…-linux-gnuasan`, or `…-linux` alone, but not `…-linux-gnux32`, `…-linux-musl` or
+        // `…-android`.
         let abi = parts.next().unwrap_or("gnu");
-        let has_glibc = abi.starts_with("gnu") && !abi.ends_with("32");
+        let has_glibc = is_linux && abi.starts_with("gnu") && !abi.ends_with("32");
         let triple = triple.to_owned();
-        let windows = is_windows.then_some(WINDOWS);
-        match windows.or(directory.filter(|_| is_linux && has_glibc)) {
-            None => Err(Error::UnsupportedTarget { triple }),
-            Some(directory) => Ok(Self {
-                triple,
-                directory,
-                build_architecture: std::env::consts::ARCH.to_owned(),
-                builds_on_windows: std::env::consts::OS == "windows",
-            }),
-        }
+        let directory = match architecture {
+            _ if is_windows => WINDOWS,
+            Some("x86_64") if has_glibc => "x86_64-linux",
+            Some("aarch64") if has_glibc => SBSA,
+            _ => return Err(Error::UnsupportedTarget { triple }),
+        };
+        Ok(Self {
+            triple,
+            directory,
+            build_architecture: std::env::consts::ARCH.to_owned(),
+            builds_on_windows: std::env::consts::OS == "windows",
+        })
     }
 
     /// The same target, built on a machine with this triple. The default is the machine for which this crate was
@@ -81,14 +80,14 @@ impl Target {
     /// A hint to append to a message about files in the platform directory `found`. It is empty unless
     /// the files are for ARM servers instead of Jetson boards, or the other way round.
     pub fn jetson_hint(&self, found: &str) -> &'static str {
-        let both = [self.directory, found];
-        match both.iter().all(|name| [SBSA, JETSON].contains(name)) {
-            true => {
-                "; ARM servers and Jetson boards need different files: `jetson = true` in `[package.metadata.cuda]` \
-                 selects Jetson"
-            }
-            false => "",
+        if ![self.directory, found]
+            .iter()
+            .all(|name| [SBSA, JETSON].contains(name))
+        {
+            return "";
         }
+        "; ARM servers and Jetson boards need different files: `jetson = true` in `[package.metadata.cuda]` selects \
+         Jetson"
     }
 
     /// The Rust triple.

@@ -26,11 +26,8 @@ pub enum Note {
     /// Other toolkits that were found and are not used. Each text has the release, or the major if the release is
     /// unknown, and the place.
     OtherToolkits(Vec<String>),
-    /// The components come from several steps of the search.
-    Combined {
-        /// The places that the components come from.
-        origins: Vec<String>,
-    },
+    /// The components come from several steps of the search: from these places.
+    Combined(Vec<String>),
     /// The locked toolkit that the request admits has not been fetched, so it is not used.
     LockNotFetched {
         /// The lock file.
@@ -53,10 +50,11 @@ impl fmt::Display for Note {
             Self::OtherToolkits(others) => {
                 write!(f, "also found and not used: {}", others.join("; "))
             }
-            Self::Combined { origins } => write!(f, "combined from {}", origins.join(" and ")),
+            Self::Combined(origins) => write!(f, "combined from {}", origins.join(" and ")),
             Self::LockNotFetched { file, version } => write!(
                 f,
-                "{} locks CUDA {version}, which has not been fetched, so another toolkit is used: run `cargo cuda fetch`",
+                "{} locks CUDA {version}, which has not been fetched, so another toolkit is used: run `cargo cuda \
+                 fetch`",
                 file.display()
             ),
             Self::Incompatible { found, conflict } => {
@@ -114,8 +112,7 @@ impl Toolkit {
 
     /// Whether the machine's compiler or linker searches `directory` by default.
     pub fn is_default_search_dir(&self, directory: &Path) -> bool {
-        let mut searched = self.default_search_dirs.iter();
-        searched.any(|searched| searched == directory)
+        self.default_search_dirs.iter().any(|dir| dir == directory)
     }
 
     /// The CUDA release.
@@ -131,7 +128,7 @@ impl Toolkit {
     /// Whether the components come from more than one step of the search.
     pub fn is_combined(&self) -> bool {
         let mut notes = self.notes.iter();
-        notes.any(|note| matches!(note, Note::Combined { .. }))
+        notes.any(|note| matches!(note, Note::Combined(_)))
     }
 
     /// What to report about the choice.
@@ -149,17 +146,12 @@ impl Toolkit {
     /// # Errors
     /// [`Error::Usage`] if it was not requested, or if an optional one was not found.
     pub fn component(&self, name: &str) -> Result<&Found, Error> {
-        let component = name
-            .parse::<Component>()
-            .map_err(|reason| (reason, "correct the name"));
-        let found = component.and_then(|component| {
-            let reason = || format!("the toolkit has no `{component}`");
+        let component: Component = name
+            .parse()
+            .map_err(|reason| Error::usage(reason, "correct the name"))?;
+        self.get(component).ok_or_else(|| {
             let hint = "request it with `Search::need`, or check `Toolkit::get` if it is optional";
-            self.get(component).ok_or_else(|| (reason(), hint))
-        });
-        found.map_err(|(reason, hint)| Error::Usage {
-            reason,
-            hint: hint.to_owned(),
+            Error::usage(format!("the toolkit has no `{component}`"), hint)
         })
     }
 
@@ -172,8 +164,7 @@ impl Toolkit {
 
     /// A component, if it was chosen.
     pub fn get(&self, component: Component) -> Option<&Found> {
-        let mut components = self.components.iter();
-        components.find(|found| found.component == component)
+        self.components.iter().find(|it| it.component == component)
     }
 
     /// Checks that the products among `used` have code for every capability of the plan. New versions of cuDNN, for
@@ -184,12 +175,7 @@ impl Toolkit {
     pub fn check_plan(&self, plan: &Plan, used: &[Component]) -> Result<(), Error> {
         let components = self.components.iter();
         let used = components.filter(|found| used.contains(&found.component));
-        let conflicts = capability_conflicts(used, plan);
-        if conflicts.is_empty() {
-            Ok(())
-        } else {
-            Err(Error::Inconsistent { conflicts })
-        }
+        Error::if_inconsistent(capability_conflicts(used, plan))
     }
 
     /// The capabilities that the toolkit's own `ptxas` lists, for [`capability::Declared::plan`]. The output of `ptxas`
@@ -204,17 +190,15 @@ impl Toolkit {
         let ptxas = self.tool(Component::Nvcc, "ptxas")?;
         let identity = root.fingerprint(ptxas)?;
         let cached = CachedAnswer::new(env, "ptxas", [ptxas.as_os_str()]);
-        let known = cached.read(root).filter(|(known, _)| *known == identity);
-        if let Some((_, text)) = known {
+        if let Some((_, text)) = cached.read(root).filter(|(known, _)| *known == identity) {
             return Some(capability::observed_from_ptxas_help(&text));
         }
         let help = Invocation::new(ptxas).args(["--help"]).query(env).ok()?;
-        let help = help.output();
-        let observed = capability::observed_from_ptxas_help(&help);
+        let observed = capability::observed_from_ptxas_help(&help.output());
         if observed.is_empty() {
             return None;
         }
-        cached.write(&identity, &help);
+        cached.write(&identity, &help.output());
         Some(observed)
     }
 
@@ -234,9 +218,7 @@ impl Toolkit {
         }
         directories
     }
-}
 
-impl Toolkit {
     /// The components as TOML. If `CUDA_BUILD_TOOLKIT` names a file with this text,
     /// the search reads the components from the file. The output is deterministic.
     ///
@@ -315,10 +297,7 @@ pub(crate) fn parse_file(text: &str) -> Result<Vec<Found>, Error> {
 fn read(entry: &Table, component: Component) -> Result<Found, String> {
     let major = toml::number(entry, "major")?;
     let major = u32::try_from(major).map_err(|_| format!("`major` is {major}"))?;
-    let paths = |key| -> Result<Vec<PathBuf>, String> {
-        let texts = toml::strings(entry, key)?.into_iter();
-        Ok(texts.map(PathBuf::from).collect())
-    };
+    let paths = |key| toml::strings(entry, key).map(|it| it.iter().map(PathBuf::from).collect());
     Ok(Found {
         version: parsed(entry, "version")?,
         release: parsed(entry, "toolkit")?,

@@ -57,17 +57,10 @@ impl FromStr for Version {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
         let is_other = |c: char| !c.is_ascii_digit() && c != '.';
-        let numeric = text
-            .split(is_other)
-            .next()
-            .unwrap_or_default()
-            .trim_end_matches('.');
-        let mut parts: Vec<u64> = Vec::new();
-        for part in numeric.split('.') {
-            parts.push(part.parse().map_err(|_| invalid(text))?);
-        }
+        let end = text.find(is_other).unwrap_or(text.len());
+        let parts = text[..end].trim_end_matches('.').split('.').map(str::parse);
         Ok(Self {
-            parts,
+            parts: parts.collect::<Result<_, _>>().map_err(|_| invalid(text))?,
             text: text.to_owned(),
         })
     }
@@ -154,11 +147,7 @@ impl ToolkitVersion {
 
     /// Whether a Cargo-style requirement admits this toolkit.
     pub fn matches(self, requirement: &semver::VersionReq) -> bool {
-        requirement.matches(&semver::Version::new(
-            self.major.into(),
-            self.minor.into(),
-            0,
-        ))
+        Version::from(self).matches(requirement)
     }
 }
 

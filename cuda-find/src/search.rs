@@ -65,9 +65,10 @@ impl Search {
             Ok(component) => {
                 self.components.push(component);
                 // The driver's library comes with the driver, and its header with the runtime.
-                let (found, part) = match component.facts().is_driver() {
-                    true => (Component::Cudart, Part::Headers),
-                    false => (component, Part::main(component)),
+                let (found, part) = if component.facts().is_driver() {
+                    (Component::Cudart, Part::Headers)
+                } else {
+                    (component, Part::main(component))
                 };
                 let need = Need::new(found, part, "needed by this build");
                 self.request.needs.push(need.with(strength));
@@ -98,8 +99,7 @@ impl Search {
     }
 
     fn refuse(&mut self, reason: String, hint: &str) {
-        let hint = hint.to_owned();
-        self.wrong.get_or_insert(Error::Usage { reason, hint });
+        self.wrong.get_or_insert(Error::usage(reason, hint));
     }
 
     /// Searches. Places after the first step of the search that has everything are not read.

@@ -95,7 +95,7 @@ pub fn library_directory(component: Component, major: u32) -> Option<String> {
     // Most products are installed in the same directory for every CUDA major. So if the table has no entry for this
     // major, another major's counts, unless its directory belongs to that major, as `nvidia/cu13` does.
     let of_any_major = || {
-        let mut directories = facts.package_dirs.iter().flatten().copied();
+        let mut directories = facts.package_dirs();
         let shared = directories.find(|directory| !directory.starts_with("nvidia/cu1"));
         shared.filter(|_| facts.is_product())
     };

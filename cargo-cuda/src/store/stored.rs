@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::Component;
 use cuda_find_core::search;
-use cuda_find_core::sources::{Candidate, Layout, SearchStep};
+use cuda_find_core::sources::{Candidate, CandidateKind, SearchStep};
 use cuda_find_core::{env::Env, root::Root, target::Target};
 use serde::{Serialize, Serializer};
 
@@ -156,8 +156,8 @@ pub(super) fn components(
     if set.from == FetchFrom::Redist {
         return Ok(set.components().collect());
     }
-    let (step, layout) = (SearchStep::Stored, Layout::SitePackages);
-    let candidate = Candidate::new(step, "fetched packages", site, layout);
+    let (step, kind) = (SearchStep::Stored, CandidateKind::SitePackages);
+    let candidate = Candidate::new(step, "fetched packages", site, kind);
     let attempt = search::probe(&Root::system(), target, &candidate);
     let major = set.major();
     let probed = attempt.sets.iter().find(|probed| probed.major == major);

@@ -98,7 +98,7 @@ impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)?;
         self.suffix
-            .map_or(Ok(()), |suffix| write!(f, "{}", suffix.letter()))
+            .map_or(Ok(()), |it| write!(f, "{}", it.letter()))
     }
 }
 
@@ -109,10 +109,10 @@ impl FromStr for Capability {
     fn from_str(text: &str) -> Result<Self, Error> {
         let text = text.trim();
         let lower = text.to_ascii_lowercase();
-        let bare = lower
-            .strip_prefix("sm_")
-            .or_else(|| lower.strip_prefix("compute_"))
-            .unwrap_or(&lower);
+        let mut bare = ["sm_", "compute_"]
+            .iter()
+            .filter_map(|it| lower.strip_prefix(it));
+        let bare = bare.next().unwrap_or(&lower);
         let (number, suffix) = match bare.as_bytes().last() {
             Some(b'a') => (&bare[..bare.len() - 1], Some(Suffix::ArchSpecific)),
             Some(b'f') => (&bare[..bare.len() - 1], Some(Suffix::Family)),
@@ -133,14 +133,11 @@ fn split_number(number: &str) -> Option<(u32, u32)> {
         Some(parts) => parts,
         None => number.split_at_checked(number.len().checked_sub(1)?)?,
     };
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_number = |text: &str, longest| {
+        (1..=longest).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit())
+    };
     // `800` and `8600` are values of `__CUDA_ARCH__`. They must not be read as the capabilities 80.0 and 860.0.
-    if !digits(major)
-        || !digits(minor)
-        || major.len() > 2
-        || minor.len() != 1
-        || major.starts_with('0')
-    {
+    if !is_number(major, 2) || !is_number(minor, 1) || major.starts_with('0') {
         return None;
     }
     let major = major.parse().ok().filter(|&major| major < 30)?;

@@ -9,7 +9,8 @@ use crate::version::ToolkitVersion;
 ///
 /// An entry covers the declared capability of the same number. An entry with `f` covers its family, and `>=8.0` covers
 /// every declared capability from 8.0 on. The part is compiled for what is covered: as the entry is spelled (`9.0a` for
-/// a declared 9.0), or as it is declared for `>=8.0`. `+PTX` of the declared list is kept, except for an entry with `a`.
+/// a declared 9.0), or as it is declared for `>=8.0`. `+PTX` of the declared list is kept, except for an entry with
+/// `a`.
 ///
 /// ```
 /// use cuda_find_core::version::ToolkitVersion;
@@ -36,21 +37,17 @@ enum PartEntry {
 
 impl PartEntry {
     fn parse(text: &str) -> Result<Self, Error> {
-        let (minimum, name) = match text.trim().strip_prefix(">=") {
-            Some(rest) => (true, rest),
-            None => (false, text),
-        };
-        let wrong = |hint: &str| Error::Capability {
-            reason: format!("`{text}` is not an entry of the capabilities of a library or module"),
-            hint: format!(
-                "{hint}: write `9.0`, `9.0a`, `10.0f` or `>=8.0`; the list in Cargo.toml decides about PTX"
-            ),
-        };
-        let capability: Capability = name.parse().map_err(|_| wrong("write a capability"))?;
-        match (minimum, capability.suffix) {
-            (false, _) => Ok(Self::One(capability)),
-            (true, None) => Ok(Self::From(capability)),
-            (true, Some(_)) => Err(wrong("`>=` takes a number without a letter")),
+        let lowest = text.trim().strip_prefix(">=");
+        match (lowest, lowest.unwrap_or(text).parse::<Capability>()) {
+            (None, Ok(capability)) => Ok(Self::One(capability)),
+            (Some(_), Ok(capability)) if capability.suffix.is_none() => Ok(Self::From(capability)),
+            _ => Err(Error::Capability {
+                reason: format!(
+                    "`{text}` is not an entry of the capabilities of a library or module"
+                ),
+                hint: "write `9.0`, `9.0a`, `10.0f` or `>=8.0`; the list in Cargo.toml decides about PTX"
+                    .to_owned(),
+            }),
         }
     }
 
@@ -68,8 +65,11 @@ impl PartEntry {
 
     /// As [`Self::covered`], for PTX. The driver compiles PTX for a newer GPU, which is not possible with `a`.
     fn covered_ptx(self, declared: Capability, toolkit: ToolkitVersion) -> Option<Capability> {
-        let is_for_one_gpu = matches!(self, Self::One(capability) if capability.suffix == Some(Suffix::ArchSpecific));
-        self.covered(declared, toolkit).filter(|_| !is_for_one_gpu)
+        let is_for_one_gpu = |it: &Capability| {
+            matches!(self, Self::One(_)) && it.suffix == Some(Suffix::ArchSpecific)
+        };
+        self.covered(declared, toolkit)
+            .filter(|it| !is_for_one_gpu(it))
     }
 }
 
@@ -79,17 +79,17 @@ impl PartCapabilities {
     /// # Errors
     /// [`Error::Capability`] for an invalid entry, and for an empty list.
     pub fn parse(entries: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, Error> {
-        let entries = entries
-            .into_iter()
-            .map(|text| PartEntry::parse(text.as_ref()));
-        let entries: Vec<PartEntry> = entries.collect::<Result<_, _>>()?;
-        if entries.is_empty() {
+        let mut parsed = Vec::new();
+        for text in entries {
+            parsed.push(PartEntry::parse(text.as_ref())?);
+        }
+        if parsed.is_empty() {
             return Err(Error::Capability {
                 reason: "a library or module has an empty list of capabilities".to_owned(),
                 hint: "name the capabilities, or remove the call of `capabilities`".to_owned(),
             });
         }
-        Ok(Self(entries))
+        Ok(Self(parsed))
     }
 
     /// The plan of this part; `None` if it covers no declared capability. `observed` is as for [`Declared::plan`].
@@ -104,23 +104,18 @@ impl PartCapabilities {
     ) -> Result<Option<Plan>, Error> {
         let mut covered = Plan::default();
         for entry in &self.0 {
-            let real = declared
-                .real
-                .iter()
-                .filter_map(|c| entry.covered(*c, toolkit));
-            covered.real.extend(real);
-            let ptx = declared
-                .ptx
-                .iter()
-                .filter_map(|c| entry.covered_ptx(*c, toolkit));
-            covered.ptx.extend(ptx);
+            for capability in &declared.real {
+                covered.real.extend(entry.covered(*capability, toolkit));
+            }
+            for capability in &declared.ptx {
+                covered.ptx.extend(entry.covered_ptx(*capability, toolkit));
+            }
         }
         if covered == Plan::default() {
             return Ok(None);
         }
-        Declared::from(&covered)
-            .plan(toolkit, &[], observed)
-            .map(Some)
+        let plan = Declared::from(&covered).plan(toolkit, &[], observed);
+        plan.map(Some)
     }
 }
 

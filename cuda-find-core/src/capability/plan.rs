@@ -11,12 +11,13 @@
 //! `ptxas --help` documents these rules. They were checked for each pair of code and device with `ptxas` 12.9.86 and
 //! 13.5.37.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::number::{Capability, Suffix};
 use super::table::{facts, renamed, supported};
 use crate::error::Error;
-use crate::list::sorted_set;
+use crate::list::{joined, sorted_set};
 use crate::release::{self, OLDEST_MAJOR};
 use crate::version::ToolkitVersion;
 
@@ -249,11 +250,10 @@ impl Declared {
             *list = sorted_set(list.drain(..));
         }
         refused.extend(plan.family_conflicts());
-        if refused.is_empty() {
-            Ok(plan)
-        } else {
-            Err(refusals(refused))
+        if !refused.is_empty() {
+            return Err(refusals(refused));
         }
+        Ok(plan)
     }
 }
 
@@ -289,8 +289,8 @@ impl Plan {
     /// major, as nvcc's `all` does. (CMake adds PTX for the last one instead.)
     fn add_all(&mut self, list: Vec<Capability>) {
         let newest = list.last().map(|c| c.major);
-        self.ptx
-            .extend(list.iter().find(|c| Some(c.major) == newest));
+        let first = list.iter().find(|c| Some(c.major) == newest);
+        self.ptx.extend(first);
         self.real.extend(list);
     }
 
@@ -323,14 +323,15 @@ impl ToolkitTargets {
         let version = self.version;
         let renamed = renamed(capability).filter(|(other, _)| self.targets.contains(other));
         if let Some((other, at)) = renamed {
-            let when = match other > capability {
-                true => format!("from CUDA {at} on"),
-                false => format!("before CUDA {at}"),
+            let is_newer = other > capability;
+            let (when, end) = if is_newer {
+                ("from", " on")
+            } else {
+                ("before", "")
             };
+            let reason = format!("capability {capability} is called {other} {when} CUDA {at}{end}");
             return (
-                format!(
-                    "capability {capability} is called {other} {when}; this toolkit is {version}"
-                ),
+                format!("{reason}; this toolkit is {version}"),
                 format!("write {other} for CUDA {}", version.major),
             );
         }
@@ -342,11 +343,10 @@ impl ToolkitTargets {
                 format!(
                     "capability {base} was removed in CUDA {removed}; {last}.x is the last that builds for it"
                 ),
-                match last >= OLDEST_MAJOR {
-                    true => format!("remove {capability}, or build with CUDA {last}.x"),
-                    false => {
-                        format!("remove {capability}: CUDA before {OLDEST_MAJOR} is not supported")
-                    }
+                if last >= OLDEST_MAJOR {
+                    format!("remove {capability}, or build with CUDA {last}.x")
+                } else {
+                    format!("remove {capability}: CUDA before {OLDEST_MAJOR} is not supported")
                 },
             );
         }
@@ -376,8 +376,8 @@ impl ToolkitTargets {
     /// target.
     fn refuse_gpu(&self, gpu: Capability) -> Refusal {
         let (reason, hint) = self.refuse(gpu);
-        let mut targets = self.without_suffix().collect::<Vec<_>>().into_iter();
-        let substitute = targets.rfind(|target| sass_runs_on(*target, gpu, self.version));
+        let fits = |target: &Capability| sass_runs_on(*target, gpu, self.version);
+        let substitute = self.without_suffix().filter(fits).last();
         (
             format!("`native` selects {gpu} for this machine's GPU, but {reason}"),
             substitute.map_or(hint, |c| format!("write {c}, which runs on it")),
@@ -386,20 +386,15 @@ impl ToolkitTargets {
 }
 
 fn join(list: &[Capability]) -> String {
-    let texts: Vec<String> = list.iter().map(Capability::to_string).collect();
-    texts.join(", ")
+    joined(list, ", ")
 }
 
 /// One error with all reasons and all hints, each on its own line, so that one build reports every refused entry.
 fn refusals(refused: Vec<Refusal>) -> Error {
-    let (mut reasons, mut hints) = (Vec::new(), Vec::new());
-    for (reason, hint) in refused {
-        if !reasons.contains(&reason) {
-            reasons.push(reason);
-            if !hints.contains(&hint) {
-                hints.push(hint);
-            }
-        }
+    let (mut reasons, mut hints): (Vec<String>, Vec<String>) = refused.into_iter().unzip();
+    for texts in [&mut reasons, &mut hints] {
+        let mut seen = BTreeSet::new();
+        texts.retain(|text| seen.insert(text.clone()));
     }
     Error::Capability {
         reason: reasons.join("\n"),
@@ -409,18 +404,12 @@ fn refusals(refused: Vec<Refusal>) -> Error {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, capability) in self.all().iter().enumerate() {
-            f.write_str(if index == 0 { "" } else { ", " })?;
-            match (
-                self.real.contains(capability),
-                self.ptx.contains(capability),
-            ) {
-                (true, true) => write!(f, "{capability}+PTX")?,
-                (true, false) => write!(f, "{capability}")?,
-                (false, _) => f.write_str(&capability.compute())?,
-            }
-        }
-        Ok(())
+        let entry = |c: &Capability| match (self.real.contains(c), self.ptx.contains(c)) {
+            (true, true) => format!("{c}+PTX"),
+            (true, false) => c.to_string(),
+            (false, _) => c.compute(),
+        };
+        f.write_str(&joined(self.all().iter().map(entry), ", "))
     }
 }
 
@@ -521,8 +510,8 @@ impl Plan {
     /// The value of `CMAKE_CUDA_ARCHITECTURES` and `CUDAARCHS`: `80-real;90a-real;120-real;120-virtual`.
     pub fn cmake(&self) -> String {
         let real = |c: &Capability| format!("{}-real", c.digits());
-        self.render(&real, &|c| format!("{}-virtual", c.digits()))
-            .join(";")
+        let ptx = |c: &Capability| format!("{}-virtual", c.digits());
+        self.render(&real, &ptx).join(";")
     }
 
     /// The value of `TORCH_CUDA_ARCH_LIST`: `8.0;9.0a;12.0+PTX`.
@@ -530,8 +519,7 @@ impl Plan {
     /// PyTorch has no syntax for PTX without SASS, so `compute_90` becomes `9.0+PTX`.
     pub fn torch(&self) -> String {
         let ptx = |c: &Capability| if self.ptx.contains(c) { "+PTX" } else { "" };
-        let entries = self.all().into_iter().map(|c| format!("{c}{}", ptx(&c)));
-        entries.collect::<Vec<_>>().join(";")
+        joined(self.all().iter().map(|c| format!("{c}{}", ptx(c))), ";")
     }
 
     /// The capability for a consumer that takes exactly one. It is the highest capability whose SASS runs on `gpu`, the
@@ -553,12 +541,11 @@ impl Plan {
         others.retain(|other| *other != capability);
         let warning = (for_gpu.is_none() && list.len() > 1).then(|| {
             let others = join(&others);
-            let gpu = gpu.map_or(String::new(), |gpu| {
-                format!(", and none runs on the {gpu} GPU of this machine")
-            });
+            let gpu = gpu.map(|gpu| format!(", and none runs on the {gpu} GPU of this machine"));
             format!(
-                "CUDA_COMPUTE_CAP takes one capability: it gets the lowest declared, {capability}, and not {others}{gpu}; \
-                 set `single-capability` in [package.metadata.cuda] to choose"
+                "CUDA_COMPUTE_CAP takes one capability: it gets the lowest declared, {capability}, and not {others}{}; \
+                 set `single-capability` in [package.metadata.cuda] to choose",
+                gpu.unwrap_or_default()
             )
         });
         Some(Single {

@@ -116,16 +116,22 @@ static TABLE: &[CapabilityFacts] = &[
     CapabilityFacts { jetson: None, ..CapabilityFacts::new((8, 8), "Ampere", v(13, 0), "not documented") },
     CapabilityFacts::new((8, 9), "Ada", v(11, 8), "RTX 40xx, L4, L40"),
     CapabilityFacts::new((9, 0), "Hopper", v(11, 8), "H100, H200, GH200").arch_specific(v(12, 0)),
-    CapabilityFacts::new((10, 0), "Blackwell", v(12, 8), "B200, GB200").arch_specific(v(12, 8)).family(v(12, 9), &[0, 3, 7]),
+    CapabilityFacts::new((10, 0), "Blackwell", v(12, 8), "B200, GB200").arch_specific(v(12, 8))
+        .family(v(12, 9), &[0, 3, 7]),
     // 10.1 and 11.0 are the same hardware: see `renamed`.
-    CapabilityFacts::new((10, 1), "Blackwell", v(12, 8), "Jetson Thor (with CUDA 12)").until(v(13, 0)).jetson().arch_specific(v(12, 8)).family(v(12, 9), &[1]),
-    CapabilityFacts::new((10, 3), "Blackwell", v(12, 9), "B300, GB300").arch_specific(v(12, 9)).family(v(12, 9), &[3, 7]),
+    CapabilityFacts::new((10, 1), "Blackwell", v(12, 8), "Jetson Thor (with CUDA 12)").until(v(13, 0)).jetson()
+        .arch_specific(v(12, 8)).family(v(12, 9), &[1]),
+    CapabilityFacts::new((10, 3), "Blackwell", v(12, 9), "B300, GB300").arch_specific(v(12, 9))
+        .family(v(12, 9), &[3, 7]),
     // Sources: pytorch/pytorch#190654, llvm/llvm-project#211677.
     CapabilityFacts::new((10, 7), "Rubin", v(13, 4), "Rubin").arch_specific(v(13, 4)).family(v(13, 4), &[7]),
-    CapabilityFacts::new((11, 0), "Blackwell", v(13, 0), "Jetson Thor (with CUDA 13)").jetson().arch_specific(v(13, 0)).family(v(13, 0), &[0]),
+    CapabilityFacts::new((11, 0), "Blackwell", v(13, 0), "Jetson Thor (with CUDA 13)").jetson()
+        .arch_specific(v(13, 0)).family(v(13, 0), &[0]),
     // In Meson's list, 12.0a begins at CUDA 12.9, but ptxas 12.8.61 already lists it.
-    CapabilityFacts::new((12, 0), "Blackwell", v(12, 8), "RTX 50xx, RTX PRO Blackwell").arch_specific(v(12, 8)).family(v(12, 9), &[0, 1]),
-    CapabilityFacts::new((12, 1), "Blackwell", v(12, 9), "GB10 (DGX Spark)").arch_specific(v(12, 9)).family(v(12, 9), &[1]),
+    CapabilityFacts::new((12, 0), "Blackwell", v(12, 8), "RTX 50xx, RTX PRO Blackwell").arch_specific(v(12, 8))
+        .family(v(12, 9), &[0, 1]),
+    CapabilityFacts::new((12, 1), "Blackwell", v(12, 9), "GB10 (DGX Spark)").arch_specific(v(12, 9))
+        .family(v(12, 9), &[1]),
 ];
 
 /// Every known capability, ascending.
@@ -206,10 +212,12 @@ mod tests {
         12.0: 50 52 53 60 61 62 70 72 75 80 86 87 89 90 90a
         12.6: 50 52 53 60 61 62 70 72 75 80 86 87 89 90 90a
         12.8: 50 52 53 60 61 62 70 72 75 80 86 87 89 90 90a 100 100a 101 101a 120 120a
-        12.9: 50 52 53 60 61 62 70 72 75 80 86 87 89 90 90a 100 100a 100f 101 101a 101f 103 103a 103f 120 120a 120f 121 121a 121f
+        12.9: 50 52 53 60 61 62 70 72 75 80 86 87 89 90 90a 100 100a 100f 101 101a 101f 103 103a 103f \
+120 120a 120f 121 121a 121f
         13.0: 75 80 86 87 88 89 90 90a 100 100a 100f 103 103a 103f 110 110a 110f 120 120a 120f 121 121a 121f
         13.3: 75 80 86 87 88 89 90 90a 100 100a 100f 103 103a 103f 110 110a 110f 120 120a 120f 121 121a 121f
-        13.5: 75 80 86 87 88 89 90 90a 100 100a 100f 103 103a 103f 107 107a 107f 110 110a 110f 120 120a 120f 121 121a 121f
+        13.5: 75 80 86 87 88 89 90 90a 100 100a 100f 103 103a 103f 107 107a 107f \
+110 110a 110f 120 120a 120f 121 121a 121f
     ";
 
     #[test]

@@ -28,10 +28,8 @@ pub fn release_of(component: Component, version: &Version) -> Option<ToolkitVers
     if component.facts().follows_toolkit {
         return version.release();
     }
-    let newest = first_versions(component)?
-        .filter(|(first, _)| first <= version)
-        .max()?;
-    Some(newest.1)
+    let older = first_versions(component)?.filter(|(first, _)| first <= version);
+    older.max().map(|(_, release)| release)
 }
 
 /// The oldest CUDA release of which every version of `component` is `version` or newer; `None` for versions newer than
@@ -43,10 +41,8 @@ pub fn oldest_release_with(component: Component, version: &Version) -> Option<To
             Some(ToolkitVersion::new(major, 0))
         });
     }
-    let mut first_versions = first_versions(component)?;
-    first_versions
-        .find(|(first, _)| first >= version)
-        .map(|(_, release)| release)
+    let (_, release) = first_versions(component)?.find(|(first, _)| first >= version)?;
+    Some(release)
 }
 
 /// The first version of a component in each release whose metapackage pins the component; `None` unless the component
@@ -55,10 +51,11 @@ fn first_versions(component: Component) -> Option<impl Iterator<Item = (Version,
     let column = SELF_VERSIONED
         .iter()
         .position(|known| *known == component)?;
+    let versions = RELEASES
+        .iter()
+        .map(move |row| (row.first_versions[column].parse(), row.version));
     // Releases without a pin have an empty text, which is not a version.
-    let first_version =
-        move |row: &release::Release| Some((row.first_versions[column].parse().ok()?, row.version));
-    Some(RELEASES.iter().filter_map(first_version))
+    Some(versions.filter_map(|(first, release)| Some((first.ok()?, release))))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 use crate::capability::Capability;
 use crate::list::nearest;
-use crate::release::{MAJORS, OLDEST_MAJOR};
+use crate::release::{MAJORS, OLDEST_MAJOR, majors};
 use crate::version::ToolkitVersion;
 
 /// The consistency class of a component: the rule by which its version fits a toolkit.
@@ -70,14 +70,13 @@ pub struct Facts {
     pub more_headers: Option<&'static str>,
     /// The names of its programs, the main program first.
     pub tools: &'static [&'static str],
-    /// Per major: the Python package that contains it.
-    pub packages: [Option<&'static str>; MAJORS],
-    /// Per major: the directory of that package in site-packages.
-    pub package_dirs: [Option<&'static str>; MAJORS],
+    /// Per major: the Python package that contains it, and the directory of that package in site-packages; empty if it
+    /// is unknown.
+    pub packages: [Option<(&'static str, &'static str)>; MAJORS],
     /// The extra of the `cuda-toolkit` metapackage that requires it.
     pub extra: Option<&'static str>,
-    /// Prefixes of the names of its headers, with a slash for a directory. They identify the headers in an `include` that
-    /// other packages use too.
+    /// Prefixes of the names of its headers, with a slash for a directory. They identify the headers in an `include`
+    /// that other packages use too.
     pub header_prefixes: &'static [&'static str],
     /// The header that defines the component's own version, relative to the include directory, and the macros that
     /// define the version.
@@ -117,7 +116,6 @@ const EMPTY_FACTS: Facts = Facts {
     more_headers: None,
     tools: &[],
     packages: [None; MAJORS],
-    package_dirs: [None; MAJORS],
     extra: None,
     header_prefixes: &[],
     version_macros: None,
@@ -130,6 +128,13 @@ const EMPTY_FACTS: Facts = Facts {
     oldest_capabilities: &[],
     oldest_release: None,
 };
+
+const fn version_parts(
+    header: &'static str,
+    macros: [&'static str; 3],
+) -> Option<(&'static str, VersionMacros)> {
+    Some((header, VersionMacros::Parts(macros)))
+}
 
 /// The index of a major in the arrays per major; `None` for a major that the tables do not cover. For a newer major,
 /// the search takes the SONAMEs from the names of the files that it finds.
@@ -174,38 +179,71 @@ impl Facts {
         let library = self.libraries.get(index).copied();
         // A search for CUDA calls this a hundred times, so prefixes are compared, which is faster than to look for a
         // substring.
-        let rest = move |name: &'static str| name.strip_prefix("lib")?.strip_prefix(library?);
-        names
-            .iter()
-            .copied()
-            .filter(move |name| rest(name).is_some_and(|rest| rest.starts_with(".so")))
+        let rest = move |name: &&'static str| name.strip_prefix("lib")?.strip_prefix(library?);
+        let is_of_library =
+            move |name: &&'static str| rest(name).is_some_and(|it| it.starts_with(".so"));
+        names.iter().copied().filter(is_of_library)
     }
 
     /// Whether the SONAME of the main library identifies `major`, because no other major has the same SONAME. For
     /// cuRAND this is false: the SONAME is `libcurand.so.10` for every major.
     pub fn soname_tells_major(&self, major: u32) -> bool {
         let soname = self.soname(0, major);
-        let same = self
-            .sonames
-            .iter()
-            .filter(|names| names.first().copied() == soname);
-        soname.is_some() && same.count() == 1
+        let mut same = self.sonames.to_vec();
+        same.retain(|names| names.first().copied() == soname);
+        soname.is_some() && same.len() == 1
     }
 
     /// The Python package for a CUDA major.
     pub fn package(&self, major: u32) -> Option<&'static str> {
-        self.packages[column(major)?]
+        Some(self.packages[column(major)?]?.0)
     }
 
     /// The directory in site-packages of the Python package for a CUDA major.
     pub fn package_dir(&self, major: u32) -> Option<&'static str> {
-        self.package_dirs[column(major)?]
+        let (_, directory) = self.packages[column(major)?]?;
+        (!directory.is_empty()).then_some(directory)
     }
+
+    /// The directories in site-packages of its Python packages for any CUDA major.
+    pub fn package_dirs(&self) -> impl Iterator<Item = &'static str> {
+        majors().filter_map(|major| self.package_dir(major))
+    }
+}
+
+/// Packages with their directories: the last is for the newest CUDA major, and each other one for the major before.
+const fn to_newest<const N: usize>(
+    packages: [(&'static str, &'static str); N],
+) -> [Option<(&'static str, &'static str)>; MAJORS] {
+    let mut padded = [None; MAJORS];
+    let mut index = 0;
+    while index < N {
+        padded[MAJORS - N + index] = Some(packages[index]);
+        index += 1;
+    }
+    padded
+}
+
+/// Packages in one directory whose names end with the CUDA major, then perhaps one without an ending, in a directory
+/// that it shares with others.
+macro_rules! wheels {
+    ($name:literal, [$($ending:literal),*], $directory:literal $(, $shared:literal)?) => {
+        to_newest([$((concat!($name, $ending), $directory),)* $(($name, $shared))?])
+    };
+}
+
+/// The SONAMEs of libraries with a common version: those of several versions, or of one.
+macro_rules! sonames {
+    ([$($version:literal),*], $libraries:tt) => { [$(sonames!($version, $libraries)),*] };
+    ($version:literal, [$($library:literal),*]) => { &[$(concat!("lib", $library, ".so.", $version)),*] };
 }
 
 /// cuDNN 9 has the same names for every CUDA major. The last cuDNN for CUDA 11, 9.10, lacks the newest libraries.
 #[rustfmt::skip]
-const CUDNN_9: &[&str] = &["libcudnn.so.9", "libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9", "libcudnn_heuristic.so.9", "libcudnn_engines_precompiled.so.9", "libcudnn_engines_runtime_compiled.so.9", "libcudnn_engines_tensor_ir.so.9", "libcudnn_ext.so.9"];
+const CUDNN_9: &[&str] = sonames!("9", [
+    "cudnn", "cudnn_graph", "cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_heuristic", "cudnn_engines_precompiled",
+    "cudnn_engines_runtime_compiled", "cudnn_engines_tensor_ir", "cudnn_ext"
+]);
 
 /// Defines [`Component`] and its table from the same rows.
 macro_rules! components {
@@ -223,9 +261,6 @@ macro_rules! components {
             $($(#[$doc])* $name,)*
         }
 
-        /// In the order of the rows.
-        const ALL: &[Component] = &[$(Component::$name,)*];
-
         const TABLE: &[Facts] = &[
             $(Facts { component: Component::$name, $($field: $value,)* ..EMPTY_FACTS },)*
         ];
@@ -239,9 +274,14 @@ components! {
         libraries: &["cudart"],
         sonames: [&["libcudart.so.11.0"], &["libcudart.so.12"], &["libcudart.so.13"]],
         archives: &["libcudart_static.a", "libcudadevrt.a"], header: Some("cuda_runtime.h"),
-        packages: [Some("nvidia-cuda-runtime-cu11"), Some("nvidia-cuda-runtime-cu12"), Some("nvidia-cuda-runtime")],
-        package_dirs: [Some("nvidia/cuda_runtime"), Some("nvidia/cuda_runtime"), Some("nvidia/cu13")],
-        header_prefixes: &["cuda", "cuComplex.h", "cooperative_groups", "sm_", "builtin_types.h", "channel_descriptor.h", "common_functions.h", "device_", "driver_functions.h", "driver_types.h", "host_config.h", "host_defines.h", "library_types.h", "math_constants.h", "math_functions.h", "mma.h", "surface_functions.h", "surface_indirect_functions.h", "surface_types.h", "texture_fetch_functions.h", "texture_indirect_functions.h", "texture_types.h", "vector_functions.h", "vector_types.h"],
+        packages: wheels!("nvidia-cuda-runtime", ["-cu11", "-cu12"], "nvidia/cuda_runtime", "nvidia/cu13"),
+        header_prefixes: &[
+            "cuda", "cuComplex.h", "cooperative_groups", "sm_", "builtin_types.h", "channel_descriptor.h",
+            "common_functions.h", "device_", "driver_functions.h", "driver_types.h", "host_config.h",
+            "host_defines.h", "library_types.h", "math_constants.h", "math_functions.h", "mma.h",
+            "surface_functions.h", "surface_indirect_functions.h", "surface_types.h", "texture_fetch_functions.h",
+            "texture_indirect_functions.h", "texture_types.h", "vector_functions.h", "vector_types.h",
+        ],
         redist: &["cuda_cudart"], spack: &["cuda"],
     }
     /// Driver API: `libcuda`, installed with the GPU driver, never with a toolkit.
@@ -255,8 +295,7 @@ components! {
     Nvcc {
         id: "nvcc", class: Class::ExactMinor, follows_toolkit: true, in_every_toolkit: true, extra: Some("nvcc"),
         header: Some("fatbinary_section.h"), tools: &["nvcc", "ptxas", "cudafe++", "fatbinary", "nvlink", "bin2c"],
-        packages: [Some("nvidia-cuda-nvcc-cu11"), Some("nvidia-cuda-nvcc-cu12"), Some("nvidia-cuda-nvcc")],
-        package_dirs: [Some("nvidia/cuda_nvcc"), Some("nvidia/cuda_nvcc"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-cuda-nvcc", ["-cu11", "-cu12"], "nvidia/cuda_nvcc", "nvidia/cu13"),
         header_prefixes: &["fatbinary"],
         redist: &["cuda_nvcc"],
     }
@@ -266,8 +305,7 @@ components! {
         libraries: &["nvvm"],
         sonames: [&["libnvvm.so.4"], &["libnvvm.so.4"], &["libnvvm.so.4"]],
         header: Some("nvvm.h"), tools: &["cicc"],
-        packages: [None, None, Some("nvidia-nvvm")],
-        package_dirs: [None, None, Some("nvidia/cu13")],
+        packages: to_newest([("nvidia-nvvm", "nvidia/cu13")]),
         header_prefixes: &["nvvm"],
         redist: &["libnvvm"],
     }
@@ -275,8 +313,7 @@ components! {
     Crt {
         id: "crt", class: Class::ExactMinor, follows_toolkit: true, in_every_toolkit: true, extra: Some("crt"),
         header: Some("crt/host_config.h"),
-        packages: [None, Some("nvidia-cuda-nvcc-cu12"), Some("nvidia-cuda-crt")],
-        package_dirs: [None, Some("nvidia/cuda_nvcc"), Some("nvidia/cu13")],
+        packages: to_newest([("nvidia-cuda-nvcc-cu12", "nvidia/cuda_nvcc"), ("nvidia-cuda-crt", "nvidia/cu13")]),
         header_prefixes: &["crt/"],
         redist: &["cuda_crt"],
     }
@@ -285,9 +322,9 @@ components! {
         id: "cccl", class: Class::OwnRange, in_every_toolkit: true, extra: Some("cccl"),
         // CUB's header identifies CCCL, because every release has it. The wheel of 12.0 has no libcu++.
         // `CUB_VERSION` is used because old releases have no common version for all parts of CCCL.
-        header: Some("cub/version.cuh"), version_macros: Some(("cub/version.cuh", VersionMacros::Number("CUB_VERSION"))),
-        packages: [Some("nvidia-cuda-cccl-cu11"), Some("nvidia-cuda-cccl-cu12"), Some("nvidia-cuda-cccl")],
-        package_dirs: [Some("nvidia/cuda_cccl"), Some("nvidia/cuda_cccl"), Some("nvidia/cu13")],
+        header: Some("cub/version.cuh"),
+        version_macros: Some(("cub/version.cuh", VersionMacros::Number("CUB_VERSION"))),
+        packages: wheels!("nvidia-cuda-cccl", ["-cu11", "-cu12"], "nvidia/cuda_cccl", "nvidia/cu13"),
         header_prefixes: &["cub/", "cuda/", "nv/", "thrust/"],
         redist: &["cuda_cccl", "cccl"],
         // Measured: CCCL 1.15 to 3.5 compile with CUDA 13.0 and 13.5, and CCCL 3.5 compiles with CUDA 12.0. No CCCL has
@@ -298,16 +335,14 @@ components! {
     Culibos {
         id: "culibos", follows_toolkit: true, in_every_toolkit: true, extra: Some("culibos"),
         archives: &["libculibos.a"],
-        packages: [None, None, Some("nvidia-cuda-culibos")],
-        package_dirs: [None, None, Some("nvidia/cu13")],
+        packages: to_newest([("nvidia-cuda-culibos", "nvidia/cu13")]),
         redist: &["cuda_culibos"],
     }
     /// PTX compiler as a static library.
     Nvptxcompiler {
         id: "nvptxcompiler", follows_toolkit: true, extra: Some("nvptxcompiler"),
         archives: &["libnvptxcompiler_static.a"], header: Some("nvPTXCompiler.h"),
-        packages: [None, None, Some("nvidia-nvptxcompiler")],
-        package_dirs: [None, None, Some("nvidia/cu13")],
+        packages: to_newest([("nvidia-nvptxcompiler", "nvidia/cu13")]),
         header_prefixes: &["nvPTXCompiler"],
         redist: &["libnvptxcompiler"],
     }
@@ -315,13 +350,19 @@ components! {
     Nvrtc {
         id: "nvrtc", follows_toolkit: true, in_every_toolkit: true, extra: Some("nvrtc"),
         libraries: &["nvrtc", "nvrtc-builtins"], library_with_release: Some(1),
-        sonames: [&["libnvrtc.so.11.2", "libnvrtc-builtins.so.11.8"], &["libnvrtc.so.12", "libnvrtc-builtins.so.12.9"], &["libnvrtc.so.13", "libnvrtc-builtins.so.13.4"]],
+        sonames: [
+            &["libnvrtc.so.11.2", "libnvrtc-builtins.so.11.8"],
+            &["libnvrtc.so.12", "libnvrtc-builtins.so.12.9"],
+            &["libnvrtc.so.13", "libnvrtc-builtins.so.13.4"],
+        ],
         archives: &["libnvrtc_static.a", "libnvrtc-builtins_static.a"], header: Some("nvrtc.h"),
-        packages: [Some("nvidia-cuda-nvrtc-cu11"), Some("nvidia-cuda-nvrtc-cu12"), Some("nvidia-cuda-nvrtc")],
-        package_dirs: [Some("nvidia/cuda_nvrtc"), Some("nvidia/cuda_nvrtc"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-cuda-nvrtc", ["-cu11", "-cu12"], "nvidia/cuda_nvrtc", "nvidia/cu13"),
         header_prefixes: &["nvrtc"],
         redist: &["cuda_nvrtc"],
-        cmake: &[("nvrtc_builtins", &["libnvrtc-builtins.so"]), ("nvrtc_builtins_static", &["libnvrtc-builtins_static.a"])],
+        cmake: &[
+            ("nvrtc_builtins", &["libnvrtc-builtins.so"]),
+            ("nvrtc_builtins_static", &["libnvrtc-builtins_static.a"]),
+        ],
     }
     /// Link-time optimization at run time.
     Nvjitlink {
@@ -329,8 +370,7 @@ components! {
         libraries: &["nvJitLink"],
         sonames: [&[], &["libnvJitLink.so.12"], &["libnvJitLink.so.13"]],
         archives: &["libnvJitLink_static.a"], header: Some("nvJitLink.h"),
-        packages: [None, Some("nvidia-nvjitlink-cu12"), Some("nvidia-nvjitlink")],
-        package_dirs: [None, Some("nvidia/nvjitlink"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-nvjitlink", ["-cu12"], "nvidia/nvjitlink", "nvidia/cu13"),
         header_prefixes: &["nvJitLink"],
         redist: &["libnvjitlink"],
     }
@@ -340,8 +380,7 @@ components! {
         libraries: &["nvfatbin"],
         sonames: [&[], &["libnvfatbin.so.12"], &["libnvfatbin.so.13"]],
         archives: &["libnvfatbin_static.a"], header: Some("nvFatbin.h"),
-        packages: [None, Some("nvidia-nvfatbin-cu12"), Some("nvidia-nvfatbin")],
-        package_dirs: [None, Some("nvidia/nvfatbin"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-nvfatbin", ["-cu12"], "nvidia/nvfatbin", "nvidia/cu13"),
         header_prefixes: &["nvFatbin"],
         redist: &["libnvfatbin"],
     }
@@ -349,10 +388,9 @@ components! {
     Cublas {
         id: "cublas", extra: Some("cublas"),
         libraries: &["cublas", "cublasLt", "nvblas"],
-        sonames: [&["libcublas.so.11", "libcublasLt.so.11", "libnvblas.so.11"], &["libcublas.so.12", "libcublasLt.so.12", "libnvblas.so.12"], &["libcublas.so.13", "libcublasLt.so.13", "libnvblas.so.13"]],
+        sonames: sonames!(["11", "12", "13"], ["cublas", "cublasLt", "nvblas"]),
         archives: &["libcublas_static.a", "libcublasLt_static.a"], header: Some("cublas_v2.h"),
-        packages: [Some("nvidia-cublas-cu11"), Some("nvidia-cublas-cu12"), Some("nvidia-cublas")],
-        package_dirs: [Some("nvidia/cublas"), Some("nvidia/cublas"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-cublas", ["-cu11", "-cu12"], "nvidia/cublas", "nvidia/cu13"),
         header_prefixes: &["cublas", "nvblas"],
         redist: &["libcublas"],
     }
@@ -360,10 +398,9 @@ components! {
     Cufft {
         id: "cufft", extra: Some("cufft"),
         libraries: &["cufft", "cufftw"],
-        sonames: [&["libcufft.so.10", "libcufftw.so.10"], &["libcufft.so.11", "libcufftw.so.11"], &["libcufft.so.12", "libcufftw.so.12"]],
+        sonames: sonames!(["10", "11", "12"], ["cufft", "cufftw"]),
         archives: &["libcufft_static.a", "libcufft_static_nocallback.a", "libcufftw_static.a"], header: Some("cufft.h"),
-        packages: [Some("nvidia-cufft-cu11"), Some("nvidia-cufft-cu12"), Some("nvidia-cufft")],
-        package_dirs: [Some("nvidia/cufft"), Some("nvidia/cufft"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-cufft", ["-cu11", "-cu12"], "nvidia/cufft", "nvidia/cu13"),
         header_prefixes: &["cufft", "cudalibxt.h"],
         redist: &["libcufft"],
     }
@@ -373,8 +410,7 @@ components! {
         libraries: &["curand"],
         sonames: [&["libcurand.so.10"], &["libcurand.so.10"], &["libcurand.so.10"]],
         archives: &["libcurand_static.a"], header: Some("curand.h"),
-        packages: [Some("nvidia-curand-cu11"), Some("nvidia-curand-cu12"), Some("nvidia-curand")],
-        package_dirs: [Some("nvidia/curand"), Some("nvidia/curand"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-curand", ["-cu11", "-cu12"], "nvidia/curand", "nvidia/cu13"),
         header_prefixes: &["curand"],
         redist: &["libcurand"],
     }
@@ -382,13 +418,16 @@ components! {
     Cusolver {
         id: "cusolver", extra: Some("cusolver"),
         libraries: &["cusolver", "cusolverMg"],
-        sonames: [&["libcusolver.so.11", "libcusolverMg.so.11"], &["libcusolver.so.11", "libcusolverMg.so.11"], &["libcusolver.so.12", "libcusolverMg.so.12"]],
-        archives: &["libcusolver_static.a", "libcusolver_lapack_static.a", "libcusolver_metis_static.a"], header: Some("cusolverDn.h"),
-        packages: [Some("nvidia-cusolver-cu11"), Some("nvidia-cusolver-cu12"), Some("nvidia-cusolver")],
-        package_dirs: [Some("nvidia/cusolver"), Some("nvidia/cusolver"), Some("nvidia/cu13")],
+        sonames: sonames!(["11", "11", "12"], ["cusolver", "cusolverMg"]),
+        archives: &["libcusolver_static.a", "libcusolver_lapack_static.a", "libcusolver_metis_static.a"],
+        header: Some("cusolverDn.h"),
+        packages: wheels!("nvidia-cusolver", ["-cu11", "-cu12"], "nvidia/cusolver", "nvidia/cu13"),
         header_prefixes: &["cusolver"],
         redist: &["libcusolver"],
-        cmake: &[("cusolver_metis_static", &["libcusolver_metis_static.a", "libmetis_static.a"]), ("cusolver_lapack_static", &["libcusolver_lapack_static.a", "liblapack_static.a"])],
+        cmake: &[
+            ("cusolver_metis_static", &["libcusolver_metis_static.a", "libmetis_static.a"]),
+            ("cusolver_lapack_static", &["libcusolver_lapack_static.a", "liblapack_static.a"]),
+        ],
     }
     /// Sparse linear algebra.
     Cusparse {
@@ -396,19 +435,26 @@ components! {
         libraries: &["cusparse"],
         sonames: [&["libcusparse.so.11"], &["libcusparse.so.12"], &["libcusparse.so.12"]],
         archives: &["libcusparse_static.a"], header: Some("cusparse.h"),
-        packages: [Some("nvidia-cusparse-cu11"), Some("nvidia-cusparse-cu12"), Some("nvidia-cusparse")],
-        package_dirs: [Some("nvidia/cusparse"), Some("nvidia/cusparse"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-cusparse", ["-cu11", "-cu12"], "nvidia/cusparse", "nvidia/cu13"),
         header_prefixes: &["cusparse"],
         redist: &["libcusparse"],
     }
     /// Image and signal primitives.
     Npp {
         id: "npp", extra: Some("npp"),
-        libraries: &["nppc", "nppial", "nppicc", "nppidei", "nppif", "nppig", "nppim", "nppist", "nppisu", "nppitc", "npps"],
-        sonames: [&["libnppc.so.11", "libnppial.so.11", "libnppicc.so.11", "libnppidei.so.11", "libnppif.so.11", "libnppig.so.11", "libnppim.so.11", "libnppist.so.11", "libnppisu.so.11", "libnppitc.so.11", "libnpps.so.11"], &["libnppc.so.12", "libnppial.so.12", "libnppicc.so.12", "libnppidei.so.12", "libnppif.so.12", "libnppig.so.12", "libnppim.so.12", "libnppist.so.12", "libnppisu.so.12", "libnppitc.so.12", "libnpps.so.12"], &["libnppc.so.13", "libnppial.so.13", "libnppicc.so.13", "libnppidei.so.13", "libnppif.so.13", "libnppig.so.13", "libnppim.so.13", "libnppist.so.13", "libnppisu.so.13", "libnppitc.so.13", "libnpps.so.13"]],
-        archives: &["libnppc_static.a", "libnppial_static.a", "libnppicc_static.a", "libnppidei_static.a", "libnppif_static.a", "libnppig_static.a", "libnppim_static.a", "libnppist_static.a", "libnppisu_static.a", "libnppitc_static.a", "libnpps_static.a"], header: Some("npp.h"),
-        packages: [Some("nvidia-npp-cu11"), Some("nvidia-npp-cu12"), Some("nvidia-npp")],
-        package_dirs: [Some("nvidia/npp"), Some("nvidia/npp"), Some("nvidia/cu13")],
+        libraries: &[
+            "nppc", "nppial", "nppicc", "nppidei", "nppif", "nppig", "nppim", "nppist", "nppisu", "nppitc", "npps",
+        ],
+        sonames: sonames!(["11", "12", "13"], [
+            "nppc", "nppial", "nppicc", "nppidei", "nppif", "nppig", "nppim", "nppist", "nppisu", "nppitc", "npps"
+        ]),
+        archives: &[
+            "libnppc_static.a", "libnppial_static.a", "libnppicc_static.a", "libnppidei_static.a", "libnppif_static.a",
+            "libnppig_static.a", "libnppim_static.a", "libnppist_static.a", "libnppisu_static.a", "libnppitc_static.a",
+            "libnpps_static.a",
+        ],
+        header: Some("npp.h"),
+        packages: wheels!("nvidia-npp", ["-cu11", "-cu12"], "nvidia/npp", "nvidia/cu13"),
         header_prefixes: &["npp"],
         redist: &["libnpp"],
     }
@@ -418,8 +464,7 @@ components! {
         libraries: &["nvjpeg"],
         sonames: [&["libnvjpeg.so.11"], &["libnvjpeg.so.12"], &["libnvjpeg.so.13"]],
         archives: &["libnvjpeg_static.a"], header: Some("nvjpeg.h"),
-        packages: [Some("nvidia-nvjpeg-cu11"), Some("nvidia-nvjpeg-cu12"), Some("nvidia-nvjpeg")],
-        package_dirs: [Some("nvidia/nvjpeg"), Some("nvidia/nvjpeg"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-nvjpeg", ["-cu11", "-cu12"], "nvidia/nvjpeg", "nvidia/cu13"),
         header_prefixes: &["nvjpeg"],
         redist: &["libnvjpeg"],
     }
@@ -429,8 +474,7 @@ components! {
         libraries: &["cupti", "nvperf_host", "nvperf_target", "pcsamplingutil", "checkpoint"],
         sonames: [&["libcupti.so.11.8"], &["libcupti.so.12"], &["libcupti.so.13"]],
         header: Some("cupti.h"),
-        packages: [Some("nvidia-cuda-cupti-cu11"), Some("nvidia-cuda-cupti-cu12"), Some("nvidia-cuda-cupti")],
-        package_dirs: [Some("nvidia/cuda_cupti"), Some("nvidia/cuda_cupti"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-cuda-cupti", ["-cu11", "-cu12"], "nvidia/cuda_cupti", "nvidia/cu13"),
         header_prefixes: &["cupti", "cuda_stdint.h", "generated_cuda", "generated_nv", "nvperf"],
         redist: &["cuda_cupti"],
     }
@@ -439,10 +483,9 @@ components! {
         id: "nvtx", follows_toolkit: true, extra: Some("nvtx"),
         // `nvtx3interop` replaced `nvToolsExt` in CUDA 12.9. A toolkit has only one of them.
         libraries: &["nvtx3interop", "nvToolsExt"], libraries_are_alternatives: true,
-        sonames: [&["libnvtx3interop.so.1", "libnvToolsExt.so.1"], &["libnvtx3interop.so.1", "libnvToolsExt.so.1"], &["libnvtx3interop.so.1", "libnvToolsExt.so.1"]],
+        sonames: sonames!(["1", "1", "1"], ["nvtx3interop", "nvToolsExt"]),
         header: Some("nvtx3/nvToolsExt.h"),
-        packages: [Some("nvidia-nvtx-cu11"), Some("nvidia-nvtx-cu12"), Some("nvidia-nvtx")],
-        package_dirs: [Some("nvidia/nvtx"), Some("nvidia/nvtx"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-nvtx", ["-cu11", "-cu12"], "nvidia/nvtx", "nvidia/cu13"),
         header_prefixes: &["nvtx", "nvToolsExt"],
         redist: &["cuda_nvtx"], cmake: &[("nvtx3_interop", &["libnvtx3interop.so"])],
     }
@@ -452,8 +495,7 @@ components! {
         libraries: &["nvidia-ml"],
         sonames: [&["libnvidia-ml.so.1"], &["libnvidia-ml.so.1"], &["libnvidia-ml.so.1"]],
         header: Some("nvml.h"),
-        packages: [Some("nvidia-nvml-dev-cu11"), Some("nvidia-nvml-dev-cu12"), Some("nvidia-nvml-dev")],
-        package_dirs: [Some("nvidia/nvml_dev"), Some("nvidia/nvml_dev"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-nvml-dev", ["-cu11", "-cu12"], "nvidia/nvml_dev", "nvidia/cu13"),
         header_prefixes: &["nvml"],
         redist: &["cuda_nvml_dev"],
         cmake: &[("nvml", &["stubs/libnvidia-ml.so"]), ("nvml_static", &["libnvidia-ml.a", "libnvml.a"])],
@@ -464,11 +506,15 @@ components! {
         libraries: &["cufile", "cufile_rdma"],
         sonames: [&[], &["libcufile.so.0", "libcufile_rdma.so.1"], &["libcufile.so.0", "libcufile_rdma.so.1"]],
         archives: &["libcufile_static.a", "libcufile_rdma_static.a"], header: Some("cufile.h"),
-        packages: [None, Some("nvidia-cufile-cu12"), Some("nvidia-cufile")],
-        package_dirs: [None, Some("nvidia/cufile"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-cufile", ["-cu12"], "nvidia/cufile", "nvidia/cu13"),
         header_prefixes: &["cufile"],
         redist: &["libcufile"],
-        cmake: &[("cuFile", &["libcufile.so"]), ("cuFile_static", &["libcufile_static.a"]), ("cuFile_rdma", &["libcufile_rdma.so"]), ("cuFile_rdma_static", &["libcufile_rdma_static.a"])],
+        cmake: &[
+            ("cuFile", &["libcufile.so"]),
+            ("cuFile_static", &["libcufile_static.a"]),
+            ("cuFile_rdma", &["libcufile_rdma.so"]),
+            ("cuFile_rdma_static", &["libcufile_rdma_static.a"]),
+        ],
     }
     /// OpenCL loader.
     Opencl {
@@ -476,16 +522,14 @@ components! {
         libraries: &["OpenCL"],
         sonames: [&[], &["libOpenCL.so.1"], &["libOpenCL.so.1"]],
         header: Some("CL/cl.h"),
-        packages: [None, Some("nvidia-cuda-opencl-cu12"), Some("nvidia-cuda-opencl")],
-        package_dirs: [None, Some("nvidia/cuda_opencl"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-cuda-opencl", ["-cu12"], "nvidia/cuda_opencl", "nvidia/cu13"),
         redist: &["cuda_opencl"],
     }
     /// `cuda_profiler_api.h`.
     ProfilerApi {
         id: "profiler-api", follows_toolkit: true, extra: Some("profiler"),
         header: Some("cuda_profiler_api.h"),
-        packages: [Some("nvidia-cuda-profiler-api-cu11"), Some("nvidia-cuda-profiler-api-cu12"), Some("nvidia-cuda-profiler-api")],
-        package_dirs: [Some("nvidia/cuda_profiler_api"), Some("nvidia/cuda_profiler_api"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-cuda-profiler-api", ["-cu11", "-cu12"], "nvidia/cuda_profiler_api", "nvidia/cu13"),
         header_prefixes: &["cuda_profiler_api.h", "cudaProfiler.h"],
         redist: &["cuda_profiler_api"],
     }
@@ -493,10 +537,13 @@ components! {
     Sanitizer {
         id: "sanitizer", follows_toolkit: true, extra: Some("sanitizer"),
         libraries: &["sanitizer-public", "sanitizer-collection"],
-        sonames: [&["libsanitizer-public.so", "libsanitizer-collection.so"], &[], &["libsanitizer-public.so", "libsanitizer-collection.so"]],
+        sonames: [
+            &["libsanitizer-public.so", "libsanitizer-collection.so"],
+            &[],
+            &["libsanitizer-public.so", "libsanitizer-collection.so"],
+        ],
         header: Some("sanitizer.h"), tools: &["compute-sanitizer"],
-        packages: [Some("nvidia-cuda-sanitizer-api-cu11"), Some("nvidia-cuda-sanitizer-api-cu12"), Some("nvidia-cuda-sanitizer-api")],
-        package_dirs: [Some("nvidia/cuda_sanitizer_api"), Some("nvidia/cuda_sanitizer_api"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-cuda-sanitizer-api", ["-cu11", "-cu12"], "nvidia/cuda_sanitizer_api", "nvidia/cu13"),
         header_prefixes: &["sanitizer.h", "sanitizer_"],
         redist: &["cuda_sanitizer_api"], cmake: &[("sanitizer", &["libsanitizer-public.so"])],
     }
@@ -506,7 +553,7 @@ components! {
         libraries: &["cudla"],
         sonames: [&[], &["libcudla.so.1"], &["libcudla.so.1"]],
         header: Some("cudla.h"),
-        packages: [None, None, Some("nvidia-cudla")],
+        packages: to_newest([("nvidia-cudla", "")]),
         header_prefixes: &["cudla"],
         redist: &["libcudla"],
     }
@@ -514,51 +561,53 @@ components! {
     Cuobjdump {
         id: "cuobjdump", follows_toolkit: true, extra: Some("cuobjdump"),
         tools: &["cuobjdump"],
-        packages: [None, None, Some("nvidia-cuda-cuobjdump")],
-        package_dirs: [None, None, Some("nvidia/cu13")],
+        packages: to_newest([("nvidia-cuda-cuobjdump", "nvidia/cu13")]),
         redist: &["cuda_cuobjdump"],
     }
     /// Disassembler.
     Nvdisasm {
         id: "nvdisasm", follows_toolkit: true, extra: Some("nvdisasm"),
         tools: &["nvdisasm"],
-        packages: [None, None, Some("nvidia-cuda-nvdisasm")],
-        package_dirs: [None, None, Some("nvidia/cu13")],
+        packages: to_newest([("nvidia-cuda-nvdisasm", "nvidia/cu13")]),
         redist: &["cuda_nvdisasm"],
     }
     /// Tile IR assembler.
     Tileiras {
         id: "tileiras", follows_toolkit: true, extra: Some("tileiras"),
         tools: &["tileiras"],
-        packages: [None, None, Some("nvidia-cuda-tileiras")],
-        package_dirs: [None, None, Some("nvidia/cu13")],
+        packages: to_newest([("nvidia-cuda-tileiras", "nvidia/cu13")]),
         redist: &["cuda_tileiras"],
     }
     /// Demangler.
     CuxxFilt {
         id: "cuxxfilt", follows_toolkit: true, extra: Some("cuxxfilt"),
         archives: &["libcufilt.a"], header: Some("nv_decode.h"), tools: &["cu++filt"],
-        packages: [Some("nvidia-cuda-cuxxfilt-cu11"), Some("nvidia-cuda-cuxxfilt-cu12"), Some("nvidia-cuda-cuxxfilt")],
-        package_dirs: [Some("nvidia/cuda_cuxxfilt"), Some("nvidia/cuda_cuxxfilt"), Some("nvidia/cu13")],
+        packages: wheels!("nvidia-cuda-cuxxfilt", ["-cu11", "-cu12"], "nvidia/cuda_cuxxfilt", "nvidia/cu13"),
         header_prefixes: &["nv_decode.h"],
         redist: &["cuda_cuxxfilt"],
     }
     /// Deep neural networks. Has its own release cycle.
     Cudnn {
         id: "cudnn", class: Class::Product,
-        libraries: &["cudnn", "cudnn_graph", "cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_heuristic", "cudnn_engines_precompiled", "cudnn_engines_runtime_compiled", "cudnn_engines_tensor_ir", "cudnn_ext"],
+        libraries: &[
+            "cudnn", "cudnn_graph", "cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_heuristic",
+            "cudnn_engines_precompiled", "cudnn_engines_runtime_compiled", "cudnn_engines_tensor_ir", "cudnn_ext",
+        ],
         sonames: [CUDNN_9, CUDNN_9, CUDNN_9],
         header: Some("cudnn.h"),
-        packages: [Some("nvidia-cudnn-cu11"), Some("nvidia-cudnn-cu12"), Some("nvidia-cudnn-cu13")],
-        package_dirs: [Some("nvidia/cudnn"), Some("nvidia/cudnn"), Some("nvidia/cudnn")],
+        packages: wheels!("nvidia-cudnn", ["-cu11", "-cu12", "-cu13"], "nvidia/cudnn"),
         header_prefixes: &["cudnn"],
-        version_macros: Some(("cudnn_version.h", VersionMacros::Parts(["CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL"]))),
+        version_macros: version_parts("cudnn_version.h", ["CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL"]),
         variables: &["CUDNN_PATH"], redist: &["cudnn"], nix: &["libcudnn"], spack: &["cudnn"],
         // Read from `libcudnn_ops` (`libcudnn_ops_infer` before 9) of the wheels 8.5.0, 8.7.0, 8.8.0, 8.9.7, 9.0.0,
         // 9.10.2, 9.11.0, 9.12.0 and 9.28.0. The values are the same for every CUDA major. Other libraries of 9.11
         // still have code for 5.0, but every program needs `libcudnn_ops`. There is no rule for newer capabilities,
         // because cuDNN has PTX for them.
-        oldest_capabilities: &[((9, 11), Capability::new(7, 5)), ((8, 8), Capability::new(5, 0)), ((8, 5), Capability::new(3, 5))],
+        oldest_capabilities: &[
+            ((9, 11), Capability::new(7, 5)),
+            ((8, 8), Capability::new(5, 0)),
+            ((8, 5), Capability::new(3, 5)),
+        ],
     }
     /// Collective communication. Has its own release cycle.
     Nccl {
@@ -566,22 +615,20 @@ components! {
         libraries: &["nccl"],
         sonames: [&["libnccl.so.2"], &["libnccl.so.2"], &["libnccl.so.2"]],
         header: Some("nccl.h"),
-        packages: [Some("nvidia-nccl-cu11"), Some("nvidia-nccl-cu12"), Some("nvidia-nccl-cu13")],
-        package_dirs: [Some("nvidia/nccl"), Some("nvidia/nccl"), Some("nvidia/nccl")],
+        packages: wheels!("nvidia-nccl", ["-cu11", "-cu12", "-cu13"], "nvidia/nccl"),
         header_prefixes: &["nccl"],
-        version_macros: Some(("nccl.h", VersionMacros::Parts(["NCCL_MAJOR", "NCCL_MINOR", "NCCL_PATCH"]))),
+        version_macros: version_parts("nccl.h", ["NCCL_MAJOR", "NCCL_MINOR", "NCCL_PATCH"]),
         variables: &["NCCL_HOME"], nix: &["nccl", "libnccl"], spack: &["nccl"],
     }
     /// Tensor contractions. Has its own release cycle.
     Cutensor {
         id: "cutensor", class: Class::Product,
         libraries: &["cutensor", "cutensorMg", "cutensorMp"],
-        sonames: [&["libcutensor.so.2", "libcutensorMg.so.2", "libcutensorMp.so.2"], &["libcutensor.so.2", "libcutensorMg.so.2", "libcutensorMp.so.2"], &["libcutensor.so.2", "libcutensorMg.so.2", "libcutensorMp.so.2"]],
+        sonames: sonames!(["2", "2", "2"], ["cutensor", "cutensorMg", "cutensorMp"]),
         header: Some("cutensor.h"),
-        packages: [Some("cutensor-cu11"), Some("cutensor-cu12"), Some("cutensor-cu13")],
-        package_dirs: [Some("cutensor"), Some("cutensor"), Some("cutensor")],
+        packages: wheels!("cutensor", ["-cu11", "-cu12", "-cu13"], "cutensor"),
         header_prefixes: &["cutensor"],
-        version_macros: Some(("cutensor.h", VersionMacros::Parts(["CUTENSOR_MAJOR", "CUTENSOR_MINOR", "CUTENSOR_PATCH"]))),
+        version_macros: version_parts("cutensor.h", ["CUTENSOR_MAJOR", "CUTENSOR_MINOR", "CUTENSOR_PATCH"]),
         variables: &["CUTENSOR_PATH"], redist: &["libcutensor"], nix: &["cutensor"], spack: &["cutensor"],
     }
     /// Structured sparsity. Has its own release cycle.
@@ -590,10 +637,13 @@ components! {
         libraries: &["cusparseLt"],
         sonames: [&[], &["libcusparseLt.so.0"], &["libcusparseLt.so.0"]],
         header: Some("cusparseLt.h"),
-        packages: [None, Some("nvidia-cusparselt-cu12"), Some("nvidia-cusparselt-cu13")],
-        package_dirs: [None, Some("nvidia/cusparselt"), Some("nvidia/cu13")],
+        packages: to_newest([
+            ("nvidia-cusparselt-cu12", "nvidia/cusparselt"), ("nvidia-cusparselt-cu13", "nvidia/cu13")
+        ]),
         header_prefixes: &["cusparseLt"],
-        version_macros: Some(("cusparseLt.h", VersionMacros::Parts(["CUSPARSELT_VER_MAJOR", "CUSPARSELT_VER_MINOR", "CUSPARSELT_VER_PATCH"]))),
+        version_macros: version_parts("cusparseLt.h", [
+            "CUSPARSELT_VER_MAJOR", "CUSPARSELT_VER_MINOR", "CUSPARSELT_VER_PATCH"
+        ]),
         variables: &["CUSPARSELT_PATH"], redist: &["libcusparse_lt"], nix: &["cusparselt"], spack: &["cusparselt"],
     }
     /// Shared memory over GPUs. Has its own release cycle.
@@ -602,10 +652,11 @@ components! {
         libraries: &["nvshmem_host"],
         sonames: [&[], &["libnvshmem_host.so.3"], &["libnvshmem_host.so.3"]],
         archives: &["libnvshmem_device.a"], header: Some("nvshmem.h"),
-        packages: [None, Some("nvidia-nvshmem-cu12"), Some("nvidia-nvshmem-cu13")],
-        package_dirs: [None, Some("nvidia/nvshmem"), Some("nvidia/nvshmem")],
+        packages: wheels!("nvidia-nvshmem", ["-cu12", "-cu13"], "nvidia/nvshmem"),
         header_prefixes: &["nvshmem"],
-        version_macros: Some(("non_abi/nvshmem_version.h", VersionMacros::Parts(["NVSHMEM_VENDOR_MAJOR_VERSION", "NVSHMEM_VENDOR_MINOR_VERSION", "NVSHMEM_VENDOR_PATCH_VERSION"]))),
+        version_macros: version_parts("non_abi/nvshmem_version.h", [
+            "NVSHMEM_VENDOR_MAJOR_VERSION", "NVSHMEM_VENDOR_MINOR_VERSION", "NVSHMEM_VENDOR_PATCH_VERSION"
+        ]),
         variables: &["NVSHMEM_HOME"], redist: &["libnvshmem"], nix: &["nvshmem"], spack: &["nvshmem"],
     }
     /// Direct sparse solvers. Has its own release cycle.
@@ -614,28 +665,25 @@ components! {
         libraries: &["cudss"],
         sonames: [&[], &["libcudss.so.1"], &["libcudss.so.1"]],
         header: Some("cudss.h"),
-        packages: [None, Some("nvidia-cudss-cu12"), Some("nvidia-cudss-cu13")],
-        package_dirs: [None, Some("nvidia/cu12"), Some("nvidia/cu13")],
+        packages: to_newest([("nvidia-cudss-cu12", "nvidia/cu12"), ("nvidia-cudss-cu13", "nvidia/cu13")]),
         header_prefixes: &["cudss"],
-        version_macros: Some(("cudss.h", VersionMacros::Parts(["CUDSS_VERSION_MAJOR", "CUDSS_VERSION_MINOR", "CUDSS_VERSION_PATCH"]))),
+        version_macros: version_parts("cudss.h", ["CUDSS_VERSION_MAJOR", "CUDSS_VERSION_MINOR", "CUDSS_VERSION_PATCH"]),
         variables: &["CUDSS_DIR", "CUDSS_ROOT"], redist: &["libcudss"], nix: &["cudss"], spack: &["cudss"],
     }
     /// Templates for linear algebra (CUTLASS and CuTe): a header package.
     Cutlass {
         id: "cutlass", class: Class::Product,
         header: Some("cutlass/version.h"), more_headers: Some("tools/util/include"),
-        packages: [Some("nvidia-cutlass"); MAJORS],
-        package_dirs: [Some("cutlass_library/source"); MAJORS],
+        packages: [Some(("nvidia-cutlass", "cutlass_library/source")); MAJORS],
         header_prefixes: &["cutlass/", "cute/"],
-        version_macros: Some(("cutlass/version.h", VersionMacros::Parts(["CUTLASS_MAJOR", "CUTLASS_MINOR", "CUTLASS_PATCH"]))),
+        version_macros: version_parts("cutlass/version.h", ["CUTLASS_MAJOR", "CUTLASS_MINOR", "CUTLASS_PATCH"]),
         variables: &["CUTLASS_DIR", "CUTLASS_PATH", "CUTLASS_HOME"], nix: &["cutlass"], spack: &["cutlass"],
     }
     /// Device functions of the math libraries (cuBLASDx, cuFFTDx …): a header package, which includes CUTLASS.
     Mathdx {
         id: "mathdx", class: Class::Product,
         header: Some("cublasdx.hpp"),
-        packages: [Some("nvidia-mathdx"); MAJORS],
-        package_dirs: [Some("nvidia/mathdx"); MAJORS],
+        packages: [Some(("nvidia-mathdx", "nvidia/mathdx")); MAJORS],
         header_prefixes: &["commondx", "cublasdx", "cufftdx", "curanddx", "cusolverdx", "nvcompdx"],
         variables: &["MATHDX_ROOT", "mathdx_ROOT", "MATHDX_HOME"],
     }
@@ -653,7 +701,7 @@ impl Component {
 
     /// All components, those of the toolkit before the products.
     pub fn all() -> impl Iterator<Item = Self> {
-        ALL.iter().copied()
+        TABLE.iter().map(|facts| facts.component)
     }
 
     /// The facts about the component.
@@ -676,9 +724,7 @@ impl Component {
         let length = |component: &Self| {
             let facts = component.facts();
             // The directory of `CL/cl.h` has no prefix, because `include` directories of systems have another one.
-            let directory = facts
-                .header
-                .and_then(|header| header.rfind('/').map(|end| &header[..=end]));
+            let directory = facts.header.and_then(|it| Some(&it[..=it.rfind('/')?]));
             let prefixes = facts.header_prefixes.iter().copied().chain(directory);
             let matching = prefixes.filter(|prefix| name.starts_with(prefix));
             matching.map(str::len).max().unwrap_or(0)

@@ -104,7 +104,8 @@ fn incompatible_components_have_a_conflict() {
         ),
         (
             "nvrtc 11.8.89 for 11 builtins 11.8, cccl 3.0.1 for 13 in /b",
-            "nvrtc 11.8.89 (/a) is from CUDA 11.8 & headers of cccl 3.0.1 (/b) require CUDA 12.0 & nvidia-cuda-cccl-cu11",
+            "nvrtc 11.8.89 (/a) is from CUDA 11.8 & headers of cccl 3.0.1 (/b) require CUDA 12.0 & \
+             nvidia-cuda-cccl-cu11",
         ),
         (
             "nvcc 11.8.89 for 11, cccl 3.5.0 for 11 in /b",

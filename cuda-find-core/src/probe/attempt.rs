@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::prober::Prober;
 use super::{packages, roots};
-use crate::found::{Attempt, Found};
-use crate::sources::{Candidate, Layout, SearchStep, associated_roots, is_package};
+use crate::found::Attempt;
+use crate::sources::{Candidate, CandidateKind, SearchStep, associated_roots, is_package};
 
 /// Why a relative path is refused.
-pub const RELATIVE_PATH_REASON: &str = "is a relative path: build scripts run in their packages' directories, and would look for it there";
+pub const RELATIVE_PATH_REASON: &str = "is a relative path: build scripts run in their packages' directories, \
+                                        and would look for it there";
 
 impl Prober<'_> {
     /// Probes `candidate`. Problems are returned as remarks in the attempt.
@@ -18,11 +19,11 @@ impl Prober<'_> {
         if let Some(reason) = self.refusal(candidate) {
             attempt.remarks.push(reason);
         } else {
-            match candidate.layout {
-                Layout::SitePackages => packages::probe(self, &mut attempt),
-                Layout::PythonScript => attempt.remarks.push(
-                    "a script that starts an unknown Python interpreter, so its site-packages cannot be located; activate \
-                     a virtual environment to search its packages"
+            match candidate.kind {
+                CandidateKind::SitePackages => packages::probe(self, &mut attempt),
+                CandidateKind::PythonScript => attempt.remarks.push(
+                    "a script that starts an unknown Python interpreter, so its site-packages cannot be located; \
+                     activate a virtual environment to search its packages"
                         .to_owned(),
                 ),
                 _ => roots::probe(self, &mut attempt),
@@ -31,25 +32,21 @@ impl Prober<'_> {
         attempt.sets.sort_by_key(|set| Reverse(set.major));
         if attempt.sets.is_empty() && attempt.unusable.is_empty() && attempt.remarks.is_empty() {
             let path = &candidate.path;
-            let reason = if let Some(error) = self.root.closed(path) {
-                format!("cannot be read: {error}")
-            } else if self.root.is_dir(path) {
-                "contains no CUDA component".to_owned()
-            } else {
-                self.why_unreadable(path)
-                    .unwrap_or("not a directory")
-                    .to_owned()
-            };
-            attempt.remarks.push(reason);
+            let unreadable = self.why_unreadable(path).unwrap_or("not a directory");
+            attempt.remarks.push(match self.root.closed(path) {
+                Some(error) => format!("cannot be read: {error}"),
+                None if self.root.is_dir(path) => "contains no CUDA component".to_owned(),
+                None => unreadable.to_owned(),
+            });
         }
         attempt
     }
 
-    /// Probes `candidate`. If it is a list of roots that the user named, each root without a component is returned as an
-    /// additional attempt, so that it is reported.
+    /// Probes `candidate`. If it is a list of roots that the user named, each root without a component is returned as
+    /// an additional attempt, so that it is reported.
     pub fn probe_each(&self, candidate: &Candidate) -> Vec<Attempt> {
         let mut attempts = vec![self.probe(candidate)];
-        if candidate.step.is_explicit() && !candidate.more_roots().is_empty() {
+        if candidate.step.is_explicit() && !candidate.more_roots.is_empty() {
             for path in self.unused_roots(&attempts[0]) {
                 // The root is probed alone, because another root of the list may have the same components.
                 let (step, label) = (candidate.step, candidate.label.clone());
@@ -65,22 +62,16 @@ impl Prober<'_> {
     /// root, and the packages of Nix and of NVIDIA's archives.
     fn unused_roots(&self, attempt: &Attempt) -> Vec<PathBuf> {
         let candidate = &attempt.candidate;
-        let is_companion = |path: &PathBuf| {
-            let mut others = candidate.roots().filter(|other| *other != path);
-            others.any(|other| associated_roots(self.root, other).contains(path))
-        };
-        let is_used = |path: &PathBuf| {
-            let is_below = |found: &Found| found.paths().any(|file| file.starts_with(path));
-            let mut found = attempt.sets.iter().flat_map(|set| &set.found);
-            found.any(is_below)
-        };
-        let may_be_empty = |path: &PathBuf| {
-            is_companion(path) || (is_package(path) && !self.root.names(path).is_empty())
-        };
-        let unused = candidate
-            .roots()
-            .filter(|path| !is_used(path) && !may_be_empty(path));
-        unused.cloned().collect()
+        let mut unused: Vec<PathBuf> = candidate.roots().cloned().collect();
+        for found in attempt.sets.iter().flat_map(|set| &set.found) {
+            unused.retain(|path| !found.paths().any(|file| file.starts_with(path)));
+        }
+        for root in candidate.roots() {
+            let companions = associated_roots(self.root, root);
+            unused.retain(|path| path == root || !companions.contains(path));
+        }
+        unused.retain(|path| !is_package(path) || self.root.names(path).is_empty());
+        unused
     }
 
     /// Why a candidate is not probed; `None` if it can be probed.
@@ -88,25 +79,24 @@ impl Prober<'_> {
         if candidate.step == SearchStep::Argument {
             return None;
         }
-        let named_nvcc = candidate.nvcc().filter(|_| candidate.step.is_explicit());
-        let is_bare_name = |nvcc: &&Path| nvcc.is_relative() && nvcc.iter().count() == 1;
-        if let Some(nvcc) = named_nvcc.filter(is_bare_name) {
-            return Some(format!("no program `{}` is on `PATH`", nvcc.display()));
-        }
-        let absent_nvcc = named_nvcc.filter(|nvcc| !self.root.is_file(nvcc));
-        let has_space = |nvcc: &&Path| nvcc.to_string_lossy().contains(char::is_whitespace);
-        if let Some(nvcc) = absent_nvcc.filter(has_space) {
-            return Some(format!(
+        let mut absent_nvcc = candidate.named_nvcc();
+        absent_nvcc.take_if(|nvcc| self.root.is_file(nvcc));
+        let is_bare = |nvcc: &Path| nvcc.is_relative() && nvcc.iter().count() == 1;
+        let has_space = |nvcc: &Path| nvcc.to_string_lossy().contains(char::is_whitespace);
+        Some(match absent_nvcc {
+            Some(nvcc) if is_bare(nvcc) => format!("no program `{}` is on `PATH`", nvcc.display()),
+            Some(nvcc) if has_space(nvcc) => format!(
                 "`{}` is not a file: write only the path of nvcc, without a launcher or arguments",
                 nvcc.display()
-            ));
-        }
-        if candidate.roots().any(|path| path.is_relative()) {
-            return Some(RELATIVE_PATH_REASON.to_owned());
-        }
-        absent_nvcc.map(|nvcc| {
-            let reason = self.why_unreadable(nvcc).unwrap_or("not a file");
-            format!("{}: {reason}", nvcc.display())
+            ),
+            _ if candidate.roots().any(|path| path.is_relative()) => {
+                RELATIVE_PATH_REASON.to_owned()
+            }
+            Some(nvcc) => {
+                let reason = self.why_unreadable(nvcc).unwrap_or("not a file");
+                format!("{}: {reason}", nvcc.display())
+            }
+            None => return None,
         })
     }
 

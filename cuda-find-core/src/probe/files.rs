@@ -1,13 +1,12 @@
 //! Finds the files of one component in the directories below one or more roots, and versions in headers and file names.
 
 use std::cell::{OnceCell, RefCell};
-use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::prober::Prober;
 use crate::component::{Class, Component, Facts, VersionMacros, windows};
 use crate::found::{Attempt, Found};
-use crate::list::entry;
 use crate::nvcc::NvccAnswer;
 use crate::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
 use crate::sources::versions;
@@ -26,9 +25,8 @@ pub(super) struct SearchedDirectories<'p> {
     pub(super) nvcc_programs: Vec<PathBuf>,
     /// Which directories and components are not used, and why.
     remarks: Vec<String>,
-    /// One entry for each reason to skip files: the reason, and the alphabetically first path that was skipped for
-    /// it. Sorted by reason.
-    skipped: RefCell<Vec<(String, PathBuf)>>,
+    /// Each reason to skip files, and the alphabetically first path that was skipped for it.
+    skipped: RefCell<BTreeMap<String, PathBuf>>,
     release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
 }
 
@@ -52,24 +50,21 @@ impl<'p> SearchedDirectories<'p> {
         let mut searched = Self::empty(prober);
         let mut roots = roots.to_vec();
         roots.retain(|root| prober.root.is_dir(root));
-        let resolve = |root: &&Path| prober.root.resolve(root);
-        let resolved: Vec<PathBuf> = roots.iter().map(resolve).collect();
+        let resolved: Vec<PathBuf> = roots.iter().map(|root| prober.root.resolve(root)).collect();
         for root in &roots {
             searched.add_root(root, &resolved);
         }
         for root in &roots {
-            if searched.is_conda(root) {
-                searched.remarks.extend(searched.conda_remark(root));
-            }
+            let remark = searched.conda_remark(root);
+            searched.remarks.extend(remark);
         }
         searched.nvcc = answers.iter().find_map(|answer| answer.named.clone());
         for answer in answers {
             let tidy = |paths: &[PathBuf]| paths.iter().map(|p| prober.root.tidy(p)).collect();
             searched.add(|p| &mut p.include, tidy(&answer.includes), &resolved);
             searched.add(|p| &mut p.lib, tidy(&answer.libraries), &resolved);
-            searched
-                .nvcc_programs
-                .extend::<Vec<_>>(tidy(&answer.programs));
+            let programs: Vec<PathBuf> = tidy(&answer.programs);
+            searched.nvcc_programs.extend(programs);
         }
         searched
     }
@@ -125,37 +120,34 @@ impl<'p> SearchedDirectories<'p> {
         roots: &[PathBuf],
     ) {
         let prober = self.prober;
-        let resolve = |path: &Path| prober.root.resolve(path);
         for directory in directories {
             // The path is compared first, without resolving it: most directories that an nvcc reports are already
             // in the list.
             if list(self).contains(&directory) || !prober.root.is_dir(&directory) {
                 continue;
             }
-            let real = resolve(&directory);
-            let is_known = list(self).iter().any(|known| resolve(known) == real);
-            if is_known || self.is_shared_in_conda(&real) {
+            let real = prober.root.resolve(&directory);
+            let mut listed = list(self).iter();
+            if listed.any(|listed| prober.root.resolve(listed) == real)
+                || self.is_shared_in_conda(&real)
+            {
                 continue;
             }
             // The platform is read only from the part below the root, because the path of the root itself may
             // contain `targets/<platform>` too.
             let mut below = roots.iter().filter_map(|root| real.strip_prefix(root).ok());
-            match other_platform(below.next().unwrap_or(&real), prober.target.directory()) {
-                Some(other) => self.remark_platform(&other),
-                None => list(self).push(directory),
-            }
-        }
-    }
-
-    fn remark_platform(&mut self, other: &str) {
-        let target = self.prober.target;
-        let remark = format!(
-            "files of `targets/{other}` are not for {target} (`{}`){}",
-            target.directory(),
-            target.jetson_hint(other)
-        );
-        if !self.remarks.contains(&remark) {
-            self.remarks.push(remark);
+            let target = prober.target;
+            let Some(other) = other_platform(below.next().unwrap_or(&real), target.directory())
+            else {
+                list(self).push(directory);
+                continue;
+            };
+            // `Attempt::remark` drops duplicates.
+            self.remarks.push(format!(
+                "files of `targets/{other}` are not for {target} (`{}`){}",
+                target.directory(),
+                target.jetson_hint(&other)
+            ));
         }
     }
 
@@ -167,45 +159,45 @@ impl<'p> SearchedDirectories<'p> {
     /// directories, so passing them to a compiler or linker would hide the system's headers and libraries. The CUDA
     /// packages of conda-forge do not need them: their files are in `targets`.
     fn is_shared_in_conda(&self, directory: &Path) -> bool {
-        ["include", "lib"]
-            .iter()
-            .any(|name| directory.ends_with(name))
+        (directory.ends_with("include") || directory.ends_with("lib"))
             && directory.parent().is_some_and(|root| self.is_conda(root))
     }
 
     /// A remark about components that are only in `include` or `lib` of a conda prefix, and therefore not used. Older
     /// packages (`cudatoolkit` 11) and those of NVIDIA's channel install there.
     fn conda_remark(&self, root: &Path) -> Option<String> {
+        if !self.is_conda(root) {
+            return None;
+        }
         let top = Self {
             include: vec![root.join("include")],
             lib: vec![root.join("lib")],
             ..Self::empty(self.prober)
         };
-        let has = |searched: &Self, component| {
-            let mut majors = majors().rev();
-            majors.find_map(|major| searched.component(component, major).ok())
+        let newest = |searched: &Self, component| {
+            majors()
+                .rev()
+                .find_map(|major| searched.component(component, major).ok())
         };
         let mut unused = Vec::new();
         for component in Component::all() {
             // Other components, such as the OpenCL loader, may come from packages that are not part of CUDA.
             let is_reported = component.is_core() || component.facts().is_product();
-            if is_reported && has(self, component).is_none() {
-                unused.extend(has(&top, component));
+            if is_reported && newest(self, component).is_none() {
+                unused.extend(newest(&top, component));
             }
         }
         let first = unused.first()?;
         let names: Vec<&str> = unused.iter().map(|found| found.component.id()).collect();
-        let hint = match first.component.is_core() {
-            true => {
-                "; install the `cuda-*` packages of conda-forge, or name another toolkit with `CUDA_HOME`"
-            }
-            false => "",
-        };
-        Some(format!(
-            "not used: {} at the top level of the conda prefix ({}), beside every other library of the environment{hint}",
+        let mut remark = format!(
+            "not used: {} at the top level of the conda prefix ({}), beside every other library of the environment",
             names.join(", "),
             first.evidence
-        ))
+        );
+        if first.component.is_core() {
+            remark += "; install the `cuda-*` packages of conda-forge, or name another toolkit with `CUDA_HOME`";
+        }
+        Some(remark)
     }
 
     /// The first regular file of this name in a list of directories.
@@ -278,46 +270,38 @@ impl SearchedDirectories<'_> {
     /// All files of `component` for `major`, or the reason why it cannot be used.
     pub(super) fn component(&self, component: Component, major: u32) -> Result<Found, Absent> {
         let facts = component.facts();
+        let root = self.prober.root;
         let mut found = Found::new(component, major);
-        let tools = facts.tools.iter();
-        found
-            .tools
-            .extend(tools.filter_map(|tool| self.tool(component, tool)));
-        let archives = facts.archives.iter();
-        found
-            .archives
-            .extend(archives.filter_map(|archive| self.library(archive, major)));
+        for tool in facts.tools {
+            found.tools.extend(self.tool(component, tool));
+        }
+        for archive in facts.archives {
+            found.archives.extend(self.library(archive, major));
+        }
         if self.prober.target.is_windows() {
-            let imported = windows::import_libraries(facts);
-            let imported = imported
-                .filter_map(|name| self.first(self.directories_for_major(&self.lib, major), &name));
-            found.archives.extend(imported);
+            for name in windows::import_libraries(facts) {
+                let directories = self.directories_for_major(&self.lib, major);
+                found.archives.extend(self.first(directories, &name));
+            }
         }
-        let mut has_main_library = false;
-        let mut libraries = Vec::new();
-        for index in 0..facts.libraries.len() {
-            let library = self.library_of(facts, index, major);
-            has_main_library |= index == 0 && library.is_some();
-            libraries.extend(library);
-        }
-        let has_any_library = !libraries.is_empty();
+        let libraries = 0..facts.libraries.len();
+        let libraries = libraries.map(|index| self.library_of(facts, index, major));
+        let libraries: Vec<Option<PathBuf>> = libraries.collect();
+        let has_any_library = libraries.iter().any(Option::is_some);
         // Without the component's main library, its other libraries are useless: libnvblas needs libcublas.
-        if facts.libraries_are_alternatives || has_main_library {
-            found.libraries = libraries;
+        if facts.libraries_are_alternatives || matches!(libraries.first(), Some(Some(_))) {
+            found.libraries.extend(libraries.into_iter().flatten());
         }
         let header = facts.header.and_then(|name| self.header(name, major));
         if let Some((_, directory)) = &header {
             found.include.push(directory.clone());
+            let parent = directory.parent().unwrap_or(directory);
             // In some packages, CCCL is in `include/cccl`, but a part of it (`nv/target`) is in `include`.
-            let parent = directory.parent().filter(|_| directory.ends_with("cccl"));
-            let has_part = |parent: &&Path| self.prober.root.is_file(&parent.join("nv/target"));
-            found
-                .include
-                .extend(parent.filter(has_part).map(Path::to_owned));
-            let more = facts.more_headers.zip(directory.parent());
-            let more = more.map(|(more, parent)| parent.join(more));
-            let is_dir = |path: &PathBuf| self.prober.root.is_dir(path);
-            found.include.extend(more.filter(is_dir));
+            if directory.ends_with("cccl") && root.is_file(&parent.join("nv/target")) {
+                found.include.push(parent.to_owned());
+            }
+            let more = facts.more_headers.map(|more| parent.join(more));
+            found.include.extend(more.filter(|path| root.is_dir(path)));
         }
         if let Some(missing) = missing(facts, &found, header.is_some(), self.prober.target) {
             return Err(Absent {
@@ -325,14 +309,16 @@ impl SearchedDirectories<'_> {
                 has_other_files: !found.tools.is_empty() || has_any_library || header.is_some(),
             });
         }
-        let mut evidence = found.tools.iter().chain(&found.libraries);
-        let evidence = evidence.next().or(header.as_ref().map(|(path, _)| path));
-        let evidence = evidence.or(found.archives.first());
-        found.evidence = evidence.map_or_else(String::new, |path| path.display().to_string());
-        found.version = found
-            .include
-            .first()
-            .and_then(|directory| header_version(self.prober, component, directory));
+        let header = header.iter().map(|(path, _)| path);
+        let files = found.tools.iter().chain(&found.libraries);
+        let evidence = files
+            .chain(header)
+            .chain(&found.archives)
+            .next()
+            .map(|path| path.display().to_string());
+        found.evidence = evidence.unwrap_or_default();
+        let include = found.include.first();
+        found.version = include.and_then(|include| header_version(self.prober, component, include));
         let builtins = facts
             .library_with_release
             .and_then(|index| found.libraries.get(index));
@@ -343,17 +329,11 @@ impl SearchedDirectories<'_> {
     /// The path of a header, and the directory to pass with `-I`: an include directory, or `cccl` in an include
     /// directory.
     fn header(&self, name: &str, major: u32) -> Option<(PathBuf, PathBuf)> {
-        self.directories_for_major(&self.include, major)
-            .find_map(|directory| {
-                [directory.join("cccl"), directory.clone()]
-                    .into_iter()
-                    .find_map(|directory| Some((self.prober.file(&directory, name)?, directory)))
-            })
-    }
-
-    /// Looks for nvcc. If an nvcc is found that cannot be used, the reason is added to `skipped`.
-    pub(super) fn record_unusable_nvcc(&self) {
-        let _ = self.tool(Component::Nvcc, "nvcc");
+        let mut directories = self.directories_for_major(&self.include, major);
+        directories.find_map(|include| {
+            let mut directories = [include.join("cccl"), include.clone()].into_iter();
+            directories.find_map(|directory| Some((self.prober.file(&directory, name)?, directory)))
+        })
     }
 }
 
@@ -364,30 +344,33 @@ fn missing(facts: &Facts, found: &Found, has_header: bool, target: &Target) -> O
     }
     // A toolkit contains the driver's header, but never the driver's libraries.
     let needs_header = facts.libraries.is_empty() && facts.archives.is_empty();
-    if needs_header || facts.is_driver() {
-        let header = facts.header.filter(|_| !has_header);
-        return header.map(|header| format!("`{header}`"));
-    }
-    if facts.libraries.is_empty() {
-        let archive = facts.archives.first().filter(|_| found.archives.is_empty());
-        return archive.map(|archive| format!("`{archive}`"));
-    }
-    let library = if facts.library_with_release.is_some() {
-        // NVRTC cannot compile without its builtins, so both libraries are needed.
-        facts.libraries.get(found.libraries.len())
+    let has_archive = !found.archives.is_empty();
+    let (file, is_found) = if needs_header || facts.is_driver() {
+        (facts.header, has_header)
     } else {
-        let has_any = !found.libraries.is_empty() || !found.archives.is_empty();
-        facts.libraries.first().filter(|_| !has_any)
+        (facts.archives.first().copied(), has_archive)
     };
-    library.map(|name| match target.is_windows() {
-        true => format!("DLL of `{name}` for CUDA {}", found.major),
-        false => format!("`lib{name}.so` for CUDA {}", found.major),
-    })
+    if needs_header || facts.is_driver() || facts.libraries.is_empty() {
+        return file.filter(|_| !is_found).map(|file| format!("`{file}`"));
+    }
+    // NVRTC cannot compile without its builtins, so both libraries are needed.
+    let is_any_enough = facts.library_with_release.is_none();
+    if is_any_enough && (has_archive || !found.libraries.is_empty()) {
+        return None;
+    }
+    let name = facts.libraries.get(found.libraries.len())?;
+    let file = if target.is_windows() {
+        format!("DLL of `{name}`")
+    } else {
+        format!("`lib{name}.so`")
+    };
+    Some(format!("{file} for CUDA {}", found.major))
 }
 
 impl SearchedDirectories<'_> {
-    /// Finds a program that runs on this machine.
-    fn tool(&self, component: Component, name: &str) -> Option<PathBuf> {
+    /// Finds a program that runs on this machine. If an nvcc is found that cannot be used, the reason is added to
+    /// `skipped`.
+    pub(super) fn tool(&self, component: Component, name: &str) -> Option<PathBuf> {
         if let (Component::Nvcc, "nvcc", Some(named)) = (component, name, &self.nvcc) {
             return Some(named.clone());
         }
@@ -432,8 +415,8 @@ impl SearchedDirectories<'_> {
 
     fn skip(&self, path: &Path, reason: String) {
         let mut skipped = self.skipped.borrow_mut();
-        let example = entry(&mut skipped, reason);
-        if example.as_os_str().is_empty() || path < example.as_path() {
+        let example = skipped.entry(reason).or_insert_with(|| path.to_owned());
+        if path < example.as_path() {
             path.clone_into(example);
         }
     }
@@ -480,26 +463,21 @@ impl SearchedDirectories<'_> {
             }
             // cuTENSOR's archives before 2.3 and its Debian packages have one directory for each major.
             let main = facts.libraries[0];
-            let in_directory_of_major = |soname: &&str| {
-                self.library(&format!("{major}/{soname}"), major)
-                    .or_else(|| self.library(&format!("lib{main}/{major}/{soname}"), major))
-            };
-            return sonames
-                .iter()
-                .find_map(in_directory_of_major)
-                .or_else(|| {
-                    sonames
-                        .iter()
-                        .find_map(|soname| self.library(soname, major))
-                })
-                // The table does not have the SONAMEs of a product's older releases: cuDNN 8 is `libcudnn.so.8`.
+            let below = [format!("{major}/"), format!("lib{main}/{major}/")];
+            let mut names = Vec::new();
+            for soname in &sonames {
+                names.extend(below.each_ref().map(|below| format!("{below}{soname}")));
+            }
+            names.extend(sonames.iter().map(ToString::to_string));
+            let library = names.iter().find_map(|name| self.library(name, major));
+            // The table does not have the SONAMEs of a product's older releases: cuDNN 8 is `libcudnn.so.8`.
+            return library
                 .or_else(|| self.numbered(name, major, |number| number.parse::<u32>().is_ok()))
                 .filter(|path| self.is_for_major(path, major));
         }
         if !sonames.is_empty() && facts.library_with_release != Some(index) {
-            return sonames
-                .iter()
-                .find_map(|soname| self.library(soname, major));
+            let mut sonames = sonames.iter();
+            return sonames.find_map(|soname| self.library(soname, major));
         }
         // The SONAME ends with the release, or the major is newer than the table. Accept `<major>` and
         // `<major>.<minor>`.
@@ -514,35 +492,34 @@ impl SearchedDirectories<'_> {
     /// library. Of several in this directory, the one with the highest number is returned.
     fn numbered(&self, name: &str, major: u32, accept: impl Fn(&str) -> bool) -> Option<PathBuf> {
         let start = format!("lib{name}.so.");
-        self.directories_for_major(&self.lib, major)
-            .find_map(|directory| {
-                let names = self.prober.root.names(directory);
-                let mut numbered: Vec<(Version, &String)> = Vec::new();
-                let windows = self.prober.target.is_windows();
-                let sonames: Vec<String> = (names.iter().filter_map(|name| name.to_str()))
-                    .filter_map(|name| {
-                        if windows {
-                            windows::soname(name)
-                        } else {
-                            Some(name.to_owned())
-                        }
-                    })
-                    .collect();
-                for name in &sonames {
-                    let number = name.strip_prefix(&start).filter(|number| accept(number));
-                    numbered.extend(number.and_then(|number| Some((number.parse().ok()?, name))));
-                }
-                numbered.sort_by_key(|(number, _)| Reverse(number.clone()));
-                numbered
-                    .iter()
-                    .find_map(|(_, name)| self.library_in(directory, name))
-            })
+        let mut directories = self.directories_for_major(&self.lib, major);
+        directories.find_map(|directory| {
+            let mut numbered: Vec<(Version, String)> = Vec::new();
+            for name in self.prober.root.names(directory) {
+                let name = name.to_str();
+                let soname = if self.prober.target.is_windows() {
+                    name.and_then(windows::soname)
+                } else {
+                    name.map(str::to_owned)
+                };
+                let number = soname
+                    .as_deref()
+                    .and_then(|soname| soname.strip_prefix(&start));
+                let version = number.filter(|number| accept(number)).map(str::parse);
+                numbered.extend(version.and_then(Result::ok).zip(soname));
+            }
+            numbered.sort_by(|(one, _), (other, _)| other.cmp(one));
+            let mut names = numbered.iter().map(|(_, name)| name);
+            names.find_map(|name| self.library_in(directory, name))
+        })
     }
 
     /// Whether a product's library may be for this major. A library in a directory that is named after another
     /// major (`lib/12`) is not for this major. Links are resolved first.
     fn is_for_major(&self, path: &Path, major: u32) -> bool {
-        let number = directory_number(&self.prober.root.resolve(path));
+        let real = self.prober.root.resolve(path);
+        let directory = real.parent().and_then(Path::file_name);
+        let number: Option<u32> = directory.and_then(|name| name.to_str()?.parse().ok());
         number.is_none_or(|number| number == major || !(8..100).contains(&number))
     }
 }
@@ -552,11 +529,6 @@ fn major_of_directory(directory: &Path) -> Option<u32> {
     let mut names = directory.ancestors().filter_map(Path::file_name);
     let release = names.find(|name| *name != "x64")?.to_str()?;
     release.split('.').next()?.parse().ok()
-}
-
-/// The name of a file's directory, if the name is a number: `12` for `lib/12/libcutensor.so.2`.
-fn directory_number(path: &Path) -> Option<u32> {
-    path.parent()?.file_name()?.to_str()?.parse().ok()
 }
 
 /// The version in a component's own header.

@@ -4,9 +4,10 @@
 //! `cuda_cudart-linux-x86_64-13.0.96-archive`, not `cuda_cudart-linux-sbsa-13.0.96-archive`.
 //!
 //! The CUDA major of a product is read from package managers and directory names, because the files do not show it:
-//! cuDNN's builds for CUDA 12 and 13 have the same file names, and only large files differ, which would take too long to
-//! read.
+//! cuDNN's builds for CUDA 12 and 13 have the same file names, and only large files differ, which would take too long
+//! to read.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::prober::Prober;
@@ -70,26 +71,27 @@ pub(super) fn named_majors(
     prober: &Prober<'_>,
     path: &Path,
     is_toolkit: bool,
-) -> Vec<(Component, u32)> {
+) -> BTreeMap<Component, u32> {
     let root = prober.root;
     let in_name = |path: &Path| major_in_name(path.file_name()?.to_str()?);
-    let by_name = match is_toolkit {
-        true => None,
-        false => in_name(path).or_else(|| in_name(&root.resolve(path))),
+    let by_name = if is_toolkit {
+        None
+    } else {
+        in_name(path).or_else(|| in_name(&root.resolve(path)))
     };
     // Debian's list of packages is several megabytes long, so it is read only if there is a product.
     let is_usr = root.place(path) == root.place(&root.locate("/usr"));
-    let dpkg_status = match is_usr && holds_product(root, prober.target) {
-        true => root.text(&root.locate("/var/lib/dpkg/status")).ok(),
-        false => None,
+    let has_product = is_usr && holds_product(root, prober.target);
+    let dpkg_status = has_product.then(|| root.text(&root.locate("/var/lib/dpkg/status")));
+    let dpkg_status = dpkg_status.and_then(Result::ok);
+    let major = |product: Component| {
+        let debian = dpkg_status
+            .as_ref()
+            .and_then(|it| major_of_debian_package(it, product));
+        let package = debian.or_else(|| major_of_python_package(prober, path, product));
+        Some((product, package.or(by_name)?))
     };
-    let mut majors = Vec::new();
-    for product in products() {
-        let debian = || major_of_debian_package(dpkg_status.as_ref()?, product);
-        let major = debian().or_else(|| major_of_python_package(prober, path, product));
-        majors.extend(major.or(by_name).map(|major| (product, major)));
-    }
-    majors
+    products().filter_map(major).collect()
 }
 
 pub(super) fn products() -> impl Iterator<Item = Component> {
@@ -113,19 +115,16 @@ fn major_in_name(name: &str) -> Option<u32> {
 /// `None` if wheels for two majors share it.
 fn major_of_python_package(prober: &Prober<'_>, path: &Path, product: Component) -> Option<u32> {
     let facts = product.facts();
-    let is_installed = |major: &u32| {
-        let installed = || {
-            let directory = Path::new(facts.package_dir(*major)?);
-            let site = path.ancestors().nth(directory.iter().count())?;
-            let start = format!("{}-", facts.package(*major)?.replace('-', "_"));
-            let names = prober.root.names(site);
-            let mut names = names.iter().filter_map(|name| name.to_str());
-            let has = names.any(|name| name.starts_with(&start) && name.ends_with(".dist-info"));
-            Some(has && path.ends_with(directory))
-        };
-        installed() == Some(true)
+    let installed = |major: u32| {
+        let directory = Path::new(facts.package_dir(major)?);
+        let site = path.ancestors().nth(directory.iter().count())?;
+        let start = format!("{}-", facts.package(major)?.replace('-', "_"));
+        let names = prober.root.names(site);
+        let mut names = names.iter().filter_map(|name| name.to_str());
+        let has = names.any(|name| name.starts_with(&start) && name.ends_with(".dist-info"));
+        (has && path.ends_with(directory)).then_some(major)
     };
-    let mut majors = release::majors().filter(is_installed);
+    let mut majors = release::majors().filter_map(installed);
     majors.next().filter(|_| majors.next().is_none())
 }
 

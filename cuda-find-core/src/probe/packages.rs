@@ -2,7 +2,7 @@
 //! toolkit's components share one.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::files::{Absent, SearchedDirectories};
@@ -56,10 +56,8 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         by_directory: HashMap::new(),
     };
     for major in OLDEST_MAJOR..=packages.newest_major() {
-        let mut found: Vec<Found> = Vec::new();
-        for component in Component::all() {
-            found.extend(packages.component(component, major, attempt));
-        }
+        let found = Component::all().filter_map(|it| packages.component(it, major, attempt));
+        let found: Vec<Found> = found.collect();
         if !found.is_empty() {
             let set = ComponentSet::new(&attempt.candidate, major, found);
             attempt.sets.push(set);
@@ -72,9 +70,7 @@ impl<'p> SitePackages<'p> {
     /// The newest major of the tables, or a newer one that a directory such as `nvidia/cu14` names.
     fn newest_major(&self) -> u32 {
         let names = self.prober.root.names(&self.path.join("nvidia"));
-        let majors = names
-            .iter()
-            .filter_map(|name| name.to_str()?.strip_prefix("cu")?.parse::<u32>().ok());
+        let majors = names.iter().filter_map(|name| common_major(name));
         majors
             .filter(|major| *major < 100)
             .fold(NEWEST_MAJOR, u32::max)
@@ -105,18 +101,15 @@ impl<'p> SitePackages<'p> {
         let files = searched.component(component, major);
         let header = searched.header_release();
         let package = self.installed.package(component, major);
-        let mut found = match files {
-            Ok(found) => found,
-            Err(absent) => {
-                let reason = unusable(component, major, package, &directory, &absent);
-                attempt.unusable.extend(reason.map(|reason| Unusable {
-                    component,
-                    major,
-                    reason,
-                }));
-                return None;
-            }
+        let unusable = |absent: Absent| {
+            let reason = unusable(component, major, package, &directory, &absent);
+            attempt.unusable.extend(reason.map(|reason| Unusable {
+                component,
+                major,
+                reason,
+            }));
         };
+        let mut found = files.map_err(unusable).ok()?;
         if component == Component::Nvcc {
             let mut tools = component.facts().tools.iter();
             let missing = tools.find(|tool| found.tool(tool).is_none());
@@ -132,7 +125,8 @@ impl<'p> SitePackages<'p> {
             // Compilers read the header, so the header's release is used instead of the package's.
             if let Some(claimed) = found.release.filter(|claimed| *claimed != release) {
                 attempt.remarks.push(format!(
-                    "the cudart package is from CUDA {claimed}, but {} is from CUDA {release}; the header's release is used",
+                    "the cudart package is from CUDA {claimed}, but {} is from CUDA {release}; the header's release is \
+                     used",
                     header.display()
                 ));
             }
@@ -143,18 +137,21 @@ impl<'p> SitePackages<'p> {
 
     /// A remark if the directory `nvidia` was copied without the `*.dist-info` directories beside it.
     fn missing_metadata_remark(&self) -> Option<String> {
-        let has_metadata = |name: &String| name.starts_with("nvidia-");
-        let shows_no_major = |name: &OsString| {
-            let major = name.to_str().and_then(|name| name.strip_prefix("cu"));
-            major.is_none_or(|major| major.parse::<u32>().is_err())
-        };
+        let mut installed = self.installed.0.keys();
+        let has_metadata = installed.any(|name| name.starts_with("nvidia-"));
         let names = self.prober.root.names(&self.path.join("nvidia"));
-        (!self.installed.0.keys().any(has_metadata) && names.iter().any(shows_no_major)).then(|| {
+        let shows_no_major = names.iter().any(|name| common_major(name).is_none());
+        (!has_metadata && shows_no_major).then(|| {
             "there are no `*.dist-info` directories beside `nvidia`, so components whose files do not show their CUDA \
              major are not used"
                 .to_owned()
         })
     }
+}
+
+/// The major of a directory that the packages for one major share: 13 for `cu13`.
+fn common_major(name: &OsStr) -> Option<u32> {
+    name.to_str()?.strip_prefix("cu")?.parse().ok()
 }
 
 /// The directory of a component's package. A major newer than the tables is expected to keep the newest layout.
@@ -190,10 +187,8 @@ fn set_version_of_package((name, version): Package<'_>, found: &mut Found) {
     let facts = found.component.facts();
     if facts.class != Class::OwnRange {
         found.version = Some(version.clone());
-        let release = version
-            .release()
-            .filter(|release| release.major == found.major);
-        found.release = release.filter(|_| facts.follows_toolkit);
+        let is_followed = facts.follows_toolkit && version.part(0) == u64::from(found.major);
+        found.release = version.release().filter(|_| is_followed);
     }
     found.evidence = format!("{name} {version}: {}", found.evidence);
 }

@@ -1,6 +1,7 @@
 //! Probes CUDA in roots: from NVIDIA's installers, distributions and conda, and candidates with several roots (Nix
 //! outputs, unpacked archives side by side, the HPC SDK).
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::files::{SearchedDirectories, file_name_version};
@@ -9,10 +10,10 @@ use super::packages::PackageDirectory;
 use super::prober::Prober;
 use crate::component::{Class, Component};
 use crate::found::{Attempt, ComponentSet, Found, Unusable};
-use crate::list::sorted_set;
+use crate::list::{joined, sorted_set};
 use crate::nvcc::NvccAnswer;
 use crate::release;
-use crate::sources::{Candidate, Layout, SearchStep, companions};
+use crate::sources::{Candidate, CandidateKind, SearchStep, companions};
 use crate::version::{ToolkitVersion, Version};
 
 /// One root of a candidate.
@@ -31,7 +32,7 @@ pub(super) struct OneRoot<'p> {
     /// The metadata of its packages, if the root is a directory of Python packages.
     pub(super) packages: Option<PackageDirectory>,
     /// Products whose major is known from a package manager or the directory's name.
-    pub(super) named_majors: Vec<(Component, u32)>,
+    pub(super) named_majors: BTreeMap<Component, u32>,
     pub(super) searched: SearchedDirectories<'p>,
 }
 
@@ -74,15 +75,7 @@ impl<'p> OneRoot<'p> {
 
     /// The major of a product according to a package manager or the directory's name.
     pub(super) fn named_major(&self, product: Component) -> Option<u32> {
-        let mut named = self.named_majors.iter();
-        named
-            .find(|(component, _)| *component == product)
-            .map(|(_, major)| *major)
-    }
-
-    /// Whether the root's CUDA major is unknown: its files, its name and its packages do not show it.
-    pub(super) fn is_of_unknown_major(&self) -> bool {
-        self.majors.is_empty() && self.named_majors.is_empty()
+        self.named_majors.get(&product).copied()
     }
 
     /// Whether a component was found in this root.
@@ -100,12 +93,12 @@ pub(super) fn read_roots<'p>(
     paths: &[PathBuf],
 ) -> Vec<OneRoot<'p>> {
     let mut roots: Vec<OneRoot<'_>> = Vec::new();
-    let mut proposed = candidate.nvcc().filter(|nvcc| prober.root.is_file(nvcc));
+    let mut proposed = candidate.nvcc.clone();
+    proposed.take_if(|nvcc| !prober.root.is_file(nvcc));
     for path in paths {
-        let proposed = proposed.take().map(Path::to_owned);
+        let proposed = proposed.take();
         let named = proposed.clone().filter(|_| candidate.step.is_explicit());
-        let own = || Some(path.join("bin/nvcc")).filter(|nvcc| prober.root.is_file(nvcc));
-        let nvcc = proposed.or_else(own);
+        let nvcc = proposed.or_else(|| prober.file(path, "bin/nvcc"));
         let (answer, query_error) = match nvcc.map(|nvcc| (prober.query_nvcc)(&nvcc)).transpose() {
             Ok(answer) => (answer.map(|answer| NvccAnswer { named, ..answer }), None),
             Err(error) => (None, Some(error.to_string())),
@@ -113,7 +106,7 @@ pub(super) fn read_roots<'p>(
         let top = answer.as_ref().and_then(|answer| answer.top.as_ref());
         let top = top.map(|top| prober.root.tidy(top));
         let mut root = OneRoot::read(prober, path.clone(), answer, query_error);
-        if candidate.layout == Layout::SystemProducts {
+        if candidate.kind == CandidateKind::SystemProducts {
             root.majors.clear();
         }
         roots.push(root);
@@ -154,9 +147,9 @@ fn package_version(path: &Path) -> Option<Version> {
 /// read, so no JSON parser is needed.
 fn version_json(prober: &Prober<'_>, path: &Path) -> Option<ToolkitVersion> {
     let text = prober.root.text(&path.join("version.json")).ok()?;
-    let after = text.split_once("\"cuda\"")?.1;
-    let after = after.split_once("\"version\"")?.1;
-    after.split('"').nth(1)?.parse().ok()
+    let (_, cuda) = text.split_once("\"cuda\"")?;
+    let (_, version) = cuda.split_once("\"version\"")?;
+    version.split('"').nth(1)?.parse().ok()
 }
 
 pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
@@ -165,23 +158,24 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         without_foreign_archives(prober.target, candidate.roots().cloned().collect());
     let roots = read_roots(prober, &candidate, &paths);
     let query_error = roots.first().and_then(|first| first.query_error.clone());
-    if candidate.nvcc().is_some() && candidate.step.is_explicit() && query_error.is_some() {
+    if candidate.named_nvcc().is_some() && query_error.is_some() {
         attempt.remarks.extend(query_error);
         return;
     }
-    // A single root that does not exist is reported by the caller.
-    if !candidate.more_roots().is_empty() {
-        let absent = candidate.roots().filter(|path| !prober.root.is_dir(path));
-        let absent = absent.map(|path| format!("{} does not exist", path.display()));
-        attempt.remarks.extend(absent);
+    for path in candidate.roots().filter(|path| !prober.root.is_dir(path)) {
+        // A single root that does not exist is reported by the caller.
+        if !candidate.more_roots.is_empty() {
+            attempt.remark(format!("{} does not exist", path.display()));
+        }
     }
     attempt.remarks.extend(foreign);
     let majors = sorted_set(roots.iter().flat_map(|root| root.majors.clone()));
     // The files of cuRAND's archive have the same names for every CUDA major. If the other roots are for one
     // major, the archive is assumed to be for this major. If they are for several, the archive is not used.
-    let (unclear, roots): (Vec<OneRoot<'_>>, Vec<OneRoot<'_>>) = roots
-        .into_iter()
-        .partition(|root| majors.len() > 1 && root.is_of_unknown_major());
+    let is_unclear = |root: &OneRoot<'_>| {
+        majors.len() > 1 && root.majors.is_empty() && root.named_majors.is_empty()
+    };
+    let (unclear, roots): (Vec<_>, Vec<_>) = roots.into_iter().partition(is_unclear);
     attempt.remarks.extend(unclear_roots(&majors, &unclear));
     for major in majors.iter().rev() {
         let set = component_set(&roots, *major, attempt);
@@ -197,25 +191,21 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         // If all files are for another machine, no file shows a major, and `component_set` was never called. Report
         // here which files were skipped.
         for root in &roots {
-            root.searched.record_unusable_nvcc();
+            let _ = root.searched.tool(Component::Nvcc, "nvcc");
             root.searched.add_remarks(attempt);
         }
     }
 }
 
 fn unclear_roots(majors: &[u32], unclear: &[OneRoot<'_>]) -> Option<String> {
-    let names: Vec<String> = unclear
-        .iter()
-        .filter(|root| root.searched.prober.root.is_dir(&root.path))
-        .map(|root| root.path.display().to_string())
-        .collect();
-    let majors: Vec<String> = majors.iter().map(u32::to_string).collect();
+    let paths = unclear.iter().map(|root| &root.path);
+    let existing = paths.filter(|path| unclear[0].searched.prober.root.is_dir(path));
+    let names = joined(existing.map(|path| path.display()), ", ");
     (!names.is_empty()).then(|| {
         format!(
-            "CUDA {} were found, and these roots may be for any of them, so they are not used: {}; name only the \
+            "CUDA {} were found, and these roots may be for any of them, so they are not used: {names}; name only the \
              roots of one major",
-            majors.join(" and "),
-            names.join(", ")
+            joined(majors, " and ")
         )
     })
 }
@@ -232,18 +222,13 @@ fn products_of_unknown_major(sets: &[ComponentSet]) -> Vec<String> {
             && !facts.is_header_package()
             && offered.any(|other| other.libraries == product.libraries)
     };
-    let remark = |product: &Found| {
-        format!(
-            "the CUDA major of this {} is unknown; it is assumed to be compatible",
-            product.component
-        )
-    };
-    first
-        .found
-        .iter()
-        .filter(is_offered_again)
-        .map(remark)
-        .collect()
+    let mut remarks = Vec::new();
+    for Found { component, .. } in first.found.iter().filter(is_offered_again) {
+        remarks.push(format!(
+            "the CUDA major of this {component} is unknown; it is assumed to be compatible"
+        ));
+    }
+    remarks
 }
 
 /// Sets for majors for which no toolkit was found.
@@ -260,12 +245,11 @@ fn sets_of_products(
     roots: &[OneRoot<'_>],
     majors_of_toolkits: &[u32],
 ) -> Vec<ComponentSet> {
-    let (is_explicit, step) = (candidate.step.is_explicit(), candidate.step);
+    let is_explicit = candidate.step.is_explicit();
     let no_toolkit = majors_of_toolkits.is_empty();
-    let any_product = no_toolkit
-        && (is_explicit
-            || step == SearchStep::Product
-            || candidate.layout == Layout::SystemProducts);
+    let is_for_products =
+        candidate.step == SearchStep::Product || candidate.kind == CandidateKind::SystemProducts;
+    let any_product = no_toolkit && (is_explicit || is_for_products);
     let find = |root: &OneRoot<'_>, component: Component, major: u32| -> Option<Found> {
         let facts = component.facts();
         let is_wanted = match (facts.is_product(), root.named_major(component)) {
@@ -277,16 +261,17 @@ fn sets_of_products(
         set_version_and_release(root.searched.prober, &mut found, Releases::default());
         Some(found)
     };
-    let named = roots.iter().flat_map(|root| &root.named_majors);
-    let majors = release::majors().chain(named.map(|(_, major)| *major));
-    let majors = sorted_set(majors.filter(|major| !majors_of_toolkits.contains(major)));
-    let set = |major: u32| {
+    let named = roots.iter().flat_map(|root| root.named_majors.values());
+    let mut majors = sorted_set(release::majors().chain(named.copied()));
+    majors.retain(|major| !majors_of_toolkits.contains(major));
+    let mut sets = Vec::new();
+    for major in majors.into_iter().rev() {
         let first = |component| roots.iter().find_map(|root| find(root, component, major));
         let found = Component::all().filter_map(first).collect();
-        ComponentSet::new(candidate, major, found)
-    };
-    let sets = majors.into_iter().rev().map(set);
-    sets.filter(|set| !set.found.is_empty()).collect()
+        sets.push(ComponentSet::new(candidate, major, found));
+    }
+    sets.retain(|set| !set.found.is_empty());
+    sets
 }
 
 /// The components for one CUDA major, from the roots for that major and from the roots whose files do not show a major.
@@ -294,10 +279,8 @@ fn sets_of_products(
 fn component_set(roots: &[OneRoot<'_>], major: u32, attempt: &mut Attempt) -> Option<ComponentSet> {
     let of_major: Vec<&OneRoot<'_>> = roots.iter().filter(|root| root.serves(major)).collect();
     let prober = of_major.first()?.searched.prober;
-    let answers: Vec<&NvccAnswer> = of_major
-        .iter()
-        .filter_map(|root| root.answer.as_ref())
-        .collect();
+    let answers = of_major.iter().filter_map(|root| root.answer.as_ref());
+    let answers: Vec<&NvccAnswer> = answers.collect();
     let joined;
     let searched = if let [single] = of_major.as_slice() {
         &single.searched
@@ -317,19 +300,13 @@ fn component_set(roots: &[OneRoot<'_>], major: u32, attempt: &mut Attempt) -> Op
         });
     };
     let mut found: Vec<Found> = Vec::new();
-    for component in Component::all() {
-        if !prober.searches(component) {
-            continue;
-        }
+    for component in Component::all().filter(|component| prober.searches(*component)) {
         let mut new = match searched.component(component, major) {
             Ok(new) => new,
             Err(absent) => {
                 if absent.has_other_files && component.facts().is_part_of_toolkit() {
-                    let missing = absent.missing;
-                    unusable(
-                        component,
-                        format!("{component} is incomplete: no {missing}"),
-                    );
+                    let reason = format!("{component} is incomplete: no {}", absent.missing);
+                    unusable(component, reason);
                 }
                 continue;
             }
@@ -366,10 +343,7 @@ fn component_set(roots: &[OneRoot<'_>], major: u32, attempt: &mut Attempt) -> Op
         }
         found.push(new);
     }
-    let differ = compiler
-        .zip(header)
-        .filter(|(compiler, header)| compiler != header);
-    if let Some((compiler, header)) = differ {
+    if let Some((compiler, header)) = compiler.zip(header).filter(|(a, b)| a != b) {
         attempt.remark(format!(
             "nvcc is from CUDA {compiler}, but cuda.h is from CUDA {header}"
         ));
@@ -396,23 +370,25 @@ fn set_version_and_release(prober: &Prober<'_>, found: &mut Found, releases: Rel
         return;
     }
     let library = found.libraries.first();
-    let own = library.and_then(|library| file_name_version(prober, library));
-    found.version = own.or(found.version.take());
+    if let Some(version) = library.and_then(|library| file_name_version(prober, library)) {
+        found.version = Some(version);
+    }
     if !facts.follows_toolkit {
         return;
     }
     // A number that does not start with the CUDA major is not a package version: `libnvvm.so.4.0.0`,
     // `libcupti.so.2024.1.1`.
-    let is_of_major = |version: &Version| version.part(0) == u64::from(found.major);
-    found.version = found.version.take().filter(is_of_major);
+    let major = u64::from(found.major);
+    found.version.take_if(|version| version.part(0) != major);
     // The roots of one candidate may be of different releases, so the release in a library's own file name is
     // preferred to the root's.
-    let own = found.version.as_ref().and_then(Version::release);
+    let in_file_name = found.version.as_ref().and_then(Version::release);
     found.release = match found.component {
-        Component::Cudart => releases.header.or(releases.any),
-        _ if facts.class == Class::ExactMinor => releases.compiler.or(releases.any),
-        _ => found.release.or(own).or(releases.any),
-    };
+        Component::Cudart => releases.header,
+        _ if facts.class == Class::ExactMinor => releases.compiler,
+        _ => found.release.or(in_file_name),
+    }
+    .or(releases.any);
 }
 
 #[cfg(test)]

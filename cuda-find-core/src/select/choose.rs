@@ -9,7 +9,7 @@ use crate::consistency;
 use crate::error::{Conflict, Error};
 use crate::found::{Attempt, ComponentSet, Found, common_release};
 use crate::list::sorted_set;
-use crate::sources::{Layout, SearchStep};
+use crate::sources::{CandidateKind, SearchStep};
 use crate::target::Target;
 use crate::toolkit::{Note, Toolkit};
 
@@ -25,19 +25,16 @@ struct Places<'a> {
 
 impl<'a> Places<'a> {
     fn new(attempts: &[&'a Attempt]) -> Self {
-        let mut places = Self {
-            named: Vec::new(),
-            products: Vec::new(),
-            others: Vec::new(),
+        let of_kind = |is_of_kind: fn(SearchStep) -> bool| {
+            let mut attempts = attempts.to_vec();
+            attempts.retain(|attempt| is_of_kind(attempt.candidate.step));
+            attempts
         };
-        for attempt in attempts {
-            match attempt.candidate.step {
-                step if step.is_explicit() => places.named.push(attempt),
-                SearchStep::Product => places.products.push(attempt),
-                _ => places.others.push(attempt),
-            }
+        Self {
+            named: of_kind(SearchStep::is_explicit),
+            products: of_kind(|step| step == SearchStep::Product),
+            others: of_kind(|step| !step.is_explicit() && step != SearchStep::Product),
         }
-        places
     }
 
     /// The first named place that has no component, which is an error. A place that a product's variable names is
@@ -53,7 +50,7 @@ impl<'a> Places<'a> {
     /// may be empty.
     fn is_below_named_root(&self, attempt: &Attempt) -> bool {
         let candidate = &attempt.candidate;
-        candidate.layout == Layout::SitePackages
+        candidate.kind == CandidateKind::SitePackages
             && self.named.iter().any(|other| {
                 let above = &other.candidate;
                 candidate.label == above.label
@@ -74,7 +71,7 @@ pub fn select(request: &Request, target: &Target, attempts: &[&Attempt]) -> Resu
     if let Some(wrong) = places.empty_named_place(request) {
         let unused = places.others.iter().filter(|other| !other.sets.is_empty());
         return Err(Error::InvalidSource {
-            source_name: wrong.candidate.label.to_string(),
+            source_name: wrong.candidate.label.clone(),
             path: wrong.candidate.path.clone(),
             reason: wrong.summary(),
             unused: unused.map(ToString::to_string).collect(),
@@ -83,7 +80,7 @@ pub fn select(request: &Request, target: &Target, attempts: &[&Attempt]) -> Resu
     // `/usr` is on the compiler's default path even if roots are named, so products are accepted from it.
     let named = places.named.as_slice();
     let is_named = !named.is_empty();
-    let is_system = |attempt: &&Attempt| attempt.candidate.layout == Layout::SystemProducts;
+    let is_system = |attempt: &&Attempt| attempt.candidate.kind == CandidateKind::SystemProducts;
     let others = places.others.iter().copied();
     let (system, unused) = others.partition::<Vec<_>, _>(|other| is_named && is_system(other));
     let product_places = [places.products.as_slice(), &system].concat();
@@ -100,17 +97,20 @@ pub fn select(request: &Request, target: &Target, attempts: &[&Attempt]) -> Resu
     if conflicts.is_empty() {
         conflicts = consistency::conflicts(toolkit.components());
     } else if request.major.is_none() {
-        let other =
-            reselect_with_product_major(request, target, attempts, &toolkit, &places.products);
-        if let Some(other) = other {
-            return Ok(other);
+        // Select for the CUDA major of a product that a variable names, the newest major first.
+        let sets = places.products.iter().flat_map(|attempt| &attempt.sets);
+        let mut majors = sorted_set(sets.map(|set| set.major));
+        majors.retain(|major| *major != toolkit.version().major);
+        let mut request = request.clone();
+        for major in majors.into_iter().rev() {
+            request.major = Some(major);
+            if let Ok(other) = select(&request, target, attempts) {
+                return Ok(other);
+            }
         }
     }
-    if conflicts.is_empty() {
-        Ok(toolkit)
-    } else {
-        Err(Error::Inconsistent { conflicts })
-    }
+    Error::if_inconsistent(conflicts)?;
+    Ok(toolkit)
 }
 
 /// A conflict for each needed product that its variable offers only for another CUDA major. The user named the place,
@@ -120,33 +120,29 @@ fn products_of_another_major(
     toolkit: &Toolkit,
     products: &[&Attempt],
 ) -> Vec<Conflict> {
-    let mut chosen = toolkit.components().iter();
-    let Some(toolkit_part) = chosen.find(|found| found.component.facts().is_part_of_toolkit())
-    else {
-        return Vec::new();
-    };
-    let sets = || products.iter().flat_map(|attempt| &attempt.sets);
     let mut conflicts = Vec::new();
-    let major = toolkit_part.major;
-    for need in request.needs_of(major) {
-        let has_product =
-            |set: &ComponentSet| set.major == major && set.get(need.component).is_some();
-        if need.is_product() && need.strength != Strength::Extra && !sets().any(has_product) {
-            conflicts.extend(found_for_another_major(need, toolkit_part, products));
+    let mut chosen = toolkit.components().iter();
+    if let Some(part) = chosen.find(|found| found.component.facts().is_part_of_toolkit()) {
+        for need in request.needs_of(part.major) {
+            let mut sets = products.iter().flat_map(|attempt| &attempt.sets);
+            let is_offered =
+                sets.any(|it| it.major == part.major && it.get(need.component).is_some());
+            if need.is_product() && need.strength != Strength::Extra && !is_offered {
+                conflicts.extend(found_for_another_major(need, part, products));
+            }
         }
     }
     conflicts
 }
 
-/// A warning for each needed product that its variable offers only in a version that is not accepted, and that was taken
-/// from another place.
+/// A warning for each needed product that its variable offers only in a version that is not accepted, and that was
+/// taken from another place.
 fn products_of_another_version(
     request: &Request,
     toolkit: &Toolkit,
     products: &[&Attempt],
 ) -> Vec<String> {
-    let major = toolkit.version().major;
-    let needs = request.needs_of(major).iter();
+    let needs = request.needs_of(toolkit.version().major).iter();
     let warning = |need: &Need| {
         let (accepted, used) = (need.version.as_ref()?, toolkit.get(need.component)?);
         let mut sets = products.iter().flat_map(|attempt| &attempt.sets);
@@ -158,30 +154,6 @@ fn products_of_another_version(
         ))
     };
     needs.filter_map(warning).collect()
-}
-
-/// Selects for the CUDA major of a product that a variable names, the newest major first. `None` if the selection
-/// fails for each of these majors.
-fn reselect_with_product_major(
-    request: &Request,
-    target: &Target,
-    attempts: &[&Attempt],
-    toolkit: &Toolkit,
-    products: &[&Attempt],
-) -> Option<Toolkit> {
-    let sets = products.iter().flat_map(|attempt| &attempt.sets);
-    let majors = sorted_set(sets.map(|set| set.major));
-    let mut others = majors
-        .into_iter()
-        .rev()
-        .filter(|major| *major != toolkit.version().major);
-    others.find_map(|major| {
-        let request = Request {
-            major: Some(major),
-            ..request.clone()
-        };
-        select(&request, target, attempts).ok()
-    })
 }
 
 /// Every set of these attempts that the request accepts.
@@ -196,11 +168,8 @@ fn select_from_named(request: &Request, attempts: &[&Attempt]) -> Option<Toolkit
     let all = accepted_sets(request, attempts);
     let toolkits = || all.iter().copied().filter(|set| set.is_toolkit());
     let (mut toolkit, _) = toolkits().find_map(|base| {
-        let pool: Vec<_> = all
-            .iter()
-            .copied()
-            .filter(|set| set.major == base.major)
-            .collect();
+        let mut pool = all.clone();
+        pool.retain(|set| set.major == base.major);
         complete(request, &pool, Rule::BaseAndProducts)
     })?;
     let major = toolkit.version().major;
@@ -245,12 +214,8 @@ fn select_combined(
         if !used.contains(&0) {
             return None;
         }
-        toolkit.note(Note::Combined {
-            origins: used
-                .iter()
-                .map(|index| pool[*index].origin.clone())
-                .collect(),
-        });
+        let origins = used.iter().map(|index| pool[*index].origin.clone());
+        toolkit.note(Note::Combined(origins.collect()));
         Some(toolkit)
     })
 }
@@ -261,9 +226,9 @@ fn pool<'a>(
     all: &[&'a ComponentSet],
     accept: impl Fn(&ComponentSet) -> bool,
 ) -> Vec<&'a ComponentSet> {
-    let mut pool = vec![base];
-    let is_other = |set: &&&ComponentSet| !std::ptr::eq(**set, base) && set.major == base.major;
-    pool.extend(all.iter().filter(is_other).filter(|set| accept(set)));
+    let mut pool = all.to_vec();
+    pool.retain(|set| !std::ptr::eq(*set, base) && set.major == base.major && accept(set));
+    pool.insert(0, base);
     pool
 }
 
@@ -288,7 +253,8 @@ enum Rule {
 }
 
 /// Chooses a component for every need, from the first pool member that has one. Also returns the indexes of the members
-/// that were used. `None` if each group of needs has a required need that is not met, or if the CUDA release is unknown.
+/// that were used. `None` if each group of needs has a required need that is not met, or if the CUDA release is
+/// unknown.
 fn complete(
     request: &Request,
     pool: &[&ComponentSet],
@@ -346,20 +312,21 @@ impl Choice<'_> {
             }
             self.chosen.push(found.clone());
             let must_fit = self.rule == Rule::WhateverFits && index > 0;
-            let may_be_left_out = must_fit || need.strength == Strength::Extra;
-            let conflicts = (may_be_left_out).then(|| consistency::conflicts(&self.chosen));
-            if let Some(conflict) = conflicts.into_iter().flatten().next() {
-                self.chosen.pop();
-                let found = Box::new(found.clone());
-                let note = Note::Incompatible { found, conflict };
-                // An extra that does not fit is no error, so a note reports it.
-                if !must_fit && !self.incompatible.contains(&note) {
-                    self.incompatible.push(note);
-                }
-                continue;
+            let mut conflicts = Vec::new();
+            if must_fit || need.strength == Strength::Extra {
+                conflicts = consistency::conflicts(&self.chosen);
             }
-            self.used.push(index);
-            return true;
+            let Some(conflict) = conflicts.into_iter().next() else {
+                self.used.push(index);
+                return true;
+            };
+            self.chosen.pop();
+            let found = Box::new(found.clone());
+            let note = Note::Incompatible { found, conflict };
+            // An extra that does not fit is no error, so a note reports it.
+            if !must_fit && !self.incompatible.contains(&note) {
+                self.incompatible.push(note);
+            }
         }
         false
     }
@@ -382,8 +349,9 @@ fn in_order<'p>(
     pool: &'p [&'p ComponentSet],
 ) -> impl Iterator<Item = (usize, &'p ComponentSet)> {
     let is_product = need.is_product();
-    let of_variable = |set: &ComponentSet| set.step == SearchStep::Product;
-    let sets = || pool.iter().copied().enumerate();
-    let from_variables = sets().filter(move |(_, set)| is_product && of_variable(set));
-    from_variables.chain(sets().filter(move |(_, set)| !of_variable(set)))
+    let sets = pool.iter().copied().enumerate();
+    let (of_variables, others): (Vec<_>, Vec<_>) =
+        sets.partition(|(_, set)| set.step == SearchStep::Product);
+    let of_variables = of_variables.into_iter().filter(move |_| is_product);
+    of_variables.chain(others)
 }

@@ -6,9 +6,10 @@ use super::request::{Need, Part, Request, Strength};
 use crate::component::Component;
 use crate::consistency::major_conflict;
 use crate::error::{Conflict, Error};
-use crate::found::{Attempt, ComponentSet, Found};
+use crate::found::{Attempt, ComponentSet, Found, Unusable};
+use crate::list::{joined, sorted_set};
 use crate::release::{self, NEWEST_MAJOR};
-use crate::sources::Label;
+use crate::sources::CandidateKind;
 use crate::target::Target;
 
 /// The error for a component that a step needs and the selected toolkit does not have.
@@ -56,20 +57,55 @@ pub(super) fn not_found(
         request,
         target,
         missing,
-        major: request.major.or(base.map(|base| base.major)),
         searched,
-        other_major,
-        named: named.first().map(|first| &first.candidate.label),
     };
-    let mut lines = failed.lines();
-    if !named.is_empty() {
-        let found = others.iter().filter(|attempt| !attempt.sets.is_empty());
-        lines.extend(found.map(|attempt| format!("  available, not used: {attempt}")));
+    let mut lines = Vec::new();
+    for need in &failed.missing {
+        lines.push(failed.describe_need(need));
     }
+    lines.extend(failed.causes(request.major.or(base.map(|base| base.major))));
+    let mut hints = Vec::new();
+    for Conflict { reason, fix } in other_major {
+        lines.push(format!("  cause: {reason}"));
+        hints.push(fix);
+    }
+    if failed.lacks_target_files() {
+        lines.push(format!(
+            "  cause: the build for `{target}` needs CUDA libraries for that platform (`targets/{}` of a toolkit); the \
+             libraries of this machine cannot be used",
+            target.directory()
+        ));
+    }
+    for attempt in &failed.searched {
+        // Unusable parts of missing components were printed as causes.
+        let is_other = |component| attempt.sets.is_empty() || !failed.is_missing(component);
+        let tried = attempt.describe(|set| failed.describe_set(set), is_other);
+        lines.push(format!("  tried {}: {tried}", attempt.candidate));
+    }
+    if let Some(first) = named.first() {
+        let unused = others.iter().filter(|attempt| !attempt.sets.is_empty());
+        lines.extend(unused.map(|attempt| format!("  available, not used: {attempt}")));
+        // `cargo cuda` sets `CUDA_BUILD_TOOLKIT` for build scripts, so the user cannot unset it.
+        if first.candidate.kind != CandidateKind::ToolkitFile {
+            let label = &first.candidate.label;
+            hints.push(format!(
+                "unset or correct {label}: no other place is used beside it"
+            ));
+        }
+    }
+    let is_static_runtime =
+        |need: &Need| (need.component, need.part) == (Component::Cudart, Part::Archive);
+    let mut missing = failed.missing.iter();
+    if missing.any(|need| is_static_runtime(need) && failed.lacks_only_part(need)) {
+        hints.push(
+            "`cudart = \"shared\"` in `[package.metadata.cuda]` links the shared library, which was found".to_owned(),
+        );
+    }
+    hints.push(failed.fetch_hint());
     Error::NotFound {
         missing: failed.missing.iter().map(|need| need.component).collect(),
         message: lines.join("\n"),
-        hints: failed.hints(),
+        hints,
     }
 }
 
@@ -78,18 +114,14 @@ struct Failed<'a> {
     request: &'a Request,
     target: &'a Target,
     missing: Vec<Need>,
-    /// The major of the toolkit that lacks the components, or the requested one.
-    major: Option<u32>,
     searched: Vec<&'a Attempt>,
-    /// Missing components that were found for another CUDA major.
-    other_major: Vec<Conflict>,
-    /// The label of the places, if the user named them.
-    named: Option<&'a Label>,
 }
 
 impl Failed<'_> {
-    fn sets(&self) -> impl Iterator<Item = &ComponentSet> {
-        self.searched.iter().flat_map(|attempt| &attempt.sets)
+    /// The sets that the request admits.
+    fn admitted(&self) -> impl Iterator<Item = &ComponentSet> {
+        let sets = self.searched.iter().flat_map(|attempt| &attempt.sets);
+        sets.filter(|set| self.request.admits(set))
     }
 
     fn is_missing(&self, component: Component) -> bool {
@@ -98,64 +130,54 @@ impl Failed<'_> {
 
     /// Whether this is a cross build that lacks files for the target.
     fn lacks_target_files(&self) -> bool {
+        // The files of nvcc are the same for every target.
+        let of_compiler = [Component::Nvcc, Component::Nvvm, Component::Crt];
         let mut missing = self.missing.iter();
         let is_cross = !self.target.is_native() && !self.target.is_windows();
-        is_cross && missing.any(|need| !is_of_compiler(need.component))
+        is_cross && missing.any(|need| !of_compiler.contains(&need.component))
     }
 
-    /// What is missing, why, and what was tried.
-    fn lines(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for need in &self.missing {
-            let Need { component, why, .. } = need;
-            let part = match self.lacks_only_part(need) {
-                true => format!("; it was found without {}", need.part.plural()),
-                false => String::new(),
-            };
-            let version = need.version.as_ref();
-            let version = version.map_or_else(String::new, |accepted| format!(" {accepted}"));
-            lines.push(format!(
-                "CUDA component `{component}`{version} not found ({why}{part})"
-            ));
+    /// What is missing, and why it is needed.
+    fn describe_need(&self, need: &Need) -> String {
+        let Need { component, why, .. } = need;
+        let accepted = need.version.iter();
+        let version: String = accepted.map(|accepted| format!(" {accepted}")).collect();
+        let mut text = format!("CUDA component `{component}`{version} not found ({why}");
+        if self.lacks_only_part(need) {
+            text += &format!("; it was found without {}", need.part.plural());
         }
-        // In a cross build, a toolkit with an nvcc for this machine is used only for its programs.
-        let is_used = |attempt: &&&Attempt| {
+        text + ")"
+    }
+
+    /// Why missing components of the major cannot be used, although a part of them was found.
+    fn causes(&self, major: Option<u32>) -> Vec<String> {
+        let mut causes = Vec::new();
+        for attempt in &self.searched {
+            // In a cross build, a toolkit with an nvcc for this machine is used only for its programs.
             let mut sets = attempt.sets.iter();
-            self.target.is_native() || !sets.any(|set| set.get(Component::Nvcc).is_some())
-        };
-        for attempt in self.searched.iter().filter(is_used) {
-            for unusable in &attempt.unusable {
-                let is_for_major = self.major.is_none_or(|major| major == unusable.major);
-                if is_for_major && self.is_missing(unusable.component) {
-                    let (reason, place) = (&unusable.reason, &attempt.candidate);
-                    lines.push(format!("  cause: {reason} ({place})"));
+            if !self.target.is_native() && sets.any(|set| set.get(Component::Nvcc).is_some()) {
+                continue;
+            }
+            for Unusable {
+                component,
+                major: of,
+                reason,
+            } in &attempt.unusable
+            {
+                if self.is_missing(*component) && major.is_none_or(|major| major == *of) {
+                    causes.push(format!("  cause: {reason} ({})", attempt.candidate));
                 }
             }
         }
-        let other_major = self.other_major.iter();
-        lines.extend(other_major.map(|other| format!("  cause: {}", other.reason)));
-        if self.lacks_target_files() {
-            lines.push(format!(
-                "  cause: the build for `{}` needs CUDA libraries for that platform (`targets/{}` of a toolkit); the \
-                 libraries of this machine cannot be used",
-                self.target,
-                self.target.directory()
-            ));
-        }
-        for attempt in &self.searched {
-            // Unusable parts of missing components were printed as causes.
-            let is_other = |component| attempt.sets.is_empty() || !self.is_missing(component);
-            let tried = attempt.describe(|set| self.describe_set(set), is_other);
-            lines.push(format!("  tried {}: {tried}", attempt.candidate));
-        }
-        lines
+        causes
     }
 
     /// Whether the component was found, and only the needed part of it is missing.
     fn lacks_only_part(&self, need: &Need) -> bool {
-        let sets = self.sets().filter(|set| self.request.admits(set));
-        let found: Vec<&Found> = sets.filter_map(|set| set.get(need.component)).collect();
-        need.version.is_none() && !found.is_empty() && !found.iter().any(|f| need.is_met_by(f))
+        let found = self.admitted().filter_map(|set| set.get(need.component));
+        let found: Vec<&Found> = found.collect();
+        let is_met = found.iter().any(|found| need.is_met_by(found));
+        need.version.is_none() && !found.is_empty() && !is_met
     }
 
     /// What a set has, and which missing components it lacks.
@@ -166,91 +188,58 @@ impl Failed<'_> {
                 Some(major) if major != set.major => format!("CUDA {major}"),
                 _ => format!("`toolkit = \"{}\"`", request.toolkit),
             };
-            let version = set.shown_release();
-            return format!("has CUDA {version}, but {requested} is requested");
-        }
-        let missing = self.missing.iter().map(|need| need.component);
-        let lacks = missing.filter(|component| set.get(*component).is_none());
-        let mut parts: Vec<String> = lacks.map(|component| format!("no `{component}`")).collect();
-        parts.dedup();
-        match parts.is_empty() {
-            true => format!("found {set}"),
-            false => format!("{}; found {set}", parts.join(", ")),
-        }
-    }
-
-    /// What to do next, most likely first.
-    fn hints(&self) -> Vec<String> {
-        let other_major = self.other_major.iter();
-        let mut hints: Vec<String> = other_major.map(|other| other.fix.clone()).collect();
-        // `cargo cuda` sets `CUDA_BUILD_TOOLKIT` for build scripts, so the user cannot unset it.
-        let by_cargo_cuda = Label::Variable("CUDA_BUILD_TOOLKIT");
-        if let Some(named) = self.named.filter(|named| **named != by_cargo_cuda) {
-            hints.push(format!(
-                "unset or correct {}: while a toolkit is named explicitly, no other place is used",
-                named.short()
-            ));
-        }
-        let is_static_runtime = |need: &Need| {
-            (need.component, need.part) == (Component::Cudart, Part::Archive)
-                && self.lacks_only_part(need)
-        };
-        if self.missing.iter().any(is_static_runtime) {
-            hints.push(
-                "`cudart = \"shared\"` in `[package.metadata.cuda]` links the shared library, which was found"
-                    .to_owned(),
+            return format!(
+                "has CUDA {}, but {requested} is requested",
+                set.shown_release()
             );
         }
-        hints.push(self.fetch_hint());
-        hints
+        let mut lacks: Vec<Component> = self.missing.iter().map(|need| need.component).collect();
+        lacks.retain(|component| set.get(*component).is_none());
+        lacks.dedup();
+        match joined(
+            lacks.iter().map(|component| format!("no `{component}`")),
+            ", ",
+        ) {
+            lacks if lacks.is_empty() => format!("found {set}"),
+            lacks => format!("{lacks}; found {set}"),
+        }
     }
 
     /// How to get the missing components.
     fn fetch_hint(&self) -> String {
         let (request, target) = (self.request, self.target);
-        let toolkits = self.sets().filter(|set| set.is_toolkit());
-        let majors = toolkits.map(|set| set.major);
-        let found = majors.filter(|major| request.admits_major(*major)).max();
-        let Some(major) = found.or_else(|| request.newest_major()) else {
-            let requested = request
-                .major
-                .map_or(String::new(), |major| format!(" {major}"));
+        let toolkits = self.admitted().filter(|set| set.is_toolkit());
+        let newest_found = toolkits.map(|set| set.major).max();
+        let newest = request
+            .newest_major()
+            .filter(|major| *major <= NEWEST_MAJOR);
+        let Some(major) = newest_found.or(newest) else {
+            let major = joined(request.major, "");
             return format!(
-                "change `toolkit = \"{}\"` in `[package.metadata.cuda]`: no release of CUDA{requested} meets it",
+                "change the request: no release of CUDA {major} is known that meets `toolkit = \"{}\"`",
                 request.toolkit
             );
         };
-        if found.is_none() && major > NEWEST_MAJOR {
-            return format!(
-                "request CUDA {NEWEST_MAJOR} or older: no release of CUDA {major} is known"
-            );
-        }
+        let mut needs: Vec<&Need> = self.missing.iter().collect();
         if target.is_windows() {
-            let missing = self.missing.iter().map(|need| need.component.facts());
-            let packages = missing.clone().filter_map(|facts| facts.package(major));
-            let packages: Vec<&str> = packages.collect();
-            let lacks_import = self.missing.iter().any(|need| need.part == Part::Import);
-            let (products, parts): (Vec<_>, Vec<_>) = missing.partition(|facts| facts.is_product());
-            let toolkit = "install NVIDIA's CUDA toolkit for Windows, and set `CUDA_PATH` to it";
-            let mut installers = Vec::from_iter((!parts.is_empty()).then(|| toolkit.to_owned()));
-            let products = products.iter().map(|facts| facts.id);
-            installers
-                .extend(products.map(|product| format!("install {product} for CUDA {major}")));
-            let installers = installers.join(", and ");
-            return match lacks_import || packages.is_empty() {
-                true => installers,
-                false => format!("run `pip install {}`, or {installers}", packages.join(" ")),
-            };
+            let ids = sorted_set(needs.iter().map(|need| need.component.id()));
+            // NVIDIA's Python packages lack most import libraries.
+            needs.retain(|need| need.part != Part::Import);
+            let packages = needs
+                .iter()
+                .filter_map(|need| need.component.facts().package(major));
+            let packages = sorted_set(packages);
+            if packages.len() == ids.len() {
+                return format!("run `pip install {}`", packages.join(" "));
+            }
+            let ids = ids.join(", ");
+            return format!("install {ids} for CUDA {major} with NVIDIA's installers");
         }
         // In a cross build, missing programs come first, because they run on this machine.
         let is_program = |need: &&Need| !need.component.facts().tools.is_empty();
-        let programs: Vec<&Need> = self.missing.iter().filter(is_program).collect();
-        let hint_is_for_target = target.is_native() || programs.is_empty();
-        let here = match hint_is_for_target {
-            true => String::new(),
-            false => format!(": nvcc runs on this machine, also if the build is for {target}"),
-        };
-        if hint_is_for_target && target.is_jetson() {
+        let is_for_target = target.is_native() || !needs.iter().any(is_program);
+        needs.retain(|need| is_for_target || is_program(need));
+        if is_for_target && target.is_jetson() {
             // NVIDIA has no packages for Jetson boards.
             return format!(
                 "set CUDA_PATH or CUDA_BUILD_ROOTS to a toolkit that has `targets/{}`",
@@ -259,62 +248,41 @@ impl Failed<'_> {
         }
         if !release::is_nvcc_packaged(major) && self.is_missing(Component::Nvcc) {
             // The NVRTC of another platform cannot be loaded here.
-            let nvrtc = match target.is_native() {
-                true => "use NVRTC for modules, ",
-                false => "",
-            };
+            let nvrtc = target.is_native().then_some("use NVRTC for modules, ");
+            let nvrtc = nvrtc.unwrap_or_default();
             return format!(
-                "no wheel of CUDA {major} has nvcc: {nvrtc}fetch NVIDIA's archives with `cargo cuda toolkit add {major} \
-                 --from redist`, install the CUDA {major} toolkit of your system or of conda, or build for CUDA \
-                 {NEWEST_MAJOR}{here}"
+                "no wheel of CUDA {major} has nvcc: {nvrtc}build for CUDA {NEWEST_MAJOR}, or run `cargo cuda toolkit \
+                 add {major} --from redist`"
             );
         }
-        let (mut release, mut option) = (major.to_string(), String::new());
-        if hint_is_for_target && self.lacks_target_files() {
-            // The libraries of another platform have to be of the release of the nvcc that was found.
-            let mut admitted = self.sets().filter(|set| request.admits(set));
-            if let Some(set) = admitted.find(|set| set.get(Component::Nvcc).is_some()) {
-                release = set.shown_release();
-            }
-            option = format!(" --target {target}");
-        }
-        let needs = match hint_is_for_target {
-            true => self.missing.iter().collect(),
-            false => programs,
-        };
-        let ids = needs.iter().map(|need| need.component.facts());
-        let ids: Vec<&str> = ids
-            .filter(|facts| !facts.in_every_toolkit)
-            .map(|facts| facts.id)
-            .collect();
-        let mut hint = match ids.is_empty() {
+        if needs.iter().any(|need| need.version.is_some()) {
             // Only the manifest has the version.
-            _ if needs.iter().any(|need| need.version.is_some()) => {
-                "run `cargo cuda fetch` and commit cuda-toolkits.lock".to_owned()
-            }
-            true if target.is_native() => {
-                format!("run `cargo cuda toolkit add {release}`, or `cargo cuda build --fetch`")
-            }
-            true => format!("run `cargo cuda toolkit add {release}{option}`"),
-            false => format!(
-                "run `cargo cuda toolkit add {release} --components {}{option}` and commit \
-                 cuda-toolkits.lock",
-                ids.join(",")
-            ),
-        };
-        let may_be_jetson = major < release::JETSON_UNIFIED_SINCE;
-        if hint_is_for_target && target.architecture() == "aarch64" && may_be_jetson {
-            hint = format!(
+            return "run `cargo cuda fetch`".to_owned();
+        }
+        let (mut release, mut options) = (major.to_string(), String::new());
+        let facts = needs.iter().map(|need| need.component.facts());
+        let ids = sorted_set(facts.filter(|it| !it.in_every_toolkit).map(|it| it.id));
+        if !ids.is_empty() {
+            options += &format!(" --components {}", ids.join(","));
+        }
+        if is_for_target && self.lacks_target_files() {
+            // The libraries of another platform have to be of the release of the nvcc that was found.
+            let mut admitted = self.admitted();
+            let with_nvcc = admitted.find(|set| set.get(Component::Nvcc).is_some());
+            release = with_nvcc.map_or(release, ComponentSet::shown_release);
+            options += &format!(" --target {target}");
+        }
+        let hint = format!("run `cargo cuda toolkit add {release}{options}`");
+        if is_for_target
+            && target.architecture() == "aarch64"
+            && major < release::JETSON_UNIFIED_SINCE
+        {
+            return format!(
                 "for a Jetson board, write `jetson = true` in `[package.metadata.cuda]`; otherwise {hint}"
             );
         }
-        hint + &here
+        hint
     }
-}
-
-/// Whether the component belongs to nvcc, so that it is the same for every target.
-fn is_of_compiler(component: Component) -> bool {
-    [Component::Nvcc, Component::Nvvm, Component::Crt].contains(&component)
 }
 
 /// The conflict with a component that was found for another CUDA major than `toolkit_part`.
@@ -324,10 +292,10 @@ pub(super) fn found_for_another_major(
     searched: &[&Attempt],
 ) -> Option<Conflict> {
     let sets = searched.iter().flat_map(|attempt| &attempt.sets);
-    let mut others = sets
-        .filter(|set| set.major != toolkit_part.major)
-        .flat_map(|set| &set.found);
-    let other = others.find(|found| need.is_met_by(found))?;
+    let others = sets.filter(|set| set.major != toolkit_part.major);
+    let other = others
+        .flat_map(|set| &set.found)
+        .find(|found| need.is_met_by(found))?;
     Some(major_conflict(toolkit_part, other))
 }
 
@@ -342,34 +310,28 @@ fn closest_toolkit<'a>(
         .iter()
         .copied()
         .filter(|set| request.admits(set) && set.is_toolkit());
-    let mut least: Option<(Option<&ComponentSet>, Vec<Need>)> = None;
+    let mut closest: Vec<(Option<&ComponentSet>, Vec<Need>)> = Vec::new();
     for base in bases.map(Some).chain([None]) {
-        let has = |need: &Need| {
-            let meets = |set: &ComponentSet| set.found.iter().any(|f| need.is_met_by(f));
+        let is_met = |need: &Need| {
+            let meets = |set: &ComponentSet| set.found.iter().any(|found| need.is_met_by(found));
             let is_beside = |set: &ComponentSet| base.is_none_or(|base| base.major == set.major);
+            let mut all = all.iter();
             base.is_some_and(meets)
-                || (need.is_product() && all.iter().any(|set| is_beside(set) && meets(set)))
-        };
-        // Among equals, prefer a toolkit with compiler or runtime, because the rest has to fit
-        // them.
-        let rank = |(base, needs): &(Option<&ComponentSet>, Vec<Need>)| {
-            let is_core = base.is_some_and(|base| base.found.iter().any(|f| f.component.is_core()));
-            (needs.len(), !is_core)
+                || (need.is_product() && all.any(|set| is_beside(set) && meets(set)))
         };
         let major = base.map(|base| base.major).or(request.major);
         for mut needs in request.groups(major.unwrap_or(NEWEST_MAJOR)) {
-            needs.retain(|need| need.strength == Strength::Required && !has(need));
-            let closest = (base, needs);
-            // If still equal, the earlier place or the preferred alternative is kept.
-            if least
-                .as_ref()
-                .is_none_or(|least| rank(&closest) < rank(least))
-            {
-                least = Some(closest);
-            }
+            needs.retain(|need| need.strength == Strength::Required && !is_met(need));
+            closest.push((base, needs));
         }
     }
-    let (base, mut needs) = least.unwrap_or_default();
+    // Among equals, prefer a toolkit with compiler or runtime, because the rest has to fit them. If still equal, the
+    // earlier place or the preferred alternative is taken.
+    let closest = closest.into_iter().min_by_key(|(base, needs)| {
+        let mut found = base.iter().flat_map(|base| &base.found);
+        (needs.len(), !found.any(|found| found.component.is_core()))
+    });
+    let (base, mut needs) = closest.unwrap_or_default();
     if needs.is_empty() {
         // No need is unmet, but the search failed: the components that were found show no release.
         let why = "needed to determine the CUDA release";

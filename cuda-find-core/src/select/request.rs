@@ -84,13 +84,9 @@ impl RequestedRelease {
 
     /// Reads [`RequestedRelease::VARIABLE`].
     pub fn from_env(env: &Env) -> Result<Option<Self>, Error> {
-        let Some(text) = env.text(Self::VARIABLE) else {
-            return Ok(None);
-        };
-        let release = text.parse();
-        release
-            .map(Some)
-            .map_err(|reason| Error::variable(Self::VARIABLE, reason))
+        let release = env.text(Self::VARIABLE).map(|text| text.parse());
+        let release = release.transpose();
+        release.map_err(|reason| Error::variable(Self::VARIABLE, reason))
     }
 
     /// The requirement that only this minor meets, such as `~13.4`; `None` if every minor is accepted.
@@ -175,19 +171,18 @@ impl Need {
         if !matches!(self.part, Part::Shared | Part::Import) || self.strength == Strength::Extra {
             return Vec::new();
         }
-        let mut dependencies = closure(&[self.component], major);
-        dependencies.retain(|(_, kind)| kind.is_run_time());
-        let mut needs = Vec::new();
-        for (component, kind) in dependencies {
+        let need = |(component, kind)| {
             let strength = match kind {
                 EdgeKind::Link => self.strength,
                 EdgeKind::Load => Strength::Optional,
-                EdgeKind::LoadIfPresent | EdgeKind::Build => Strength::Extra,
+                EdgeKind::LoadIfPresent => Strength::Extra,
+                EdgeKind::Build => return None,
             };
             let why = format!("`{}` needs it", self.component);
-            needs.push(Self::new(component, Part::Shared, why).with(strength));
-        }
-        needs
+            Some(Self::new(component, Part::Shared, why).with(strength))
+        };
+        let dependencies = closure(&[self.component], major).into_iter();
+        dependencies.filter_map(need).collect()
     }
 
     /// Whether the component is a product.
@@ -204,10 +199,8 @@ impl Need {
             Part::Tools => !found.tools.is_empty(),
             Part::Import => found.import_library().is_some(),
         };
-        let is_accepted = match (&self.version, &found.version) {
-            (Some(accepted), Some(version)) => version.matches(accepted),
-            _ => true,
-        };
+        let mut versions = self.version.iter().zip(&found.version);
+        let is_accepted = versions.all(|(accepted, version)| version.matches(accepted));
         found.component == self.component && has_part && is_accepted
     }
 }
@@ -224,7 +217,8 @@ pub struct Request {
     pub alternatives: Vec<Vec<Need>>,
     /// The CUDA major, if it is fixed; otherwise the newest that is found.
     pub major: Option<u32>,
-    /// The majors that the manifest declares, which decide whether the lock file applies: see [`Request::is_locked_by`].
+    /// The majors that the manifest declares, which decide whether the lock file applies: see
+    /// [`Request::is_locked_by`].
     pub declared_majors: Vec<u32>,
     /// The accepted CUDA releases.
     pub toolkit: semver::VersionReq,
@@ -236,9 +230,8 @@ pub struct Request {
 impl Request {
     /// What is needed with a CUDA major, without the alternatives.
     pub fn needs_of(&self, major: u32) -> &[Need] {
-        let mut by_major = self.by_major.iter();
-        let own = by_major.find(|(listed, _)| *listed == major);
-        own.map_or(&self.needs, |(_, needs)| needs)
+        let listed = self.by_major.iter().find(|(listed, _)| *listed == major);
+        listed.map_or(&self.needs, |(_, needs)| needs)
     }
 
     /// Every list of needs, without the alternatives.

@@ -7,7 +7,7 @@ use crate::component::Component;
 use crate::error::Error;
 use crate::found::{Attempt, ComponentSet, Found};
 use crate::list::sorted_set;
-use crate::sources::{Candidate, Label, SearchStep};
+use crate::sources::{Candidate, SearchStep, variable_label};
 use crate::target::Target;
 use crate::toolkit::Toolkit;
 use crate::version::ToolkitVersion;
@@ -63,10 +63,10 @@ const LOCAL: &str =
 fn at(text: &str) -> Attempt {
     let (place, components) = text.split_once(':').unwrap();
     let (step, path) = place.trim().split_once(' ').unwrap();
-    let (step, label): (_, Label) = match step {
-        "variable" => (SearchStep::Variable, Label::Variable("CUDA_HOME")),
-        "roots" => (SearchStep::Roots, Label::Variable("CUDA_BUILD_ROOTS")),
-        "product" => (SearchStep::Product, Label::Variable("CUDNN_PATH")),
+    let (step, label) = match step {
+        "variable" => (SearchStep::Variable, variable_label("CUDA_HOME")),
+        "roots" => (SearchStep::Roots, variable_label("CUDA_BUILD_ROOTS")),
+        "product" => (SearchStep::Product, variable_label("CUDNN_PATH")),
         "environment" => (SearchStep::Environment, "virtual environment".into()),
         "default" => (SearchStep::DefaultPlace, "default location".into()),
         "versioned" => (SearchStep::VersionedPlace, "default location".into()),
@@ -77,6 +77,7 @@ fn at(text: &str) -> Attempt {
     let mut components = components.to_owned();
     for (name, list) in [
         ("PIP13", PIP13),
+        ("COMPILER13", "nvcc 13.4.92, nvvm 13.4.92, crt 13.4.92"),
         ("PIP12", PIP12),
         ("PIP11", PIP11),
         ("TORCH", TORCH),
@@ -228,7 +229,7 @@ two named roots of different releases are refused
     library | roots /a: nvcc 13.4.92, nvvm 13.4.92, crt 13.4.92; roots /b: cudart 13.0.48
     error: nvcc 13.4.92 && 13.0 && (/b)
 nothing complete: the same release is combined
-    library | environment /venv: nvcc 13.4.92, nvvm 13.4.92, crt 13.4.92; stored /s/13.0: cudart 13.0.48; stored /s/13.4: cudart 13.4.92
+    library | environment /venv: COMPILER13; stored /s/13.0: cudart 13.0.48; stored /s/13.4: cudart 13.4.92
     13.4 combined /s/13.4 /venv
 two toolkits fetched: the newest
     module | stored /s/13: PIP13; stored /s/12: PIP12
@@ -307,7 +308,7 @@ fn a_component_that_two_need_is_missing_once() {
         panic!("{error:?}");
     };
     assert_eq!(missing, [Component::Cublas]);
-    assert!(hints[0].contains("--components cublas` "), "{hints:?}");
+    assert!(hints[0].contains("--components cublas`"), "{hints:?}");
 }
 
 #[test]

@@ -76,51 +76,16 @@ impl SearchStep {
     }
 }
 
-/// The variable that names a place, or a phrase for it, to be printed in messages.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Label {
-    /// An environment variable.
-    Variable(&'static str),
-    /// Anything else, as a phrase that fits into a sentence.
-    Text(String),
+/// What messages call a place that an environment variable names.
+pub fn variable_label(name: &str) -> String {
+    format!("environment variable `{name}`")
 }
 
-impl Label {
-    /// The variable's name alone, in backticks; otherwise the text.
-    pub fn short(&self) -> String {
-        match self {
-            Self::Variable(name) => format!("`{name}`"),
-            Self::Text(text) => text.clone(),
-        }
-    }
-}
-
-impl From<&str> for Label {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl fmt::Display for Label {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Variable(name) => write!(f, "environment variable `{name}`"),
-            Self::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-/// How the files of a candidate are laid out.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Layout {
+/// What is expected at the path of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CandidateKind {
     /// A root with `bin`, `include` and `lib`.
-    Roots {
-        /// Further roots of the same candidate: redist archives side by side, the outputs of a Nix shell, or the other
-        /// directories of a list.
-        more: Vec<PathBuf>,
-        /// The nvcc from which the root was derived, if it may differ from `bin/nvcc` of the root.
-        nvcc: Option<PathBuf>,
-    },
+    Root,
     /// `/usr` without a toolkit. Only products are taken from it.
     SystemProducts,
     /// A Python site-packages directory.
@@ -137,92 +102,81 @@ pub enum Layout {
 pub struct Candidate {
     /// The step of the search that proposed the place.
     pub step: SearchStep,
-    /// What messages call the place.
-    pub label: Label,
+    /// What messages call the place, as a phrase that fits into a sentence.
+    pub label: String,
     /// The directory or file.
     pub path: PathBuf,
     /// What is expected at `path`.
-    pub layout: Layout,
+    pub kind: CandidateKind,
+    /// Further roots of the same candidate: redist archives side by side, the outputs of a Nix shell, or the other
+    /// directories of a list.
+    pub more_roots: Vec<PathBuf>,
+    /// The nvcc from which the root was derived, if it may differ from `bin/nvcc` of the root.
+    pub nvcc: Option<PathBuf>,
 }
 
 impl Candidate {
     /// A place.
     pub fn new(
         step: SearchStep,
-        label: impl Into<Label>,
+        label: impl Into<String>,
         path: impl Into<PathBuf>,
-        layout: Layout,
+        kind: CandidateKind,
     ) -> Self {
         Self {
             step,
             label: label.into(),
             path: path.into(),
-            layout,
+            kind,
+            more_roots: Vec::new(),
+            nvcc: None,
         }
     }
 
     /// A single root.
-    pub fn root(step: SearchStep, label: impl Into<Label>, path: impl Into<PathBuf>) -> Self {
-        let (more, nvcc) = (Vec::new(), None);
-        Self::new(step, label, path, Layout::Roots { more, nvcc })
+    pub fn root(step: SearchStep, label: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        Self::new(step, label, path, CandidateKind::Root)
     }
 
     /// One candidate for several roots. Each root is followed by its [`associated_roots`]. `None` if `roots` is empty.
     pub fn scattered(
         root: &Root,
         step: SearchStep,
-        label: impl Into<Label>,
+        label: impl Into<String>,
         roots: Vec<PathBuf>,
     ) -> Option<Self> {
         let mut all: Vec<PathBuf> = Vec::new();
         for path in roots {
-            let belonging = associated_roots(root, &path);
-            for path in [path].into_iter().chain(belonging) {
+            let associated = associated_roots(root, &path);
+            for path in [path].into_iter().chain(associated) {
                 if !all.contains(&path) {
                     all.push(path);
                 }
             }
         }
         let mut all = all.into_iter();
-        let first = all.next()?;
-        let (more, nvcc) = (all.collect(), None);
-        Some(Self::new(step, label, first, Layout::Roots { more, nvcc }))
+        let first = Self::root(step, label, all.next()?);
+        Some(Self {
+            more_roots: all.collect(),
+            ..first
+        })
     }
 
-    /// Sets the nvcc from which the root was derived. A candidate that is not a root stays unchanged.
-    pub fn with_nvcc(mut self, named: &Path) -> Self {
-        if let Layout::Roots { nvcc, .. } = &mut self.layout {
-            *nvcc = Some(named.to_owned());
-        }
-        self
-    }
-
-    /// The roots after the first.
-    pub fn more_roots(&self) -> &[PathBuf] {
-        match &self.layout {
-            Layout::Roots { more, .. } => more,
-            _ => &[],
-        }
-    }
-
-    /// Every root: `path`, then [`Candidate::more_roots`].
+    /// Every root: `path`, then `more_roots`.
     pub fn roots(&self) -> impl Iterator<Item = &PathBuf> + Clone {
-        [&self.path].into_iter().chain(self.more_roots())
+        [&self.path].into_iter().chain(&self.more_roots)
     }
 
-    /// The nvcc from which the root was derived, if any.
-    pub fn nvcc(&self) -> Option<&Path> {
-        match &self.layout {
-            Layout::Roots { nvcc, .. } => nvcc.as_deref(),
-            _ => None,
-        }
+    /// The nvcc that the user named.
+    pub fn named_nvcc(&self) -> Option<&Path> {
+        self.nvcc.as_deref().filter(|_| self.step.is_explicit())
     }
 }
 
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}", self.label, self.path.display())?;
-        match self.more_roots() {
+        match self.more_roots.as_slice() {
             [] => {}
             [one] => write!(f, " and {}", one.display())?,
             more => write!(f, " and {} more", more.len())?,

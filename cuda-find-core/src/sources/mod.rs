@@ -5,10 +5,10 @@ mod places;
 mod steps;
 mod stored;
 
-pub use candidate::{Candidate, Label, Layout, SearchStep};
+pub use candidate::{Candidate, CandidateKind, SearchStep, variable_label};
 pub use places::{associated_roots, companions, holds_product, is_package, versions};
-pub use steps::{Sources, candidates};
+pub use steps::{Proposals, candidates};
 pub use stored::{
-    ARCHIVES, FORMAT_VERSION, LOCK_FILE, LOCK_VARIABLE, Locked, MANIFEST, Package, StoredToolkit,
-    lock_file, stored_toolkits, toolkits_dir, workspace_manifest, workspace_root,
+    ARCHIVES, FORMAT_VERSION, LOCK_FILE, LOCK_VARIABLE, LockedToolkit, MANIFEST, StoredPackage,
+    StoredToolkit, lock_file, stored_toolkits, toolkits_dir, workspace_manifest, workspace_root,
 };

@@ -21,31 +21,28 @@ pub fn looks_like_root(root: &Root, path: &Path) -> bool {
 /// Directories outside a root that belong to it: `math_libs` of the HPC SDK for its CUDA root, `/usr` for Debian's
 /// `/usr/lib/cuda`, and on Windows what cuDNN's installer made beside the toolkit's.
 pub fn associated_roots(root: &Root, path: &Path) -> Vec<PathBuf> {
-    let mut belonging = companions(root, path);
-    belonging.extend(usr_of_debian_root(root, path));
-    belonging.extend(installed_cudnn(root, path));
-    belonging
-}
-
-/// Every `Program Files/NVIDIA/CUDNN/v<version>`, newest first, if `cuda` is in `Program Files/NVIDIA GPU Computing
-/// Toolkit/CUDA`. The newest may be for another CUDA major.
-fn installed_cudnn(root: &Root, cuda: &Path) -> Vec<PathBuf> {
-    let parent = cuda.parent();
-    let parent = parent.filter(|parent| parent.ends_with("NVIDIA GPU Computing Toolkit/CUDA"));
-    let programs = parent.and_then(|parent| parent.ancestors().nth(2));
-    programs.map_or(Vec::new(), |programs| {
-        versions(root, &programs.join("NVIDIA/CUDNN"), "v")
-    })
+    let mut associated = companions(root, path);
+    // Debian has these directories for consumers that need a root. They are almost empty, because CUDA is in `/usr`.
+    let debian = ["/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"].map(|place| root.locate(place));
+    let mut debian = debian.iter().filter(|place| root.is_dir(place));
+    if debian.any(|place| root.place(place) == root.place(path)) {
+        associated.push(root.locate("/usr"));
+    }
+    // cuDNN is in `Program Files/NVIDIA/CUDNN/v<version>`. The newest may be for another CUDA major.
+    let parent = path.parent();
+    if let Some(parent) = parent.filter(|it| it.ends_with("NVIDIA GPU Computing Toolkit/CUDA")) {
+        let programs = parent.ancestors().nth(2).unwrap_or(parent);
+        associated.extend(versions(root, &programs.join("NVIDIA/CUDNN"), "v"));
+    }
+    associated
 }
 
 /// Whether this is the root of a single NVIDIA package: a Nix output or an archive. Some of these packages contain no
 /// component, which is no error.
 pub fn is_package(path: &Path) -> bool {
     // The hook of a Nix shell lists all NVIDIA packages of the shell, with or without a component.
-    let is_store_path = path
-        .parent()
-        .is_some_and(|parent| parent.ends_with("nix/store"));
-    is_store_path || is_archive(path)
+    let parent = path.parent();
+    parent.is_some_and(|parent| parent.ends_with("nix/store")) || is_archive(path)
 }
 
 /// The redistributable archives that are unpacked in a directory, newest first: of several versions of a component, the
@@ -69,13 +66,9 @@ fn is_archive(path: &Path) -> bool {
 
 /// The first file on `PATH` that has one of these names. In one directory, earlier names are preferred.
 pub fn on_path(root: &Root, env: &Env, names: &[&Path]) -> Option<PathBuf> {
-    for directory in env.search_path() {
-        let mut paths = names.iter().map(|name| directory.join(name));
-        if let Some(path) = paths.find(|path| root.is_file(path)) {
-            return Some(path);
-        }
-    }
-    None
+    let directories = env.search_path().into_iter();
+    let mut paths = directories.flat_map(|it| names.iter().map(move |name| it.join(name)));
+    paths.find(|path| root.is_file(path))
 }
 
 /// Splits a list of paths at `:` (nixpkgs) and `;` (CMake).
@@ -91,23 +84,12 @@ pub fn split_list(value: &OsStr) -> Vec<PathBuf> {
     paths
 }
 
-/// `/usr` if `path` is Debian's `/usr/lib/cuda` or `/usr/lib/nvidia-cuda-toolkit`. These
-/// directories exist for consumers that need a root, and are almost empty.
-fn usr_of_debian_root(root: &Root, path: &Path) -> Option<PathBuf> {
-    let facades = ["/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"];
-    let mut facades = facades.iter().map(|place| root.locate(place));
-    let is_facade =
-        |facade: PathBuf| root.is_dir(&facade) && root.place(&facade) == root.place(path);
-    facades.any(is_facade).then(|| root.locate("/usr"))
-}
-
 /// The directories of math and communication libraries that belong to `cuda`, if `cuda` is in an SDK. It is in an SDK
 /// if it is `<sdk>/cuda/<version>`, an unversioned `<sdk>/cuda`, or a link to either.
 pub fn companions(root: &Root, cuda: &Path) -> Vec<PathBuf> {
     let companions = companions_of(root, cuda);
-    companions
-        .or_else(|| companions_of(root, &root.resolve(cuda)))
-        .unwrap_or_default()
+    let resolved = || companions_of(root, &root.resolve(cuda));
+    companions.or_else(resolved).unwrap_or_default()
 }
 
 fn companions_of(root: &Root, cuda: &Path) -> Option<Vec<PathBuf>> {
@@ -130,25 +112,22 @@ fn companions_of(root: &Root, cuda: &Path) -> Option<Vec<PathBuf>> {
 
 /// The directories in `parent` whose name is `prefix` with a version, newest first. Links that lead nowhere count too.
 pub fn versions(root: &Root, parent: &Path, prefix: &str) -> Vec<PathBuf> {
-    let mut versions: Vec<(Version, PathBuf)> = Vec::new();
-    for name in root.names(parent) {
-        let path = parent.join(&name);
-        let version = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(prefix)?.parse().ok());
-        if let Some(version) = version.filter(|_| root.is_dir(&path) || root.is_link(&path)) {
-            versions.push((version, path));
-        }
-    }
-    versions.sort_by_key(|(version, _)| Reverse(version.clone()));
-    versions.into_iter().map(|(_, path)| path).collect()
+    let version = |path: &PathBuf| -> Option<Version> {
+        let name = path.file_name()?.to_str()?;
+        name.strip_prefix(prefix)?.parse().ok()
+    };
+    let names = root.names(parent).into_iter();
+    let mut paths: Vec<PathBuf> = names.map(|name| parent.join(name)).collect();
+    paths.retain(|path| version(path).is_some() && (root.is_dir(path) || root.is_link(path)));
+    paths.sort_by_key(|path| Reverse(version(path)));
+    paths
 }
 
 /// Whether site-packages contain any CUDA wheel.
 pub fn has_cuda(root: &Root, path: &Path) -> bool {
     let mut names: Vec<&str> = Vec::new();
     for component in Component::all() {
-        for directory in component.facts().package_dirs.iter().flatten() {
+        for directory in component.facts().package_dirs() {
             names.extend(directory.split('/').next());
         }
     }
@@ -189,10 +168,8 @@ pub fn holds_product(root: &Root, target: &Target) -> bool {
     let [include, lib, lib64] = ["/usr/include", "/usr/lib", "/usr/lib64"].map(|p| root.locate(p));
     let headers = [include.join(multiarch), include];
     let libraries = [lib.join(multiarch), lib64, lib];
-    let holds = |places: &[PathBuf], name: &str| {
-        let mut places = places.iter();
-        places.any(|place| root.is_file(&place.join(name)))
-    };
+    let holds =
+        |places: &[PathBuf], name: &str| places.iter().any(|place| root.is_file(&place.join(name)));
     let facts = Component::all().map(Component::facts);
     let mut products = facts.filter(|facts| facts.is_product());
     products.any(|facts| {

@@ -15,18 +15,20 @@
 //! Several roots are one candidate if they belong together: redist archives side by side, the outputs of a Nix shell,
 //! or the directories that one variable lists.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::candidate::{Candidate, Label, Layout, SearchStep};
+use super::candidate::{Candidate, CandidateKind, SearchStep, variable_label};
 use super::places::{
     archives_in, associated_roots, has_cuda, looks_like_root, on_path, site_packages_of,
     split_list, versions,
 };
-use super::stored::{self, Locked};
+use super::stored::{LockedToolkit, StoredToolkits};
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
+use crate::list::joined;
 use crate::root::Root;
 use crate::target::Target;
 
@@ -48,7 +50,7 @@ type Named = (&'static str, Vec<PathBuf>);
 
 /// What the sources propose: candidates, locked toolkits, and remarks to report.
 #[derive(Default)]
-pub struct Sources {
+pub struct Proposals {
     /// In the order of the search.
     pub candidates: Vec<Candidate>,
     /// Reasons that some places are not among the candidates.
@@ -56,7 +58,7 @@ pub struct Sources {
     /// One sentence for each variable that contradicts the first.
     pub disagreements: Vec<String>,
     /// The toolkits of the lock file, newest first.
-    pub locked: Vec<Locked>,
+    pub locked: Vec<LockedToolkit>,
 }
 
 /// Proposes every place in the order of the search. The places in `arguments` come first.
@@ -68,18 +70,22 @@ pub fn candidates(
     env: &Env,
     target: &Target,
     arguments: &[PathBuf],
-) -> Result<Sources, Error> {
+) -> Result<Proposals, Error> {
     let listed = listed_steps(env)?;
     let is_listed = |step| listed.is_empty() || listed.contains(&step);
     let mut steps = Steps {
         root,
         env,
-        found: Sources::default(),
+        found: Proposals::default(),
     };
-    steps.explicit(arguments);
+    steps.named(SearchStep::Argument, "argument", arguments);
+    if let Some(list) = env.get("CUDA_BUILD_ROOTS") {
+        let label = variable_label("CUDA_BUILD_ROOTS");
+        steps.named(SearchStep::Roots, &label, &split_list(list));
+    }
     steps.variables(target);
     let reads_store = is_listed(SearchStep::Locked) || is_listed(SearchStep::Stored);
-    let stored = reads_store.then(|| stored::Store::read(root, env, target));
+    let stored = reads_store.then(|| StoredToolkits::read(root, env, target));
     if let Some(stored) = stored.as_ref().filter(|_| is_listed(SearchStep::Locked)) {
         let (locked, candidates) = stored.locked(root, env)?;
         steps.found.locked = locked;
@@ -119,7 +125,7 @@ pub fn candidates(
 struct Steps<'s> {
     root: &'s Root,
     env: &'s Env,
-    found: Sources,
+    found: Proposals,
 }
 
 impl Steps<'_> {
@@ -128,28 +134,16 @@ impl Steps<'_> {
     }
 
     fn scattered(&mut self, step: SearchStep, label: &str, roots: Vec<PathBuf>) {
-        let candidate = Candidate::scattered(self.root, step, label, roots);
-        self.propose(candidate);
+        self.propose(Candidate::scattered(self.root, step, label, roots));
     }
 
     fn site_packages(&mut self, step: SearchStep, label: &str, packages: Vec<PathBuf>) {
-        let candidate = |path| Candidate::new(step, label, path, Layout::SitePackages);
+        let candidate = |path| Candidate::new(step, label, path, CandidateKind::SitePackages);
         self.propose(packages.into_iter().map(candidate));
     }
 
-    fn explicit(&mut self, arguments: &[PathBuf]) {
-        let candidates = named(
-            self.root,
-            SearchStep::Argument,
-            &"argument".into(),
-            arguments,
-        );
-        self.propose(candidates);
-        if let Some(list) = self.env.get("CUDA_BUILD_ROOTS") {
-            let label = Label::Variable("CUDA_BUILD_ROOTS");
-            let candidates = named(self.root, SearchStep::Roots, &label, &split_list(list));
-            self.propose(candidates);
-        }
+    fn named(&mut self, step: SearchStep, label: &str, paths: &[PathBuf]) {
+        self.propose(named(self.root, step, label, paths));
     }
 
     fn variables(&mut self, target: &Target) {
@@ -168,15 +162,13 @@ impl Steps<'_> {
         for variable in ROOTS {
             if let Some(value) = env.get(variable) {
                 let paths = split_list(value);
-                let label = Label::Variable(variable);
-                self.propose(named(root, SearchStep::Variable, &label, &paths));
+                self.named(SearchStep::Variable, &variable_label(variable), &paths);
                 roots.push((variable, paths));
             }
         }
         for variable in Component::all().flat_map(|component| component.facts().variables) {
             if let Some(path) = env.path(variable) {
-                let label = Label::Variable(variable);
-                self.propose(named(root, SearchStep::Product, &label, &[path]));
+                self.named(SearchStep::Product, &variable_label(variable), &[path]);
             }
         }
         self.found.disagreements = disagreements(root, &roots, "places");
@@ -205,21 +197,21 @@ impl Steps<'_> {
     /// `lib`, beside every other library of the environment.
     fn conda(&mut self) {
         // conda-build has two environments: `PREFIX` has the libraries to link, and `BUILD_PREFIX` has the compilers.
-        let (label, variables): (_, &[&str]) = match self.env.get("CONDA_BUILD") {
-            Some(_) => (
+        let (label, variables): (_, &[&str]) = if self.env.get("CONDA_BUILD").is_some() {
+            (
                 "conda-build (`PREFIX`, `BUILD_PREFIX`)",
                 &["PREFIX", "BUILD_PREFIX"],
-            ),
-            None => ("conda environment (`CONDA_PREFIX`)", &["CONDA_PREFIX"]),
+            )
+        } else {
+            ("conda environment (`CONDA_PREFIX`)", &["CONDA_PREFIX"])
         };
-        let prefixes: Vec<PathBuf> = variables
-            .iter()
-            .filter_map(|name| self.env.path(name))
-            .collect();
-        let packages = prefixes
-            .iter()
-            .flat_map(|prefix| site_packages_of(self.root, prefix));
-        let packages = packages.filter(|path| has_cuda(self.root, path)).collect();
+        let prefixes = variables.iter().filter_map(|name| self.env.path(name));
+        let prefixes: Vec<PathBuf> = prefixes.collect();
+        let mut packages = Vec::new();
+        for prefix in &prefixes {
+            packages.extend(site_packages_of(self.root, prefix));
+        }
+        packages.retain(|path| has_cuda(self.root, path));
         // On Windows, compiled packages are below `Library`.
         let library = prefixes.iter().map(|prefix| prefix.join("Library"));
         let library: Vec<PathBuf> = library.filter(|path| self.root.is_dir(path)).collect();
@@ -234,27 +226,15 @@ impl Steps<'_> {
     fn nix(&mut self) {
         let mut outputs: Vec<PathBuf> = Vec::new();
         for variable in ["NIX_CFLAGS_COMPILE", "NIX_LDFLAGS"] {
-            for word in self
-                .env
-                .text(variable)
-                .unwrap_or_default()
-                .split_whitespace()
-            {
-                let directory = word
-                    .strip_prefix("-L")
-                    .or(word.strip_prefix("-I"))
-                    .unwrap_or(word);
+            let flags = self.env.text(variable).unwrap_or_default();
+            for word in flags.split_whitespace() {
+                let directory = word.trim_start_matches("-L").trim_start_matches("-I");
                 // The output is the parent directory: `/nix/store/…-cuda_cudart-12.8.90-dev` of
                 // `/nix/store/…-cuda_cudart-12.8.90-dev/include`.
-                let parent = Path::new(directory)
-                    .parent()
-                    .filter(|path| path.is_absolute());
-                let output = parent.filter(|path| is_nix_cuda(path) && self.root.is_dir(path));
-                outputs.extend(
-                    output
-                        .map(Path::to_owned)
-                        .filter(|path| !outputs.contains(path)),
-                );
+                let output = Path::new(directory).parent();
+                let is_used =
+                    |it: &&Path| it.is_absolute() && is_nix_cuda(it) && self.root.is_dir(it);
+                outputs.extend(output.filter(is_used).map(Path::to_owned));
             }
         }
         if !outputs.is_empty() {
@@ -268,19 +248,12 @@ impl Steps<'_> {
 
     /// The view of an active Spack environment, and the prefixes that `spack load` lists.
     fn spack(&mut self) {
-        let view = self
-            .env
-            .path("SPACK_ENV")
-            .map(|path| path.join(".spack-env/view"));
-        let mut prefixes: Vec<PathBuf> = view.into_iter().collect();
+        let environment = self.env.path("SPACK_ENV");
+        let mut prefixes = Vec::from_iter(environment.map(|path| path.join(".spack-env/view")));
         // `spack load` sets `SPACK_LOADED_HASHES`, and adds the prefixes of the loaded packages to `CMAKE_PREFIX_PATH`.
         if self.env.get("SPACK_LOADED_HASHES").is_some() {
-            let list = self.env.get("CMAKE_PREFIX_PATH").unwrap_or_default();
-            prefixes.extend(
-                split_list(list)
-                    .into_iter()
-                    .filter(|path| is_spack_cuda(path)),
-            );
+            let loaded = split_list(self.env.get("CMAKE_PREFIX_PATH").unwrap_or_default());
+            prefixes.extend(loaded.into_iter().filter(|path| is_spack_cuda(path)));
         }
         // Prefixes that do not exist are kept, so that they are reported. They come last.
         prefixes.sort_by_key(|path| !self.root.is_dir(path));
@@ -290,11 +263,8 @@ impl Steps<'_> {
     /// NVIDIA's HPC SDK whose environment module is loaded.
     fn active_hpc_sdk(&mut self) {
         if let Some(home) = self.env.path("NVHPC_CUDA_HOME") {
-            self.scattered(
-                SearchStep::HpcSdk,
-                "HPC SDK (`NVHPC_CUDA_HOME`)",
-                vec![home],
-            );
+            let label = "HPC SDK (`NVHPC_CUDA_HOME`)";
+            self.scattered(SearchStep::HpcSdk, label, vec![home]);
         } else if let Some(sdk) = self.env.path("NVHPC_ROOT") {
             self.hpc_sdk("HPC SDK (`NVHPC_ROOT`)", sdk);
         }
@@ -326,12 +296,10 @@ impl Steps<'_> {
             return;
         };
         let program = program(self.root, nvcc);
-        let prefix = program.parent().and_then(Path::parent).map(Path::to_owned);
-        let roots = prefix.into_iter().collect();
-        let place =
-            Candidate::scattered(self.root, SearchStep::SearchPath, "nvcc on `PATH`", roots);
-        let place = place.map(|place| place.with_nvcc(&program));
-        self.propose(place);
+        let roots = Vec::from_iter(program.ancestors().nth(2).map(Path::to_owned));
+        let (step, nvcc) = (SearchStep::SearchPath, Some(program));
+        let place = Candidate::scattered(self.root, step, "nvcc on `PATH`", roots);
+        self.propose(place.map(|place| Candidate { nvcc, ..place }));
     }
 
     /// `/usr/local/cuda`, then versioned directories beside it, newest first.
@@ -341,17 +309,15 @@ impl Steps<'_> {
         let link = root.locate("/usr/local/cuda");
         // A broken link, which removing a toolkit may leave behind, is proposed too, so that it is reported.
         if root.is_dir(&link) || root.is_link(&link) {
-            let candidate = Candidate::root(SearchStep::DefaultPlace, label, &link);
-            self.propose([candidate]);
+            self.propose([Candidate::root(SearchStep::DefaultPlace, label, &link)]);
         }
         for path in versions(root, &root.locate("/usr/local"), "cuda-") {
-            let candidate = Candidate::root(SearchStep::VersionedPlace, label, path);
-            self.propose([candidate]);
+            self.propose([Candidate::root(SearchStep::VersionedPlace, label, path)]);
         }
     }
 
-    /// What NVIDIA's installer for Windows made: directories below `Program Files`, newest first, and elsewhere those of
-    /// the variables that it sets for each release. `CUDA_PATH` names the release that was installed last.
+    /// What NVIDIA's installer for Windows made: directories below `Program Files`, newest first, and elsewhere those
+    /// of the variables that it sets for each release. `CUDA_PATH` names the release that was installed last.
     fn installed_on_windows(&mut self) {
         let (root, env) = (self.root, self.env);
         let programs = env.path("ProgramFiles").unwrap_or_default();
@@ -372,12 +338,9 @@ impl Steps<'_> {
         let opt = root.locate("/opt/cuda");
         if root.is_dir(&opt) {
             // Arch has a package of its own for CCCL.
-            let cccl = Some(root.locate("/usr/include/cccl")).filter(|path| root.is_dir(path));
-            self.scattered(
-                SearchStep::System,
-                label,
-                [opt].into_iter().chain(cccl).collect(),
-            );
+            let mut roots = vec![opt, root.locate("/usr/include/cccl")];
+            roots.retain(|path| root.is_dir(path));
+            self.scattered(SearchStep::System, label, roots);
         }
         // `/usr` is a toolkit's root only if a compiler or CUDA's main header is in it.
         let signs = [
@@ -393,7 +356,12 @@ impl Steps<'_> {
         } else {
             // The search reads it only if a product is requested and `holds_product` is true.
             let label = "system directories";
-            Candidate::new(SearchStep::System, label, usr, Layout::SystemProducts)
+            Candidate::new(
+                SearchStep::System,
+                label,
+                usr,
+                CandidateKind::SystemProducts,
+            )
         });
     }
 
@@ -403,9 +371,10 @@ impl Steps<'_> {
     fn python_on_path(&mut self, target: &Target) {
         let root = self.root;
         // WSL has Windows' directories on `PATH`.
-        let names = match target.is_windows() {
-            true => ["python.exe"; 2],
-            false => ["python3", "python"],
+        let names = if target.is_windows() {
+            ["python.exe"; 2]
+        } else {
+            ["python3", "python"]
         };
         let Some(python) = on_path(root, self.env, &names.map(Path::new)) else {
             return;
@@ -425,8 +394,12 @@ impl Steps<'_> {
         // pyenv and asdf install a script with the name of Python, which selects and starts an interpreter.
         let is_script = || root.head(&python).is_ok_and(|head| head.starts_with("#!"));
         if packages.is_empty() && is_script() {
-            let candidate =
-                Candidate::new(SearchStep::Python, label, &python, Layout::PythonScript);
+            let candidate = Candidate::new(
+                SearchStep::Python,
+                label,
+                &python,
+                CandidateKind::PythonScript,
+            );
             self.propose([candidate]);
         }
         if let Some(home) = self.env.path("HOME") {
@@ -438,22 +411,21 @@ impl Steps<'_> {
     }
 }
 
-/// Drops each candidate whose place was proposed before. For example, `CUDA_HOME` and `CUDA_PATH` may name the same root,
-/// and the nvcc on `PATH` may be that of the active environment.
+/// Drops each candidate whose place was proposed before. For example, `CUDA_HOME` and `CUDA_PATH` may name the same
+/// root, and the nvcc on `PATH` may be that of the active environment.
 fn drop_duplicates(root: &Root, candidates: &mut Vec<Candidate>) {
     let mut proposed = Vec::new();
     candidates.retain(|candidate| {
         // Candidates of different kinds are no duplicates. For example, only products are taken from the place that a
         // product's variable names, but another step may propose this place for its toolkit.
         let kind = [
-            candidate.layout == Layout::SitePackages,
+            candidate.kind == CandidateKind::SitePackages,
             candidate.step == SearchStep::Product,
         ];
         let place = root.place(&candidate.path);
-        let proposal = (place, candidate.more_roots().to_vec(), kind);
+        let proposal = (place, candidate.more_roots.clone(), kind);
         // Two named compilers of one root are both kept, because one of them may be broken.
-        let named_nvcc = candidate.nvcc().filter(|_| candidate.step.is_explicit());
-        let nvcc = named_nvcc.map(|nvcc| root.place(nvcc));
+        let nvcc = candidate.named_nvcc().map(|nvcc| root.place(nvcc));
         let is_new = !proposed.iter().any(|(earlier, nvcc_of_earlier)| {
             *earlier == proposal && (nvcc.is_none() || *nvcc_of_earlier == nvcc)
         });
@@ -483,14 +455,14 @@ fn listed_steps(env: &Env) -> Result<Vec<SearchStep>, Error> {
 
 /// The candidates for directories that the user named: roots, virtual environments, site-packages, directories of
 /// archives. All roots of a list are one candidate, because nixpkgs lists each output of each component as a root.
-fn named(root: &Root, step: SearchStep, label: &Label, paths: &[PathBuf]) -> Vec<Candidate> {
+fn named(root: &Root, step: SearchStep, label: &str, paths: &[PathBuf]) -> Vec<Candidate> {
     let mut proposed = Vec::new();
     let mut roots = Vec::new();
     for path in paths {
         // A path that does not exist or is relative cannot be used. It becomes a candidate of its own, so that it is
         // reported.
         if !root.is_dir(path) || (path.is_relative() && step != SearchStep::Argument) {
-            proposed.push(Candidate::root(step, label.clone(), path));
+            proposed.push(Candidate::root(step, label, path));
             continue;
         }
         let mut packages = site_packages_of(root, path);
@@ -502,44 +474,47 @@ fn named(root: &Root, step: SearchStep, label: &Label, paths: &[PathBuf]) -> Vec
         }
         roots.extend(archives);
         for path in packages {
-            let layout = Layout::SitePackages;
-            proposed.push(Candidate::new(step, label.clone(), path, layout));
+            let kind = CandidateKind::SitePackages;
+            proposed.push(Candidate::new(step, label, path, kind));
         }
     }
     // Roots come first, then the site-packages with further components.
-    let scattered = Candidate::scattered(root, step, label.clone(), roots);
+    let scattered = Candidate::scattered(root, step, label, roots);
     scattered.into_iter().chain(proposed).collect()
 }
 
 /// Candidates for a compiler that a variable names: its root `path`, and site-packages below `path`.
 /// Redist archives below `path` are not proposed.
-fn of_compiler(root: &Root, variable: &'static str, path: &Path, nvcc: &Path) -> Vec<Candidate> {
-    let (step, label) = (SearchStep::Variable, Label::Variable(variable));
-    let below = named(root, step, &label, &[path.to_owned()]).into_iter();
-    let packages = below.filter(|candidate| candidate.layout == Layout::SitePackages);
-    let compiler = Candidate::root(step, label, path).with_nvcc(nvcc);
-    [compiler].into_iter().chain(packages).collect()
+fn of_compiler(root: &Root, variable: &str, path: &Path, nvcc: &Path) -> Vec<Candidate> {
+    let (step, label) = (SearchStep::Variable, variable_label(variable));
+    let mut candidates = named(root, step, &label, &[path.to_owned()]);
+    candidates.retain(|candidate| candidate.kind == CandidateKind::SitePackages);
+    let nvcc = Some(nvcc.to_owned());
+    let compiler = Candidate::root(step, label, path);
+    candidates.insert(0, Candidate { nvcc, ..compiler });
+    candidates
 }
 
 /// The directory above a program's `bin` directory. A relative path is returned unchanged.
 fn root_of(program: &Path) -> PathBuf {
-    let root = program.parent().and_then(Path::parent);
-    root.filter(|_| program.is_absolute())
-        .unwrap_or(program)
-        .to_owned()
+    let above = if program.is_absolute() {
+        program.ancestors().nth(2)
+    } else {
+        None
+    };
+    above.unwrap_or(program).to_owned()
 }
 
 /// The path of a compiler. A bare name is looked up on `PATH`, as in a shell and in CMake; if it is
 /// not found there, it is returned unchanged.
 fn compiler(root: &Root, env: &Env, value: &Path) -> PathBuf {
-    let is_bare = value.iter().count() == 1 && value.is_relative();
-    let nvcc = match is_bare {
-        true => on_path(root, env, &[value]),
-        false => None,
-    };
-    match nvcc.unwrap_or_else(|| value.to_owned()) {
-        nvcc if nvcc.is_absolute() => program(root, nvcc),
-        nvcc => nvcc,
+    if value.is_absolute() {
+        return program(root, value.to_owned());
+    }
+    let nvcc = Some(value).filter(|name| name.iter().count() == 1);
+    match nvcc.and_then(|name| on_path(root, env, &[name])) {
+        Some(nvcc) if nvcc.is_absolute() => program(root, nvcc),
+        found => found.unwrap_or_else(|| value.to_owned()),
     }
 }
 
@@ -565,28 +540,23 @@ fn program(root: &Root, nvcc: PathBuf) -> PathBuf {
 /// Compares each variable with the first in `named`, and returns a sentence for each that disagrees. A
 /// variable may list several paths; two variables agree if they have one place in common.
 fn disagreements(root: &Root, named: &[Named], what: &str) -> Vec<String> {
-    let places = |paths: &[PathBuf]| -> Vec<OsString> {
+    let places = |paths: &[PathBuf]| -> BTreeSet<OsString> {
         let beside = paths.iter().flat_map(|path| associated_roots(root, path));
         let all = paths.iter().cloned().chain(beside);
         all.map(|path| root.place(&path)).collect()
     };
     let shown = |(variable, paths): &Named| {
-        let paths: Vec<String> = paths
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
-        format!("`{variable}` ({})", paths.join(", "))
+        format!(
+            "`{variable}` ({})",
+            joined(paths.iter().map(|path| path.display()), ", ")
+        )
     };
     let mut named = named.iter().filter(|(_, paths)| !paths.is_empty());
     let Some(first) = named.next() else {
         return Vec::new();
     };
     let places_of_first = places(&first.1);
-    let differs = |(_, paths): &&Named| {
-        !places(paths)
-            .iter()
-            .any(|place| places_of_first.contains(place))
-    };
+    let differs = |(_, paths): &&Named| places(paths).is_disjoint(&places_of_first);
     let sentence = |other: &Named| {
         let (variable, first, other) = (first.0, shown(first), shown(other));
         format!(
@@ -613,12 +583,9 @@ fn is_nix_cuda(output: &Path) -> bool {
 /// Spack is configured to use `{name}/{version}`.
 fn is_spack_cuda(prefix: &Path) -> bool {
     let last = prefix.iter().rev().take(2).filter_map(|part| part.to_str());
-    let is_package = |name: &str, package: &str| {
-        let rest = name.strip_prefix(package);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    };
-    last.into_iter().any(|name| {
-        let mut packages = Component::all().flat_map(|component| component.facts().spack);
-        packages.any(|package| is_package(name, package))
+    let mut packages = Component::all().flat_map(|component| component.facts().spack);
+    packages.any(|package| {
+        let mut rests = last.clone().filter_map(|name| name.strip_prefix(package));
+        rests.any(|rest| rest.is_empty() || rest.starts_with('-'))
     })
 }

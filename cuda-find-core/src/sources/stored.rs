@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::candidate::{Candidate, Label, Layout, SearchStep};
+use super::candidate::{Candidate, CandidateKind, SearchStep};
 use crate::cache::{cache_dir, distrust};
 use crate::component::Component;
 use crate::env::Env;
@@ -37,14 +37,14 @@ pub const FORMAT_VERSION: i64 = 1;
 
 /// One package of a stored toolkit or of a lock file.
 #[derive(Debug)]
-pub struct Package {
+pub struct StoredPackage {
     name: String,
     version: String,
     /// The hashes of its files, one for each platform.
     hashes: Vec<String>,
 }
 
-impl Package {
+impl StoredPackage {
     /// Whether both are the same package at the same version and have a file in common.
     fn shares_a_file_with(&self, other: &Self) -> bool {
         (&self.name, &self.version) == (&other.name, &other.version)
@@ -53,10 +53,10 @@ impl Package {
 }
 
 /// The packages in the array `packages` of a table; none if the table has no such key.
-pub fn packages(table: &Table) -> Result<Vec<Package>, String> {
+pub fn packages(table: &Table) -> Result<Vec<StoredPackage>, String> {
     let package = |package| {
         let hashes = toml::strings(package, "hashes")?.into_iter();
-        Ok(Package {
+        Ok(StoredPackage {
             name: toml::string(package, "name")?.to_owned(),
             version: toml::string(package, "version")?.to_owned(),
             hashes: hashes.map(str::to_owned).collect(),
@@ -86,7 +86,7 @@ pub struct StoredToolkit {
     /// out.
     pub components: Vec<Component>,
     /// The packages that were installed into the directory.
-    pub packages: Vec<Package>,
+    pub packages: Vec<StoredPackage>,
 }
 
 impl StoredToolkit {
@@ -100,8 +100,7 @@ impl StoredToolkit {
         Self::parse(path, &text).map_err(|reason| Error::Format {
             what: "toolkit manifest",
             reason: format!("{}: {reason}", file.display()),
-            hint: "remove the toolkit with `cargo cuda toolkit remove`, or delete its directory; `cargo cuda fetch` fetches \
-                   it again",
+            hint: "delete its directory; `cargo cuda fetch` fetches it again",
         })
     }
 
@@ -120,21 +119,18 @@ impl StoredToolkit {
     }
 
     /// Whether the toolkit has this version and each of these packages, perhaps with others.
-    pub fn contains(&self, version: &Version, packages: &[Package]) -> bool {
-        let has = |package: &Package| {
-            self.packages
-                .iter()
-                .any(|own| own.shares_a_file_with(package))
-        };
+    pub fn contains(&self, version: &Version, packages: &[StoredPackage]) -> bool {
+        let stored = self.packages.iter();
+        let has = |package: &StoredPackage| stored.clone().any(|it| it.shares_a_file_with(package));
         self.version == *version && !packages.is_empty() && packages.iter().all(has)
     }
 
     /// The place that the search reads.
-    fn candidate(&self, step: SearchStep, label: Label) -> Candidate {
-        match self.is_archives {
-            true => Candidate::root(step, label, self.path.join(ARCHIVES)),
-            false => Candidate::new(step, label, &self.path, Layout::SitePackages),
+    fn candidate(&self, step: SearchStep, label: &str) -> Candidate {
+        if self.is_archives {
+            return Candidate::root(step, label, self.path.join(ARCHIVES));
         }
+        Candidate::new(step, label, &self.path, CandidateKind::SitePackages)
     }
 }
 
@@ -167,7 +163,7 @@ pub const LOCK_VARIABLE: &str = "CUDA_BUILD_LOCK";
 const LOCK_FORMAT_VERSION: i64 = 1;
 
 /// One toolkit of a lock file.
-pub struct Locked {
+pub struct LockedToolkit {
     /// The lock file.
     pub file: PathBuf,
     /// The version that the lock file pins: `13.4.3`.
@@ -180,7 +176,7 @@ pub struct Locked {
 }
 
 /// The store as a search sees it.
-pub(super) struct Store {
+pub(super) struct StoredToolkits {
     /// The toolkits for the target's platform and, in a cross build, those for this machine, for their programs.
     toolkits: Vec<StoredToolkit>,
     /// The target's platform directory.
@@ -189,7 +185,7 @@ pub(super) struct Store {
     pub(super) unusable: Vec<String>,
 }
 
-impl Store {
+impl StoredToolkits {
     pub(super) fn read(root: &Root, env: &Env, target: &Target) -> Self {
         let mut store = Self {
             toolkits: Vec::new(),
@@ -207,19 +203,15 @@ impl Store {
             }
         }
         // The newest first. Of two toolkits of the same version, the toolkit with more components comes first.
-        store.toolkits.sort_by_key(|t| {
-            (
-                Reverse((t.version.clone(), t.components.len())),
-                t.path.clone(),
-            )
-        });
+        let size = |it: &StoredToolkit| (it.version.clone(), it.components.len());
+        store.toolkits.sort_by_key(|it| Reverse(size(it)));
         store
     }
 
     pub(super) fn candidates(&self) -> impl Iterator<Item = Candidate> {
         self.toolkits.iter().map(|toolkit| {
             let label = format!("toolkit {} from `cargo cuda toolkit add`", toolkit.version);
-            toolkit.candidate(SearchStep::Stored, Label::Text(label))
+            toolkit.candidate(SearchStep::Stored, &label)
         })
     }
 
@@ -228,7 +220,7 @@ impl Store {
         &self,
         root: &Root,
         env: &Env,
-    ) -> Result<(Vec<Locked>, Vec<Candidate>), Error> {
+    ) -> Result<(Vec<LockedToolkit>, Vec<Candidate>), Error> {
         let Some(file) = lock_file(root, env).filter(|file| root.exists(file)) else {
             return Ok((Vec::new(), Vec::new()));
         };
@@ -237,8 +229,8 @@ impl Store {
             Error::Format {
                 what: "lock file",
                 reason: format!("{}: {reason}", file.display()),
-                hint: "if a newer version wrote it, update cuda-build and cargo-cuda; otherwise restore it from version \
-                       control, or delete it, and run `cargo cuda fetch`",
+                hint: "if a newer version wrote it, update cuda-build and cargo-cuda; otherwise restore or delete it, \
+                       and run `cargo cuda fetch`",
             }
         })?;
         entries.sort_by_key(|(version, ..)| Reverse(version.clone()));
@@ -253,10 +245,10 @@ impl Store {
             };
             let fetched = smallest(true).into_iter();
             let fetched = fetched.flat_map(|toolkit| [Some(toolkit), smallest(false)]);
-            let label = Label::Text(format!("CUDA {version} of `{LOCK_FILE}`"));
-            let candidate = |it: &StoredToolkit| it.candidate(SearchStep::Locked, label.clone());
+            let label = format!("CUDA {version} of `{LOCK_FILE}`");
+            let candidate = |it: &StoredToolkit| it.candidate(SearchStep::Locked, &label);
             let fetched: Vec<Candidate> = fetched.flatten().map(candidate).collect();
-            locked.push(Locked {
+            locked.push(LockedToolkit {
                 file: file.clone(),
                 version,
                 release,
@@ -300,7 +292,7 @@ fn is_dependency(root: &Root, env: &Env, package: &Path) -> bool {
         || root.is_file(&package.join(".cargo-checksum.json"))
 }
 
-fn parse_lock(text: &str) -> Result<Vec<(Version, ToolkitVersion, Vec<Package>)>, String> {
+fn parse_lock(text: &str) -> Result<Vec<(Version, ToolkitVersion, Vec<StoredPackage>)>, String> {
     let table = toml::parse(text, LOCK_FORMAT_VERSION)?;
     let mut locked = Vec::new();
     for toolkit in toml::tables(&table, "toolkit")? {
@@ -310,9 +302,9 @@ fn parse_lock(text: &str) -> Result<Vec<(Version, ToolkitVersion, Vec<Package>)>
         let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         let version: Option<Version> = text.parse().ok().filter(|_| is_plain);
         let release = version.as_ref().and_then(Version::release);
-        let (version, release) = version
-            .zip(release)
-            .ok_or_else(|| format!("`version` {text:?} is not a CUDA release"))?;
+        let Some((version, release)) = version.zip(release) else {
+            return Err(format!("`version` {text:?} is not a CUDA release"));
+        };
         if toolkit.get("packages").is_none() {
             return Err("`packages` is missing or not an array".to_owned());
         }
@@ -325,9 +317,8 @@ fn parse_lock(text: &str) -> Result<Vec<(Version, ToolkitVersion, Vec<Package>)>
 /// `directory` determines the workspace; a package without a workspace is its own root. `None` if there
 /// is no such package, or if a manifest cannot be read.
 pub fn workspace_root(root: &Root, directory: &Path) -> Option<PathBuf> {
-    let package = directory
-        .ancestors()
-        .find(|d| root.is_file(&d.join("Cargo.toml")))?;
+    let mut above = directory.ancestors();
+    let package = above.find(|directory| root.is_file(&directory.join("Cargo.toml")))?;
     match workspace_manifest(root, package).ok()? {
         Some(workspace) => workspace.parent().map(Path::to_owned),
         None => Some(package.to_owned()),
@@ -368,9 +359,8 @@ pub fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option<PathBu
                 Value::Table(workspace) => toml::strings(workspace, key).unwrap_or_default(),
                 _ => Vec::new(),
             };
-            paths
-                .iter()
-                .any(|path| directory.starts_with(ancestor.join(path)))
+            let mut paths = paths.iter();
+            paths.any(|path| directory.starts_with(ancestor.join(path)))
         };
         return Ok((is_in("members") || !is_in("exclude")).then_some(path));
     }

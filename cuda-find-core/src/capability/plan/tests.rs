@@ -78,7 +78,8 @@ fn native_is_the_gpus_of_this_machine() {
     let error = plan("native", "12.0", "120").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`native` selects 12.0 for this machine's GPU, but capability 12.0 needs CUDA 12.8 or newer; this toolkit is 12.0"
+        "`native` selects 12.0 for this machine's GPU, but capability 12.0 needs CUDA 12.8 or newer; this toolkit is \
+         12.0"
     );
     let error = plan("native", "12.8", "121").unwrap_err();
     assert_eq!(error.hints(), ["write 12.0, which runs on it"]);
@@ -86,9 +87,11 @@ fn native_is_the_gpus_of_this_machine() {
 
 /// The declared capability, the toolkit, the reason, and a part of the hint.
 const REFUSALS: &str = "\
-7.0 13.0: capability 7.0 was removed in CUDA 13.0; 12.x is the last that builds for it -> remove 7.0, or build with CUDA 12.x
+7.0 13.0: capability 7.0 was removed in CUDA 13.0; 12.x is the last that builds for it -> \
+remove 7.0, or build with CUDA 12.x
 3.5 12.4: capability 3.5 was removed in CUDA 12.0; 11.x is the last that builds for it -> 11.x
-3.0 11.8: capability 3.0 was removed in CUDA 11.0; 10.x is the last that builds for it -> remove 3.0: CUDA before 11 is not supported
+3.0 11.8: capability 3.0 was removed in CUDA 11.0; 10.x is the last that builds for it -> \
+remove 3.0: CUDA before 11 is not supported
 10.1 13.4: capability 10.1 is called 11.0 from CUDA 13.0 on; this toolkit is 13.4 -> write 11.0
 10.1a 13.0: capability 10.1a is called 11.0a from CUDA 13.0 on; this toolkit is 13.0 -> write 11.0a
 11.0 12.9: capability 11.0 is called 10.1 before CUDA 13.0; this toolkit is 12.9 -> write 10.1
