@@ -1,12 +1,20 @@
 //! A TOML file as a tree of values.
 //!
-//! The tree of the crate `toml` borrows from the text, and keeps positions and the digits of numbers. Nothing here
-//! needs them.
+//! The parser is `toml_parser`, which the crate `toml` uses too. The crate `toml` itself is not used: its tree also
+//! keeps positions and dates. Nothing here needs them, and every build script would have to compile their code.
+//!
+//! A key that is defined twice is an error. A table that is defined twice is not: Cargo refuses such manifests itself.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use toml::de::{DeTable, DeValue};
+use toml_parser::decoder::ScalarKind;
+use toml_parser::parser::{Event, EventKind, RecursionGuard, ValidateWhitespace, parse_document};
+use toml_parser::{ErrorSink, ParseError, Source};
+
+/// Deeper nesting is an error, as in the crate `toml`.
+const NESTING_LIMIT: u32 = 80;
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,49 +55,32 @@ impl Value {
     }
 }
 
-impl From<DeValue<'_>> for Value {
-    fn from(value: DeValue<'_>) -> Self {
-        match value {
-            DeValue::String(text) => Self::String(text.into_owned()),
-            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
-                .map_or(Self::Other("integer"), Self::Integer),
-            DeValue::Boolean(value) => Self::Boolean(value),
-            DeValue::Array(items) => Self::Array(
-                items
-                    .into_iter()
-                    .map(|item| item.into_inner().into())
-                    .collect(),
-            ),
-            DeValue::Table(table) => Self::Table(table.into()),
-            other => Self::Other(other.type_str()),
-        }
-    }
-}
-
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table(BTreeMap<String, Value>);
 
-impl From<DeTable<'_>> for Table {
-    fn from(table: DeTable<'_>) -> Self {
-        let pairs = table.into_iter();
-        Self(
-            pairs
-                .map(|(key, value)| (key.into_inner().into_owned(), value.into_inner().into()))
-                .collect(),
-        )
-    }
-}
-
 impl Table {
     /// Parses the text of a file. The error starts with the number of the line.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let table = DeTable::parse(text).map_err(|error| {
-            let at = error.span().map_or(text.len(), |span| span.start);
-            let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
-            format!("line {line}: {}", error.message())
-        })?;
-        Ok(table.into_inner().into())
+        let source = Source::new(text);
+        let (mut events, mut error) = (Vec::new(), None);
+        let mut checked = ValidateWhitespace::new(&mut events, source);
+        let mut limited = RecursionGuard::new(&mut checked, NESTING_LIMIT);
+        parse_document(&source.lex().into_vec(), &mut limited, &mut error);
+        let mut tree = Tree::default();
+        for event in events {
+            if error.is_none() && tree.add(event, source, &mut error).is_none() {
+                error = Some(ParseError::new("duplicate key").with_unexpected(event.span()));
+            }
+        }
+        match error {
+            None => Ok(tree.root),
+            Some(error) => {
+                let at = error.unexpected().map_or(text.len(), |span| span.start());
+                let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+                Err(format!("line {line}: {}", error.description()))
+            }
+        }
     }
 
     /// The value of a key.
@@ -100,6 +91,114 @@ impl Table {
     /// The keys, sorted.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
+    }
+
+    /// The table at the path `keys`. Absent tables are created. A key of an array of tables stands for its last table.
+    /// `None` if the path leads through another value.
+    fn descend(&mut self, keys: &[String]) -> Option<&mut Self> {
+        let mut table = self;
+        for key in keys {
+            let value = table
+                .0
+                .entry(key.clone())
+                .or_insert(Value::Table(Self::default()));
+            let value = match value {
+                Value::Array(items) => items.last_mut()?,
+                value => value,
+            };
+            let Value::Table(inner) = value else {
+                return None;
+            };
+            table = inner;
+        }
+        Some(table)
+    }
+
+    /// Adds a value at the path `keys`. `None` if that path already has a value.
+    fn add(&mut self, keys: &[String], value: Value) -> Option<()> {
+        let (key, above) = keys.split_last()?;
+        let table = self.descend(above)?;
+        table.0.insert(key.clone(), value).is_none().then_some(())
+    }
+}
+
+/// The tree while it is built from the parser's events.
+#[derive(Default)]
+struct Tree {
+    root: Table,
+    /// The keys of the last header, `[table]` or `[[table]]`.
+    header: Vec<String>,
+    /// The parts of the dotted key whose value has not been read yet.
+    keys: Vec<String>,
+    /// The arrays and inline tables that are not closed yet, the innermost last, each with the parts of its key.
+    unclosed: Vec<(Vec<String>, Value)>,
+}
+
+impl Tree {
+    /// Adds what an event of the parser contains. `None` if it defines a key again.
+    fn add(&mut self, event: Event, source: Source<'_>, error: &mut dyn ErrorSink) -> Option<()> {
+        let mut text = Cow::Borrowed("");
+        match event.kind() {
+            EventKind::SimpleKey => {
+                source.get(event)?.decode_key(&mut text, error);
+                if self.keys.len() as u32 == NESTING_LIMIT {
+                    error.report_error(ParseError::new("a key of too many parts"));
+                }
+                self.keys.push(text.into_owned());
+            }
+            EventKind::Scalar => {
+                let value = match source.get(event)?.decode_scalar(&mut text, error) {
+                    ScalarKind::String => Value::String(text.into_owned()),
+                    ScalarKind::Boolean(value) => Value::Boolean(value),
+                    ScalarKind::Integer(radix) => i64::from_str_radix(&text, radix.value())
+                        .map_or(Value::Other("integer"), Value::Integer),
+                    ScalarKind::Float => Value::Other("float"),
+                    ScalarKind::DateTime => Value::Other("datetime"),
+                };
+                self.add_value(value)?;
+            }
+            EventKind::ArrayOpen => self.open(Value::Array(Vec::new())),
+            EventKind::InlineTableOpen => self.open(Value::Table(Table::default())),
+            EventKind::ArrayClose | EventKind::InlineTableClose => {
+                let (keys, value) = self.unclosed.pop()?;
+                self.keys = keys;
+                self.add_value(value)?;
+            }
+            EventKind::StdTableClose => {
+                self.header = std::mem::take(&mut self.keys);
+                self.root.descend(&self.header)?;
+            }
+            EventKind::ArrayTableClose => {
+                self.header = std::mem::take(&mut self.keys);
+                let (key, above) = self.header.split_last()?;
+                let above = self.root.descend(above)?;
+                let tables = above
+                    .0
+                    .entry(key.clone())
+                    .or_insert(Value::Array(Vec::new()));
+                let Value::Array(tables) = tables else {
+                    return None;
+                };
+                tables.push(Value::Table(Table::default()));
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn open(&mut self, value: Value) {
+        self.unclosed.push((std::mem::take(&mut self.keys), value));
+    }
+
+    /// Adds a complete value to the innermost open array or inline table, or else to the table of the last header.
+    fn add_value(&mut self, value: Value) -> Option<()> {
+        let keys = std::mem::take(&mut self.keys);
+        match self.unclosed.last_mut() {
+            Some((_, Value::Array(items))) => items.push(value),
+            Some((_, Value::Table(table))) => table.add(&keys, value)?,
+            _ => self.root.descend(&self.header)?.add(&keys, value)?,
+        }
+        Some(())
     }
 }
 
@@ -240,7 +339,7 @@ mod tests {
             (&format!("a = {}", "[".repeat(100)), "line 1: "),
             (
                 &format!("a{} = 1", ".a".repeat(10_000)),
-                "line 1: recursion limit",
+                "line 1: a key of too many parts",
             ),
         ] {
             let error = Table::parse(text).unwrap_err();

@@ -306,7 +306,14 @@ impl Call {
 
     /// Why the output lacks a declared capability, if it does: a note for the user.
     pub fn note(&self, list: &Plan, default: Option<Capability>, reason: &str) -> Option<String> {
-        let made = self.images(default);
+        let made = self.images(default).map(|mut images| {
+            images.retain(|image| match self.product {
+                Some(Product::Cubin) => matches!(image, Image::Real(_)),
+                Some(Product::Ptx) => matches!(image, Image::Ptx(_)),
+                _ => true,
+            });
+            images
+        });
         let serves = |declared: &Capability| {
             made.iter().flatten().any(|image| match self.product {
                 Some(Product::Ptx) => image.capability().number() <= declared.number(),
