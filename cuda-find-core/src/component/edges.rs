@@ -56,6 +56,8 @@ static EDGES: &[Edge] = {
         // cuSPARSE links nvJitLink in CUDA 12, and opens it by name in CUDA 13.
         (Cusparse, Link, Nvjitlink, (12, 12)),
         (Cusparse, Load, Nvjitlink, (13, NO_END)),
+        // The package of tileiras requires nvJitLink's of any newer release, too.
+        (Tileiras, Load, Nvjitlink, (13, NO_END)),
         (Cudnn, Load, Cublas, (11, NO_END)),
         (Cudnn, Load, Nvrtc, (11, NO_END)),
         (Cutensor, Link, Cublas, (11, NO_END)),
