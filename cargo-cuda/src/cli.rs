@@ -14,7 +14,7 @@ use crate::commands::{
     view, wheel,
 };
 use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::isolated_build::nvcc_script;
 use crate::output::TerminalOptions;
 use crate::project::BuildOptions;
@@ -294,11 +294,7 @@ fn color(options: &CargoOptions) -> Option<ColorChoice> {
 }
 
 /// Runs a command, and returns the text for standard output with the exit code.
-fn dispatch(
-    command: &Command,
-    split: &SplitArguments,
-    user_env: &Env,
-) -> Result<(String, u8), Failure> {
+fn dispatch(command: &Command, split: &SplitArguments, user_env: &Env) -> Result<(String, u8)> {
     let root = &Root::system();
     let configured_env =
         || CargoConfig::of_current_directory(root, user_env, &[]).env_of_build_scripts(user_env);

@@ -128,13 +128,13 @@ pub struct Changes {
     pub different: Vec<String>,
 }
 
-/// Adds to `manifest` what the template's manifest has in addition, and keeps comments and format. `origin` is the key and
-/// the value of the dependency on cuda-build: `git` or `path`. `[lib]` is added only to a new package: other packages and
+/// Adds to `manifest` what the template's manifest has in addition, and keeps comments and format. `key` and `value` are
+/// those of the dependency on cuda-build: `git` or `path`. `[lib]` is added only to a new package: other packages and
 /// tests could not use the library.
 pub fn add_to_manifest(
     manifest: &mut DocumentMut,
     template: &str,
-    origin: (&str, &str),
+    (key, value): (&str, &str),
     is_new: bool,
 ) -> Result<Changes, TomlError> {
     let mut template: DocumentMut = template.parse()?;
@@ -150,16 +150,11 @@ pub fn add_to_manifest(
     if let Some(dependency) = dependency.and_then(Item::as_inline_table_mut) {
         dependency.remove("path");
         dependency.remove("version");
-        dependency.insert(origin.0, origin.1.into());
+        dependency.insert(key, value.into());
         dependency.fmt();
     }
     let mut changes = Changes::default();
-    merge(
-        manifest.as_table_mut(),
-        template.as_table(),
-        "",
-        &mut changes,
-    );
+    merge(manifest.as_table_mut(), &template, "", &mut changes);
     Ok(changes)
 }
 
@@ -172,11 +167,8 @@ fn merge(to: &mut dyn TableLike, from: &Table, prefix: &str, changes: &mut Chang
                     merge(existing, table, &format!("{name}."), changes);
                 }
             }
-            (Some(existing), item) => {
-                if existing.to_string().trim() != item.to_string().trim() {
-                    changes.different.push(name);
-                }
-            }
+            (Some(existing), item) if existing.to_string().trim() == item.to_string().trim() => {}
+            (Some(_), _) => changes.different.push(name),
             (None, item) => {
                 let mut item = item.clone();
                 clear_positions(&mut item);

@@ -22,9 +22,11 @@ use crate::cargo_config;
 use crate::dependencies::Guess;
 use crate::driver_limit::DriverLimit;
 use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output;
-use crate::store::{self, AcceptedVersions, AddRequest, Added, Lock, PackageSet, ReleaseToFetch};
+use crate::store::{
+    self, AcceptedVersions, AddRequest, AddedToolkit, Lock, PackageSet, ReleaseToFetch,
+};
 use crate::workspace::Workspace;
 
 /// Finds a toolkit for one workspace.
@@ -160,7 +162,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Finds the toolkit. With `fetch`, fetches what it lacks, and pins it in the lock file.
-    pub fn find(&self) -> Result<Toolkit, Failure> {
+    pub fn find(&self) -> Result<Toolkit> {
         // The search does not use fetched toolkits if the user has named a root. For Jetson boards there are none.
         let uses_fetched = !self.target.is_jetson() && !self.has_named_root(&self.sources());
         if self.fetch && uses_fetched {
@@ -181,7 +183,7 @@ impl<'a> Finder<'a> {
                 true => "run `cargo cuda fetch`".to_owned(),
                 false => format!("run `cargo cuda fetch --target {}`", self.target),
             };
-            return Err(Failure::new(exit_code::LOCK, text).hint(fetch));
+            return Err(Failure::lock(text).hint(fetch));
         } else {
             self.find_without_fetching(&requests)?
         };
@@ -209,7 +211,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Finds a toolkit with the shared libraries of `components`, which need no compiler.
-    pub fn find_libraries(&self, components: &BTreeSet<Component>) -> Result<Toolkit, Failure> {
+    pub fn find_libraries(&self, components: &BTreeSet<Component>) -> Result<Toolkit> {
         let needs = components.iter();
         let needs = needs.map(|c| Need::new(*c, Part::Shared, "the program needs its libraries"));
         Ok(self.search().find(&self.request(vec![needs.collect()])?)?)
@@ -221,7 +223,7 @@ impl<'a> Finder<'a> {
         &self,
         requests: &[Request],
         is_locked_but_not_fetched: bool,
-    ) -> Result<Toolkit, Failure> {
+    ) -> Result<Toolkit> {
         let search = self.search();
         let with_guesses: Vec<Request> = requests.iter().map(|r| self.with_guesses(r)).collect();
         let last_request = &requests[requests.len() - 1];
@@ -242,7 +244,7 @@ impl<'a> Finder<'a> {
 
     /// Pins a toolkit for each declared major, so that the lock file does not depend on which toolkits this machine has.
     /// If no toolkit of a major is found, versions are resolved and locked, but not fetched.
-    fn lock_declared_majors(&self) -> Result<(), Failure> {
+    fn lock_declared_majors(&self) -> Result<()> {
         let majors = self.majors_to_choose_from()?;
         if majors.len() < 2 {
             return Ok(());
@@ -273,7 +275,7 @@ impl<'a> Finder<'a> {
 
     /// Pins a toolkit of the store, unless the lock file pins it already. A toolkit from elsewhere has no packages that
     /// could be pinned.
-    fn pin(&self, toolkit: &Toolkit) -> Result<(), Failure> {
+    fn pin(&self, toolkit: &Toolkit) -> Result<()> {
         let request = self.any_compiler_request()?;
         let Some(toolkits) = sources::toolkits_dir(self.env) else {
             return Ok(());
@@ -298,10 +300,7 @@ impl<'a> Finder<'a> {
     }
 
     /// The newest toolkit of the lock file that satisfies a request, with the release that was requested when it was locked.
-    fn newest_locked(
-        &self,
-        request: &Request,
-    ) -> Result<Option<(ReleaseToFetch, PackageSet)>, Failure> {
+    fn newest_locked(&self, request: &Request) -> Result<Option<(ReleaseToFetch, PackageSet)>> {
         let mut toolkits = Lock::of(self.env)?.toolkits().into_iter();
         let newest = toolkits.find(|(_, version, _)| request.is_locked_by(*version));
         Ok(newest.map(|(release, _, set)| (release, set)))
@@ -331,7 +330,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Whether the lock file has a toolkit for a request, but without some of its components.
-    fn lock_lacks(&self, request: &Request) -> Result<bool, Failure> {
+    fn lock_lacks(&self, request: &Request) -> Result<bool> {
         let accepted = accepted_versions(request);
         let lacks = |set: PackageSet| set.lacking(self.components_to_fetch(request), &accepted);
         let locked = self.newest_locked(request)?;
@@ -340,7 +339,7 @@ impl<'a> Finder<'a> {
 
     /// Fetches the guessed components for the release of `toolkit`, which lacks some of them. A failure is only a note,
     /// because the build may work without them.
-    fn fetch_guesses(&self, toolkit: &Toolkit) -> Result<(), Failure> {
+    fn fetch_guesses(&self, toolkit: &Toolkit) -> Result<()> {
         let ToolkitVersion { major, minor } = toolkit.version();
         let minor = Some(minor);
         let env = self.env_for_release(RequestedRelease { major, minor });
@@ -384,7 +383,7 @@ impl<'a> Finder<'a> {
 
     /// Fetches the toolkits that the workspace needs: if a release is requested, a toolkit of this release; otherwise one
     /// for each major that packages declare, otherwise one for each major in the lock file, otherwise one toolkit.
-    pub fn fetch_all(&self) -> Result<Vec<Added>, Failure> {
+    pub fn fetch_all(&self) -> Result<Vec<AddedToolkit>> {
         let request = self.any_compiler_request()?;
         let is_requested = RequestedRelease::from_env(self.env)?.is_some();
         let mut majors = self.majors_to_choose_from()?;
@@ -407,7 +406,7 @@ impl<'a> Finder<'a> {
     }
 
     /// The declared majors that the manifest's `toolkit` admits, newest first; none if a release is requested.
-    fn majors_to_choose_from(&self) -> Result<Vec<u32>, Failure> {
+    fn majors_to_choose_from(&self) -> Result<Vec<u32>> {
         if RequestedRelease::from_env(self.env)?.is_some() {
             return Ok(Vec::new());
         }
@@ -424,7 +423,7 @@ impl<'a> Finder<'a> {
     }
 
     /// A request to the store for the components of `request` and the guessed components.
-    fn add_request(&self, request: &Request) -> Result<AddRequest, Failure> {
+    fn add_request(&self, request: &Request) -> Result<AddRequest> {
         let components: Vec<Component> = self.components_to_fetch(request).collect();
         let guesses = self.guesses().iter().map(|guess| guess.component);
         Ok(AddRequest {
@@ -438,7 +437,7 @@ impl<'a> Finder<'a> {
         })
     }
 
-    fn fetch_for(&self, request: &Request) -> Result<Added, Failure> {
+    fn fetch_for(&self, request: &Request) -> Result<AddedToolkit> {
         let is_decided = request.wanted_major().is_some() || self.newest_locked(request)?.is_some();
         if !is_decided
             && let Some(limit) = self.driver_limit()
@@ -489,7 +488,7 @@ impl<'a> Finder<'a> {
     /// The release to fetch. As in the search, the newest release in the lock file that satisfies the request comes first;
     /// then the release that the user requested, then the newest declared major that the request admits, then the newest
     /// major that the request admits.
-    fn release_for(&self, request: &Request) -> Result<ReleaseToFetch, Failure> {
+    fn release_for(&self, request: &Request) -> Result<ReleaseToFetch> {
         if let Some((release, _)) = self.newest_locked(request)? {
             return Ok(release);
         }
@@ -500,7 +499,7 @@ impl<'a> Finder<'a> {
             Some(major) => Ok(RequestedRelease { major, minor: None }.into()),
             None => {
                 let text = format!("no CUDA release meets `toolkit = \"{}\"`", request.toolkit);
-                Err(Failure::new(exit_code::NOT_FOUND, text)
+                Err(Failure::not_found(text)
                     .hint("change `toolkit` in `[package.metadata.cuda]`, for example to `>=12`"))
             }
         }
@@ -523,11 +522,7 @@ pub const VIEWS_VARIABLE: &str = "CUDA_BUILD_VIEWS";
 
 /// Where `cargo cuda view` creates a view: in the directory that [`VIEWS_VARIABLE`] names, else in the
 /// workspace's target directory, else in the user's cache directory.
-pub fn view_place(
-    env: &Env,
-    workspace: Option<&Workspace>,
-    target: &Target,
-) -> Result<ViewPlace, Failure> {
+pub fn view_place(env: &Env, workspace: Option<&Workspace>, target: &Target) -> Result<ViewPlace> {
     if workspace.is_none() || env.peek(VIEWS_VARIABLE).is_some() {
         return Ok(ViewPlace::from_env(env, target)?);
     }
@@ -537,7 +532,7 @@ pub fn view_place(
 
 /// The parent of all target directories of `cargo cuda`. It is in the workspace's target directory,
 /// or in the user's cache directory if there is no workspace.
-pub fn builds_directory(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure> {
+pub fn builds_directory(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf> {
     let place = match workspace {
         Some(workspace) => workspace.target_directory.clone(),
         None => store::cache_dir(env)?,
@@ -550,7 +545,7 @@ pub fn choose_target(
     option: Option<&str>,
     configured: Option<&str>,
     jetson: bool,
-) -> Result<Target, Failure> {
+) -> Result<Target> {
     let triple = option
         .or(configured)
         .map_or_else(cargo_config::host, cargo_config::target_directory_name);
@@ -558,7 +553,7 @@ pub fn choose_target(
     if target.is_windows() {
         let reason =
             format!("`cargo cuda` cannot build for {target}: no view can be made for Windows");
-        return Err(Failure::new(exit_code::USAGE, reason).hint(
+        return Err(Failure::usage(reason).hint(
             "run plain `cargo build` on Windows, where cuda-build compiles modules with NVRTC; or build in WSL 2",
         ));
     }

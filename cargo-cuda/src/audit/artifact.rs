@@ -6,7 +6,7 @@ use std::path::Path;
 use cuda_build::{Component, Version};
 use cuda_find_core::release::NEWEST_MAJOR;
 
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::package::archive::{self, Wheel};
 use crate::package::device::DeviceCode;
 use crate::package::elf::ElfFacts;
@@ -60,7 +60,7 @@ pub struct Majors {
 
 impl Artifact {
     /// Reads a wheel or a library.
-    pub fn read(path: &Path) -> Result<Self, Failure> {
+    pub fn read(path: &Path) -> Result<Self> {
         let (file, size) = archive::open(path)?;
         if path.extension().is_some_and(|extension| extension == "whl") {
             return Self::of_wheel(&Wheel::open(path)?, path, size);
@@ -82,7 +82,7 @@ impl Artifact {
     }
 
     /// The content of a wheel.
-    pub fn of_wheel(wheel: &Wheel, path: &Path, size: u64) -> Result<Self, Failure> {
+    pub fn of_wheel(wheel: &Wheel, path: &Path, size: u64) -> Result<Self> {
         let text = wheel.text(&format!("{}/METADATA", wheel.dist_info))?;
         let metadata = Metadata::parse(&text);
         let mut requires = Vec::new();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_build::{Component, Toolkit};
+use cuda_build::{Component, Toolkit, ToolkitVersion};
 use cuda_find_core::release::{NEWEST_MAJOR, driver_floor};
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
@@ -15,7 +15,7 @@ use super::build;
 use crate::cargo_arguments::{CargoOptions, SplitArguments, check_profile};
 use crate::cargo_config::target_directory_name;
 use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, file_name, human_size};
 use crate::package::archive;
 use crate::package::elf::ElfFacts;
@@ -64,7 +64,7 @@ pub fn run(
     split: &SplitArguments,
     user_env: &Env,
     root: &Root,
-) -> Result<(String, u8), Failure> {
+) -> Result<(String, u8)> {
     let cargo = CargoOptions::parse(&split.for_cargo);
     let options = WorkspaceOptions {
         target: cargo.value("--target"),
@@ -91,28 +91,30 @@ pub fn run(
     let output = arguments.output.clone().unwrap_or(default.into());
     output::check_replaceable(&output, DESCRIPTION)?;
 
-    let mut file = arguments.program.clone().unwrap_or_default();
-    let mut release = RequestedRelease::from_env(&project.env)?;
-    if arguments.program.is_none() {
-        let profile = cargo.value("--profile");
-        let profile = profile.as_deref().unwrap_or("release");
-        check_profile(profile)?;
+    let (file, release) = if let Some(file) = &arguments.program {
+        (file.clone(), RequestedRelease::from_env(&project.env)?)
+    } else {
+        let profile = cargo.value("--profile").unwrap_or("release".to_owned());
+        check_profile(&profile)?;
         let call = rustc_call(split, &cargo, &name);
         let (code, build) = build::run(&arguments.build, &call, user_env, root)?;
         if code != exit_code::SUCCESS {
             return Ok((String::new(), code));
         }
         let triple = options.target.as_deref().or(project.config.build_target());
-        file = build.directory.path;
+        let mut file = build.directory.path;
         file.extend(triple.map(target_directory_name));
-        file.push(if profile == "dev" { "debug" } else { profile });
+        file.push(if profile == "dev" { "debug" } else { &profile });
         file.push(&name);
-        let version = build.toolkit.version();
-        release = Some(RequestedRelease {
-            major: version.major,
-            minor: Some(version.minor),
-        });
-    }
+        let ToolkitVersion { major, minor } = build.toolkit.version();
+        (
+            file,
+            Some(RequestedRelease {
+                major,
+                minor: Some(minor),
+            }),
+        )
+    };
     let program = ElfFacts::read_tables(archive::open(&file)?.0)?;
     let mut majors = program.needed.iter().map(|soname| majors_of_soname(soname));
     let only = majors.find(|majors| majors.len() == 1);
@@ -128,48 +130,44 @@ pub fn run(
     let loaded = guesses.filter(|guess| guess.is_loaded);
     needs.required.extend(loaded.map(|guess| guess.component));
     needs.required.extend(&linked);
-    needs
-        .required
-        .extend(arguments.nvrtc.then_some(Component::Nvrtc));
+    if arguments.nvrtc {
+        needs.required.insert(Component::Nvrtc);
+    }
     needs.required = with_dependencies(&needs.required, release.major);
     let mut searched = needs.required.clone();
     // cudart's package has the headers that programs include when they compile.
     searched.extend(arguments.nvrtc.then_some(Component::Cudart));
-    let toolkit = match searched.is_empty() {
-        true => None,
-        false => Some(project.finder().find_libraries(&searched)?),
-    };
-    let newest = || BuiltWith::newest(release.major);
-    let built_with = toolkit.as_ref().map_or_else(newest, BuiltWith::of);
+    let (mut toolkit, mut built_with) = (None, BuiltWith::newest(release.major));
+    if !searched.is_empty() {
+        let found = project.finder().find_libraries(&searched)?;
+        built_with = BuiltWith::of(&found);
+        toolkit = Some(found);
+    }
     needs.add_module(&program, &built_with)?;
+
+    let bundled = toolkit.as_ref().filter(|_| !arguments.no_libraries);
     let mut files = Files::new();
-    if !arguments.no_libraries {
-        for found in toolkit.iter().flat_map(Toolkit::components) {
-            let is_needed = needs.required.contains(&found.component);
-            for path in found.libraries.iter().filter(|_| is_needed) {
-                let elf = ElfFacts::read_tables(archive::open(path)?.0)?;
-                let soname = elf.soname.clone().unwrap_or_else(|| file_name(path));
-                files.insert(soname, (Some(found.component), path.clone(), elf));
-            }
+    for found in bundled.into_iter().flat_map(Toolkit::components) {
+        let is_needed = needs.required.contains(&found.component);
+        for path in found.libraries.iter().filter(|_| is_needed) {
+            let elf = ElfFacts::read_tables(archive::open(path)?.0)?;
+            let soname = elf.soname.clone().unwrap_or_else(|| file_name(path));
+            files.insert(soname, (Some(found.component), path.clone(), elf));
         }
-        files = selected(&program, &linked, files);
     }
+    files = selected(&program, &linked, files);
     files.insert(name.clone(), (None, file, program));
-    if !arguments.no_libraries {
+    let installation = if arguments.no_libraries {
+        installation(&needs, &built_with)?
+    } else {
         check(&name, &files, &needs, &built_with)?;
-    }
+        String::new()
+    };
     let mut messages = Vec::new();
     let licences = licences(&mut files, root, release.major, &mut messages)?;
     output::messages(&messages);
-
-    let headers = match &toolkit {
-        Some(toolkit) if arguments.nvrtc && !arguments.no_libraries => headers(toolkit, root),
-        _ => Vec::new(),
-    };
-    let installation = match arguments.no_libraries {
-        true => installation(&needs, &built_with)?,
-        false => String::new(),
-    };
+    let with_headers = bundled.filter(|_| arguments.nvrtc);
+    let headers = with_headers.map_or(Vec::new(), |toolkit| headers(toolkit, root));
     let describe = |sizes| description(&sizes, &files, release.major) + &installation;
     let copy = |directory: &Path| copy_all(&files, &headers, &licences, directory);
     let text = write(&output, copy, describe)?;
@@ -179,12 +177,11 @@ pub fn run(
 /// Writes the directory or the archive in another place, and renames it when it is complete. Returns its description.
 fn write(
     output: &Path,
-    copy: impl FnOnce(&Path) -> Result<Sizes, Failure>,
+    copy: impl FnOnce(&Path) -> Result<Sizes>,
     describe: impl FnOnce(Sizes) -> String,
-) -> Result<String, Failure> {
+) -> Result<String> {
     let top = file_name(output);
-    let parent = output.parent().filter(|parent| *parent != Path::new(""));
-    let parent = parent.unwrap_or(Path::new("."));
+    let parent = output::parent(output);
     output::make_directory(parent)?;
     let beside = output::temporary_directory(parent)?;
     let directory = beside.path().join(top.trim_end_matches(".tar.gz"));
@@ -194,22 +191,20 @@ fn write(
         output::archive(&directory, output)?;
         return Ok(text);
     }
-    let old = beside.path().join(".old");
-    let has_old = output.is_dir();
-    if has_old {
-        output::rename(output, &old)?;
+    if !output.is_dir() {
+        return output::rename(&directory, output).map(|()| text);
     }
+    let old = beside.path().join(".old");
+    output::rename(output, &old)?;
     if let Err(failure) = output::rename(&directory, output) {
-        if has_old {
-            output::rename(&old, output)?;
-        }
+        output::rename(&old, output)?;
         return Err(failure);
     }
     Ok(text)
 }
 
 /// The file that cargo builds: a program, or the package's `cdylib`.
-fn built_file(cargo: &CargoOptions, package: Option<&Package>) -> Result<String, Failure> {
+fn built_file(cargo: &CargoOptions, package: Option<&Package>) -> Result<String> {
     let programs = package.map_or(&[][..], |package| &package.programs);
     let library = package.and_then(|package| package.cdylib.as_ref());
     let library = library.map(|name| format!("lib{name}.so"));
@@ -226,18 +221,16 @@ fn built_file(cargo: &CargoOptions, package: Option<&Package>) -> Result<String,
     };
     let hint =
         "name one with `--package` and `--bin` or `--lib`, or a finished one with `--program`";
-    Err(Failure::new(exit_code::USAGE, text).hint(hint))
+    Err(Failure::usage(text).hint(hint))
 }
 
 /// The headers that may be redistributed with NVRTC.
 fn headers(toolkit: &Toolkit, root: &Root) -> Vec<(String, PathBuf)> {
     let mut headers = Vec::new();
     for found in toolkit.components() {
-        let Some(library) = found.libraries.first() else {
-            continue;
-        };
-        let licence = Licence::of(root, library, found.component, found.major);
-        for name in licence.headers() {
+        let library = found.libraries.first();
+        let licence = library.map(|file| Licence::of(root, file, found.component, found.major));
+        for name in licence.iter().flat_map(Licence::headers) {
             let mut files = found.include.iter().map(|directory| directory.join(name));
             let file = files.find(|file| root.is_file(file));
             headers.extend(file.map(|file| (name.to_owned(), file)));
@@ -253,7 +246,7 @@ fn licences(
     root: &Root,
     major: u32,
     messages: &mut Vec<String>,
-) -> Result<BTreeMap<Component, Licence>, Failure> {
+) -> Result<BTreeMap<Component, Licence>> {
     let mut licences: BTreeMap<Component, Licence> = BTreeMap::new();
     let mut left_out = Vec::new();
     let linked = sonames(files);
@@ -271,7 +264,7 @@ fn licences(
         if linked.contains(name) || name.starts_with(&main) {
             let text = format!("{name} must not be redistributed: {reason}");
             let hint = "let users install it: `--no-libraries`";
-            return Err(Failure::new(exit_code::AUDIT, text).hint(hint));
+            return Err(Failure::audit(text).hint(hint));
         }
         messages.push(format!("note: {name} is left out: {reason}"));
         left_out.push(name.clone());
@@ -292,7 +285,7 @@ fn copy_all(
     headers: &[(String, PathBuf)],
     licences: &BTreeMap<Component, Licence>,
     directory: &Path,
-) -> Result<Sizes, Failure> {
+) -> Result<Sizes> {
     let mut sizes = BTreeMap::new();
     let mut copy = |file: &Path, to: String| {
         output::copy(file, &directory.join(&to)).map(|size| sizes.insert(to, size))
@@ -367,10 +360,10 @@ fn sonames(files: &Files) -> BTreeSet<&String> {
 }
 
 /// Fails if the loader would not find a library for the program `name`, or a symbol in it.
-fn check(name: &str, files: &Files, needs: &Needs, built_with: &BuiltWith) -> Result<(), Failure> {
+fn check(name: &str, files: &Files, needs: &Needs, built_with: &BuiltWith) -> Result<()> {
     let (_, path, program) = &files[name];
     let file = path.display();
-    let failed = |text: String| Failure::new(exit_code::AUDIT, format!("{file} {text}"));
+    let failed = |text: String| Failure::audit(format!("{file} {text}"));
     let mut missing = sonames(files);
     missing.retain(|soname| matches!(origin(soname), Origin::Component(_)));
     missing.retain(|soname| !files.contains_key(*soname));
@@ -383,10 +376,9 @@ fn check(name: &str, files: &Files, needs: &Needs, built_with: &BuiltWith) -> Re
     }
     if !missing.is_empty() {
         let (version, missing) = (built_with.toolkit, missing.join(", "));
-        return Err(failed(format!(
-            "needs {missing}, which CUDA {version} does not have"
-        ))
-        .hint("name the release that the program was built with: `--cuda 13.4`"));
+        let text = format!("needs {missing}, which CUDA {version} does not have");
+        let hint = "name the release that the program was built with: `--cuda 13.4`";
+        return Err(failed(text).hint(hint));
     }
     let is_beside = name.contains(".so") && program.searches("$ORIGIN");
     if files.len() == 1 || is_beside || program.searches(SEARCH_PATH) {
@@ -425,7 +417,7 @@ fn description(sizes: &Sizes, files: &Files, major: u32) -> String {
 
 /// What installs the libraries on the target system. NVIDIA's apt repository has them as `libcublas-13-4`; the names of
 /// products such as cuDNN do not follow from the toolkit's release.
-fn installation(needs: &Needs, built_with: &BuiltWith) -> Result<String, Failure> {
+fn installation(needs: &Needs, built_with: &BuiltWith) -> Result<String> {
     let pip = needs.requirements(built_with)?.join("' '");
     if pip.is_empty() {
         return Ok("  needs no library of NVIDIA's but the driver's\n".to_owned());
@@ -434,8 +426,9 @@ fn installation(needs: &Needs, built_with: &BuiltWith) -> Result<String, Failure
     let name = |component: &Component| {
         let facts = component.facts();
         let name = format!(" {}-{}", facts.redist.first()?, built_with.toolkit);
-        let is_named_by_release = facts.is_part_of_toolkit();
-        is_named_by_release.then(|| name.replace(['_', '.'], "-"))
+        facts
+            .is_part_of_toolkit()
+            .then(|| name.replace(['_', '.'], "-"))
     };
     if let Some(names) = needs.required.iter().map(name).collect::<Option<String>>() {
         text += &format!("  or from NVIDIA's repository: apt install{names}\n");

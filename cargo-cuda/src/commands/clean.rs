@@ -7,7 +7,7 @@ use cuda_build::compile::{output_store, remove_outputs};
 use cuda_find_core::cache::required_cache_dir;
 use cuda_find_core::{env::Env, root::Root};
 
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::isolated_build::directory;
 use crate::output::human_size;
 use crate::project::WorkspaceOptions;
@@ -26,7 +26,7 @@ pub struct CleanArgs {
 const UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Removes the directories, and returns a line for each.
-pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Failure> {
+pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String> {
     if arguments.images {
         return remove_images(env);
     }
@@ -34,8 +34,8 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Fail
     let base = toolkits::builds_directory(env, workspace.as_ref())?;
     let mut text = String::new();
     if root.is_dir(&base) {
-        // A directory is moved before it is removed, so that no build finds only a part of its contents. If this command
-        // is killed, the next one removes the rest.
+        // A directory is moved before it is removed, so that no build finds only a part of its contents. If this
+        // command is killed, the next one removes the rest.
         let removed = output::TemporaryDirectory::below(&base)?;
         for path in directory::unused_for(root, &base, UNUSED) {
             let name = path.file_name().unwrap_or_default();
@@ -44,18 +44,19 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Fail
         }
     }
     if text.is_empty() {
-        let base = base.display();
-        text = format!("no directory below {base} has been unused for 30 days\n");
+        text = format!(
+            "no directory below {} has been unused for 30 days\n",
+            base.display()
+        );
     }
     Ok(text)
 }
 
-fn remove_images(env: &Env) -> Result<String, Failure> {
+fn remove_images(env: &Env) -> Result<String> {
     required_cache_dir(env)?;
     let directory = output_store(env).unwrap_or_default();
-    let size = remove_outputs(&directory)?;
-    let (size, directory) = (human_size(size), directory.display());
-    Ok(format!("removed {size} from {directory}\n"))
+    let size = human_size(remove_outputs(&directory)?);
+    Ok(format!("removed {size} from {}\n", directory.display()))
 }
 
 #[cfg(test)]

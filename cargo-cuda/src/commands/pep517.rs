@@ -7,8 +7,7 @@ use clap::{Args, ValueEnum};
 use cuda_find_core::{env::Env, root::Root};
 use serde::Deserialize;
 
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::wheel::backend::{Backend, Settings};
 use crate::wheel::build::Mode;
 
@@ -53,10 +52,10 @@ enum Words {
 }
 
 /// Runs a hook, and returns the name of the file or directory that it made.
-pub fn run(arguments: &Pep517Args, user_env: &Env, root: &Root) -> Result<String, Failure> {
+pub fn run(arguments: &Pep517Args, user_env: &Env, root: &Root) -> Result<String> {
     let settings = settings(&arguments.config_settings).map_err(|reason| {
         let text = format!("the config settings are not valid: {reason}");
-        Failure::new(exit_code::USAGE, text).hint(
+        Failure::usage(text).hint(
             "the settings are `cuda` (`-C cuda=13`), `build-args` (arguments for maturin, as in `-C build-args=--locked`) \
              and `site-packages` (a directory)",
         )

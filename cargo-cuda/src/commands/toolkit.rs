@@ -5,10 +5,12 @@ use cuda_build::Component;
 use cuda_find_core::{env::Env, target::Target};
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::human_size;
 use crate::report;
-use crate::store::{self, AddRequest, Added, FetchFrom, Listed, ReleaseToFetch, parse_release};
+use crate::store::{
+    self, AddRequest, AddedToolkit, FetchFrom, ListedToolkit, ReleaseToFetch, parse_release,
+};
 
 /// Add, list or remove toolkits in the user's cache directory
 #[derive(Args, Clone, Debug)]
@@ -90,41 +92,34 @@ impl AddArgs {
 }
 
 /// Runs the action and returns the text for standard output.
-pub fn run(arguments: &ToolkitArgs, env: &Env) -> Result<String, Failure> {
-    let json = arguments.json;
-    Ok(match &arguments.action {
+pub fn run(arguments: &ToolkitArgs, env: &Env) -> Result<String> {
+    let (json, text) = match &arguments.action {
         Action::Add(add) => {
-            let requests = add.requests();
-            let added = requests.iter().map(|request| store::add(request, env));
-            let added = added.collect::<Result<Vec<Added>, Failure>>()?;
-            match json {
-                true => one_or_more(&added),
-                false => added.iter().map(added_text).collect(),
-            }
+            let requests = add.requests().into_iter();
+            let added = requests.map(|request| store::add(&request, env));
+            let added = added.collect::<Result<Vec<AddedToolkit>>>()?;
+            (one_or_more(&added), added.iter().map(added_text).collect())
         }
         Action::List => {
             let toolkits = store::list(env)?;
-            match json {
-                true => report::json_list("toolkits", &toolkits),
-                false => list_text(&toolkits),
-            }
+            (
+                report::json_list("toolkits", &toolkits),
+                list_text(&toolkits),
+            )
         }
         Action::Remove { toolkit, all } => {
             let removed = store::remove(toolkit, *all, env)?;
-            match json {
-                true => one_or_more(&removed),
-                false => removed_text(&removed),
-            }
+            (one_or_more(&removed), removed_text(&removed))
         }
         Action::Gc => {
-            let toolkits = store::collect_garbage(env)?;
-            match json {
-                true => report::json_list("toolkits", &toolkits),
-                false if toolkits.is_empty() => "no toolkit to remove\n".to_owned(),
-                false => removed_text(&toolkits),
-            }
+            let removed = store::collect_garbage(env)?;
+            (
+                report::json_list("toolkits", &removed),
+                removed_text(&removed),
+            )
         }
-    })
+    };
+    Ok(if arguments.json { json } else { text })
 }
 
 /// The report about one toolkit, or the list of reports about several.
@@ -135,16 +130,16 @@ fn one_or_more<T: Serialize>(toolkits: &[T]) -> String {
     }
 }
 
-fn removed_text(removed: &[Listed]) -> String {
-    let line = |toolkit: &Listed| {
-        let components = toolkit.components.join(", ");
-        format!("removed {} ({components})\n", toolkit.name)
-    };
+fn removed_text(removed: &[ListedToolkit]) -> String {
+    if removed.is_empty() {
+        return "no toolkit to remove\n".to_owned();
+    }
+    let line = |it: &ListedToolkit| format!("removed {} ({})\n", it.name, it.components.join(", "));
     removed.iter().map(line).collect()
 }
 
 /// The text report about an added toolkit.
-pub(super) fn added_text(added: &Added) -> String {
+pub(super) fn added_text(added: &AddedToolkit) -> String {
     let toolkit = format!("CUDA {} ({})", added.version, added.components.join(", "));
     let (path, size) = (added.path.display(), human_size(added.bytes));
     match added.new {
@@ -154,7 +149,7 @@ pub(super) fn added_text(added: &Added) -> String {
 }
 
 /// A table of the toolkits. They may share files.
-fn list_text(listed: &[Listed]) -> String {
+fn list_text(listed: &[ListedToolkit]) -> String {
     if listed.is_empty() {
         return "no toolkits; add one with `cargo cuda toolkit add latest`\n".to_owned();
     }

@@ -8,8 +8,7 @@ use cuda_build::config::{Config, parse_size};
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
 use crate::audit::check;
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::isolated_build::gpus;
 use crate::output;
 use crate::package::archive::Wheel;
@@ -80,7 +79,7 @@ pub struct WheelArgs {
 }
 
 /// Builds the wheels and returns a report about them. After a failure, finished wheels are kept.
-pub fn run(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<String, Failure> {
+pub fn run(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<String> {
     let (wheels, sdists, max_size) = match &arguments.from_wheel {
         Some(wheel) => (vec![rewrite(arguments, wheel)?], Vec::new(), None),
         None => build(arguments, user_env, root)?,
@@ -91,11 +90,12 @@ pub fn run(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<String,
 }
 
 /// Rewrites the wheel of another builder.
-fn rewrite(arguments: &WheelArgs, path: &Path) -> Result<BuiltWheel, Failure> {
+fn rewrite(arguments: &WheelArgs, path: &Path) -> Result<BuiltWheel> {
     let [RequestedRelease { major, minor: None }] = arguments.cuda[..] else {
         let text = "`--from-wheel` takes one CUDA major, because the wheel is built for one";
-        return Err(Failure::new(exit_code::USAGE, text)
-            .hint("name the major that the wheel was built for: `--cuda 13`"));
+        return Err(
+            Failure::usage(text).hint("name the major that the wheel was built for: `--cuda 13`")
+        );
     };
     check_major(major)?;
     let rewrite = Rewrite::of_other_builder(major, arguments.allow.clone());
@@ -105,7 +105,7 @@ fn rewrite(arguments: &WheelArgs, path: &Path) -> Result<BuiltWheel, Failure> {
 type Built = (Vec<BuiltWheel>, Vec<PathBuf>, Option<u64>);
 
 /// Builds the wheels and source distributions. Also returns the largest size that the manifest declares.
-fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built, Failure> {
+fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built> {
     // These options must come first, because `passthrough` may contain a `--`, and the arguments
     // after it are for rustc.
     let mut passthrough: Vec<OsString> = Vec::new();
@@ -137,7 +137,7 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built, Fa
     let declared_kind = || match &config.wheel.rpath {
         Some(text) => SearchPathKind::from_str(text, false).map_err(|_| {
             let text = format!("`{text}` is not a kind of search path");
-            Failure::new(exit_code::CONFIGURATION, text)
+            Failure::configuration(text)
                 .hint("use `rpath`, or `runpath`, which `LD_LIBRARY_PATH` overrides")
         }),
         None => Ok(SearchPathKind::default()),
@@ -154,7 +154,7 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built, Fa
     let mut prepared = releases
         .into_iter()
         .map(|release| job.prepare(release, &gpus))
-        .collect::<Result<Vec<Prepared>, Failure>>()?;
+        .collect::<Result<Vec<Prepared>>>()?;
     // If a build script needs nvcc, the build with a toolkit without nvcc fails. It comes first, so
     // that no other wheel is built before that.
     prepared.sort_by_key(Prepared::has_nvcc);
@@ -169,11 +169,7 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built, Fa
 }
 
 /// The releases to build for: from `--cuda`, otherwise from `CUDA_BUILD_RELEASE`, otherwise the declared majors.
-fn releases(
-    arguments: &WheelArgs,
-    config: &Config,
-    env: &Env,
-) -> Result<Vec<RequestedRelease>, Failure> {
+fn releases(arguments: &WheelArgs, config: &Config, env: &Env) -> Result<Vec<RequestedRelease>> {
     let mut releases = arguments.cuda.clone();
     if releases.is_empty() {
         releases.extend(RequestedRelease::from_env(env)?);
@@ -192,8 +188,9 @@ fn releases(
                 let text = format!(
                     "wheels for CUDA {other} and {release} are requested, but there is one wheel per CUDA major"
                 );
-                return Err(Failure::new(exit_code::USAGE, text)
-                    .hint(format!("give one of them: `--cuda {release}`")));
+                return Err(
+                    Failure::usage(text).hint(format!("give one of them: `--cuda {release}`"))
+                );
             }
         }
     }
@@ -201,7 +198,7 @@ fn releases(
         let hint =
             "write `majors = [12, 13]` below `[package.metadata.cuda]`, or give `--cuda 12,13`";
         let text = "no CUDA majors to build wheels for are declared";
-        return Err(Failure::new(exit_code::CONFIGURATION, text).hint(hint));
+        return Err(Failure::configuration(text).hint(hint));
     }
     Ok(chosen)
 }

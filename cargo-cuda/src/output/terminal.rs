@@ -9,8 +9,7 @@ use clap::{ArgAction, Args, ColorChoice};
 use cuda_find_core::env::Env;
 use rustix::termios::tcgetwinsize;
 
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 pub const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -69,13 +68,8 @@ pub fn set_up(options: TerminalOptions, env: &Env) {
 
 /// Sets when colour is used, for an error before all options are known.
 pub fn use_colour(option: Option<ColorChoice>, env: &Env) {
-    let variable = env
-        .peek("CARGO_TERM_COLOR")
-        .and_then(|value| value.to_str());
-    let choice = option
-        .or_else(|| variable?.parse().ok())
-        .unwrap_or_default();
-    match choice {
+    let variable = || env.peek("CARGO_TERM_COLOR")?.to_str()?.parse().ok();
+    match option.or_else(variable).unwrap_or_default() {
         ColorChoice::Auto => anstream::ColorChoice::Auto,
         ColorChoice::Always => anstream::ColorChoice::Always,
         ColorChoice::Never => anstream::ColorChoice::Never,
@@ -109,13 +103,12 @@ pub fn stderr_has_colour() -> bool {
 }
 
 /// Writes the result of a command to standard output.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub fn print(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes());
-    match written.and_then(|()| stdout.flush()) {
+    match write!(stdout, "{text}").and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let text = format!("could not write to standard output: {error}");
-            Err(Failure::new(exit_code::DISK, text)
+            Err(Failure::disk(text)
                 .hint("check the file or the disk that the output is redirected to"))
         }
         _ => Ok(()),
@@ -132,6 +125,12 @@ pub fn human_size(bytes: u64) -> String {
         }
     }
     format!("{bytes} B")
+}
+
+/// The items of a list in a message, with `separator` between them.
+pub fn joined(items: impl IntoIterator<Item: ToString>, separator: &str) -> String {
+    let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    texts.join(separator)
 }
 
 /// Escapes control characters, because a variable or a file name may contain a sequence that
@@ -171,14 +170,10 @@ pub fn message(text: &str) {
 pub fn status(verb: &str, text: &str) {
     if !is_quiet() {
         // On a terminal, cargo may have drawn a progress bar in the line.
-        let clear = match io::stderr().is_terminal() {
-            true => "\r\x1b[K",
-            false => "",
-        };
-        write(&format!(
-            "{clear}{GOOD}{verb:>12}{GOOD:#} {}",
-            printable(text)
-        ));
+        let is_terminal = io::stderr().is_terminal();
+        let clear = if is_terminal { "\r\x1b[K" } else { "" };
+        let text = printable(text);
+        write(&format!("{clear}{GOOD}{verb:>12}{GOOD:#} {text}"));
     }
 }
 
@@ -189,14 +184,11 @@ fn write(line: &str) {
 
 /// Puts the label at the beginning of each line in colour.
 fn with_colours(text: &str) -> String {
-    let line = |line: &str| {
-        let label = LABELS.iter().find(|(label, _)| line.starts_with(label));
-        label.map_or_else(
-            || line.to_owned(),
-            |(label, style)| format!("{style}{label}{style:#}{}", &line[label.len()..]),
-        )
+    let line = |line: &str| match LABELS.iter().find(|(label, _)| line.starts_with(label)) {
+        Some((label, style)) => format!("{style}{label}{style:#}{}", &line[label.len()..]),
+        None => line.to_owned(),
     };
-    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+    joined(text.split('\n').map(line), "\n")
 }
 
 #[cfg(test)]

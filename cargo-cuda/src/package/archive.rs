@@ -22,7 +22,7 @@ use super::device::DeviceCode;
 use super::elf::{self, ElfFacts};
 use super::metadata::{Digest, Hasher};
 use super::nvidia::is_nvidia_library;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::human_size;
 
 /// The most that a wheel may unpack to. Larger files need another zip format, and indexes accept much less.
@@ -62,7 +62,7 @@ pub(super) enum Content {
 
 impl WheelFile {
     /// A file that was not in the wheel that was read.
-    pub fn new(content: Vec<u8>, executable: bool) -> Result<Self, Failure> {
+    pub fn new(content: Vec<u8>, executable: bool) -> Result<Self> {
         let mut new = Self::read(content.as_slice(), "")?;
         new.executable = executable;
         new.content = Content::New(content);
@@ -70,7 +70,7 @@ impl WheelFile {
     }
 
     /// Reads a file to its end.
-    fn read(mut file: impl Read, name: &str) -> Result<Self, Failure> {
+    fn read(mut file: impl Read, name: &str) -> Result<Self> {
         let unreadable = |error: io::Error| {
             Failure::invalid_wheel(format!("`{name}` could not be unpacked: {error}"))
         };
@@ -107,7 +107,7 @@ impl WheelFile {
 }
 
 /// Opens a file, and returns it with its size.
-pub fn open(path: &Path) -> Result<(File, u64), Failure> {
+pub fn open(path: &Path) -> Result<(File, u64)> {
     // Opening a FIFO would wait for a writer.
     let metadata = std::fs::metadata(path).map_err(Failure::io("open", path))?;
     if !metadata.is_file() {
@@ -130,12 +130,12 @@ impl Wheel {
     }
 
     /// Opens a wheel, and checks that it is one that installers accept.
-    pub fn open(path: &Path) -> Result<Self, Failure> {
+    pub fn open(path: &Path) -> Result<Self> {
         let (file, _) = open(path)?;
         Self::read(file).map_err(|failure| failure.in_file(&path.display().to_string()))
     }
 
-    fn read(file: File) -> Result<Self, Failure> {
+    fn read(file: File) -> Result<Self> {
         let file = BufReader::with_capacity(128 << 10, file);
         let mut archive = ZipArchive::new(file).map_err(unreadable)?;
         // Two programs could see different files in such an archive: the same name twice, entries that overlap (which
@@ -189,7 +189,7 @@ impl Wheel {
 
     /// Fails if the wheel contains copies of NVIDIA's libraries. The licence forbids modified copies, and a copy of the
     /// driver's library does not match the driver of another machine.
-    pub fn reject_nvidia_libraries(&self) -> Result<(), Failure> {
+    pub fn reject_nvidia_libraries(&self) -> Result<()> {
         let is_copy = |(path, entry): &(&String, &WheelFile)| {
             let soname = entry.elf.as_ref().and_then(|facts| facts.soname.as_deref());
             let file_name = path.rsplit('/').next().unwrap_or_default();
@@ -212,7 +212,7 @@ impl Wheel {
     }
 
     /// The whole content of a file, which must be small.
-    pub fn bytes(&self, path: &str) -> Result<Vec<u8>, Failure> {
+    pub fn bytes(&self, path: &str) -> Result<Vec<u8>> {
         let missing = || Failure::invalid_wheel(format!("`{path}` is missing"));
         let entry = self.entries.get(path).ok_or_else(missing)?;
         let index = match &entry.content {
@@ -228,13 +228,13 @@ impl Wheel {
     }
 
     /// The content of a text file.
-    pub fn text(&self, path: &str) -> Result<String, Failure> {
+    pub fn text(&self, path: &str) -> Result<String> {
         String::from_utf8(self.bytes(path)?)
             .map_err(|_| Failure::invalid_wheel(format!("`{path}` is not UTF-8")))
     }
 
     /// Adds or replaces a text file.
-    pub fn set_text(&mut self, path: String, text: impl Into<Vec<u8>>) -> Result<(), Failure> {
+    pub fn set_text(&mut self, path: String, text: impl Into<Vec<u8>>) -> Result<()> {
         self.entries
             .insert(path, WheelFile::new(text.into(), false)?);
         Ok(())
@@ -247,7 +247,7 @@ fn unreadable(error: ZipError) -> Failure {
 }
 
 /// The name of an entry as a path below the directory in which a wheel is installed.
-fn checked_name(raw: &[u8]) -> Result<String, Failure> {
+fn checked_name(raw: &[u8]) -> Result<String> {
     let shown = raw.escape_ascii();
     let Ok(name) = std::str::from_utf8(raw) else {
         return Err(Failure::invalid_wheel(format!(
@@ -264,7 +264,7 @@ fn checked_name(raw: &[u8]) -> Result<String, Failure> {
 }
 
 /// The metadata directory, of which a wheel has one.
-fn dist_info(entries: &BTreeMap<String, WheelFile>) -> Result<String, Failure> {
+fn dist_info(entries: &BTreeMap<String, WheelFile>) -> Result<String> {
     let tops = entries
         .keys()
         .filter_map(|name| Some(name.split_once('/')?.0));

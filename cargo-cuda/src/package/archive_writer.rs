@@ -10,7 +10,7 @@ use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
 
 use super::archive::{Content, Wheel, WheelFile};
 use super::metadata::{own_record_line, record_line};
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output;
 
 /// zlib's default. Higher levels take much longer and gain little on device code, which is
@@ -31,7 +31,7 @@ pub struct Written {
 /// Writes a wheel atomically. Files are sorted, followed by the
 /// metadata, and `RECORD` is last. Dates are 1980-01-01, and modes are 0644 or 0755. A file that has
 /// neither a new content nor a new name is copied as it is compressed.
-pub fn write(wheel: &Wheel, target: &Path) -> Result<Written, Failure> {
+pub fn write(wheel: &Wheel, target: &Path) -> Result<Written> {
     output::write_with(target, |file| {
         let mut zip = ZipWriter::new(BufWriter::with_capacity(1 << 18, &mut *file));
         if let Err(error) = fill(wheel, &mut zip) {

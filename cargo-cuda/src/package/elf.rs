@@ -11,7 +11,7 @@ use object::{Endianness, SymbolIndex};
 
 use super::device::{DeviceCode, ImageKind};
 use super::nvidia::{self, Origin};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 const BUILD_AGAIN: &str = "the file is damaged: build or download it again";
 
@@ -70,7 +70,7 @@ impl ElfFacts {
     }
 
     /// Reads a 64-bit ELF file of any size with its device code.
-    pub fn read(mut file: impl Read + Seek) -> Result<Self, Failure> {
+    pub fn read(mut file: impl Read + Seek) -> Result<Self> {
         let mut facts = Self::read_tables(&mut file)?;
         facts.device = DeviceCode::scan(&mut file, &facts.relocatable).map_err(|error| {
             Failure::wheel(format!("its device code is not readable: {error}")).hint(BUILD_AGAIN)
@@ -79,7 +79,7 @@ impl ElfFacts {
     }
 
     /// Reads everything but device code, without loading the file.
-    pub fn read_tables(file: impl Read + Seek) -> Result<Self, Failure> {
+    pub fn read_tables(file: impl Read + Seek) -> Result<Self> {
         tables(&ReadCache::new(file)).map_err(|error| {
             Failure::wheel(format!("not a readable ELF library: {error}")).hint(BUILD_AGAIN)
         })

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// The content of a `METADATA` file: headers in the format of e-mail (RFC 822), followed by a description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Metadata {
     }
 
     /// The value of a header that must occur exactly once.
-    pub fn one<'a>(&'a self, header: &'a str) -> Result<&'a str, Failure> {
+    pub fn one<'a>(&'a self, header: &'a str) -> Result<&'a str> {
         match self.all(header).collect::<Vec<_>>()[..] {
             [value] => Ok(value),
             [] => Err(Failure::invalid_wheel(format!("METADATA has no {header}"))),
@@ -108,7 +108,7 @@ pub const IN_MANIFEST: &str = "`name` in `[package.metadata.cuda.wheel]`";
 
 /// Checks the name of a distribution (PEP 508). The name becomes part of a file name, so a `/` in it could lead to
 /// another directory. The error message begins with `origin`, the place where the name is written.
-pub fn check_name(name: &str, origin: &str) -> Result<(), Failure> {
+pub fn check_name(name: &str, origin: &str) -> Result<()> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_end = |c: char| c.is_ascii_alphanumeric();
     if name.chars().all(is_allowed) && name.starts_with(is_end) && name.ends_with(is_end) {

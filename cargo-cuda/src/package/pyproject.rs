@@ -7,8 +7,7 @@ use cuda_find_core::root::Root;
 use serde::Deserialize;
 
 use super::requirement::Requirement;
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// A `pyproject.toml`. A file that cannot be parsed is empty here, because maturin reports the error.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -126,7 +125,7 @@ impl Pyproject {
     }
 
     /// Fails if a frontend may take the requirements from `pyproject.toml` instead of the build backend.
-    pub fn check_dynamic(&self) -> Result<(), Failure> {
+    pub fn check_dynamic(&self) -> Result<()> {
         let is_dynamic =
             |project: &ProjectTable| project.dynamic.iter().any(|field| field == "dependencies");
         if self.project.as_ref().is_none_or(is_dynamic) {
@@ -134,7 +133,7 @@ impl Pyproject {
         }
         let text = "`dependencies` in pyproject.toml is not dynamic, but the package requires NVIDIA's packages for its \
                     CUDA major";
-        Err(Failure::new(exit_code::CONFIGURATION, text).hint(
+        Err(Failure::configuration(text).hint(
             "write `dynamic = [\"dependencies\"]` below `[project]`, and move requirements of your own to `dependencies` in \
              `[package.metadata.cuda]` of Cargo.toml",
         ))

@@ -26,7 +26,7 @@ use super::resolve::{SetSpec, resolve};
 use super::stored::{components, lossy};
 use crate::cargo_config;
 use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, human_size};
 
 /// A toolkit to fetch.
@@ -69,7 +69,7 @@ impl AddRequest {
     }
 
     /// The components to fetch.
-    fn wanted(&self, from: FetchFrom) -> Result<BTreeSet<Component>, Failure> {
+    fn wanted(&self, from: FetchFrom) -> Result<BTreeSet<Component>> {
         let major = self.release.major();
         let has_package = |component: &Component| from.has_package(*component, major);
         let mut named = self.only.iter().chain(&self.components).copied();
@@ -129,7 +129,7 @@ fn default_set(
 
 /// The result of [`add`].
 #[derive(Clone, Debug, Serialize)]
-pub struct Added {
+pub struct AddedToolkit {
     /// The name of the toolkit's directory in the store.
     pub name: String,
     /// The toolkit's directory, which has the layout of site-packages.
@@ -156,7 +156,7 @@ pub struct Added {
 /// The versions are those in the workspace's lock file, else those of the newest stored toolkit of the
 /// release. Only components that are not pinned yet are resolved, unless the request is to
 /// upgrade. The lock file is written if the set has changed.
-pub fn add(request: &AddRequest, env: &Env) -> Result<Added, Failure> {
+pub fn add(request: &AddRequest, env: &Env) -> Result<AddedToolkit> {
     let run = Run::new(request, env)?;
     let (set, wanted, is_locked) = run.decide()?;
     let fetched = run.ensure(&set, &wanted)?;
@@ -172,7 +172,7 @@ pub fn add(request: &AddRequest, env: &Env) -> Result<Added, Failure> {
         !ids.any(|id| id == component.id())
     };
     let unavailable = request.optional.iter().filter(is_unavailable);
-    Ok(Added {
+    Ok(AddedToolkit {
         unavailable: unavailable.copied().collect(),
         path: run.store.path(&name),
         name,
@@ -185,7 +185,7 @@ pub fn add(request: &AddRequest, env: &Env) -> Result<Added, Failure> {
 }
 
 /// Pins the set to which a request is resolved, without fetching it.
-pub fn lock(request: &AddRequest, env: &Env) -> Result<(), Failure> {
+pub fn lock(request: &AddRequest, env: &Env) -> Result<()> {
     let run = Run::new(request, env)?;
     match run.decide()? {
         (_, _, true) => Ok(()),
@@ -194,7 +194,7 @@ pub fn lock(request: &AddRequest, env: &Env) -> Result<(), Failure> {
 }
 
 /// Pins the packages of the stored toolkit `name`.
-pub fn pin(name: &str, request: &AddRequest, env: &Env) -> Result<(), Failure> {
+pub fn pin(name: &str, request: &AddRequest, env: &Env) -> Result<()> {
     let run = Run::new(request, env)?;
     if request.locked {
         let lock = Lock::of(env)?;
@@ -215,7 +215,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(request: &'a AddRequest, env: &'a Env) -> Result<Self, Failure> {
+    fn new(request: &'a AddRequest, env: &'a Env) -> Result<Self> {
         // Python's packages for 64-bit ARM are for servers.
         let host = || Target::from_triple(&cargo_config::host());
         Ok(Self {
@@ -231,7 +231,7 @@ impl<'a> Run<'a> {
         &self,
         locked: Option<&PackageSet>,
         wanted: impl IntoIterator<Item = &'c Component>,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let AddRequest {
             release, accepted, ..
         } = self.request;
@@ -249,14 +249,14 @@ impl<'a> Run<'a> {
             .unwrap_or(Path::new(LOCK_FILE))
             .display();
         let message = format!("{path} would have to change: {reason}");
-        Err(Failure::new(exit_code::LOCK, message).hint(
+        Err(Failure::lock(message).hint(
             "run `cargo cuda fetch`, or this command without `--locked`, and commit the lock file",
         ))
     }
 
     /// The set to fetch, the components that it is for, and whether the lock file pins it. It has the optional
     /// components if there is such a set; if the lock file may not change, those that it pins.
-    fn decide(&self) -> Result<(PackageSet, BTreeSet<Component>, bool), Failure> {
+    fn decide(&self) -> Result<(PackageSet, BTreeSet<Component>, bool)> {
         let request = self.request;
         let lock = Lock::of(self.env)?;
         let locked = lock.find(&request.release);
@@ -300,7 +300,7 @@ impl<'a> Run<'a> {
         from: FetchFrom,
         locked: Option<&PackageSet>,
         wanted: &BTreeSet<Component>,
-    ) -> Result<PackageSet, Failure> {
+    ) -> Result<PackageSet> {
         let (release, accepted) = (&self.request.release, &self.request.accepted);
         let upgrade = self.request.upgrade;
         let known = locked.cloned().or_else(|| {
@@ -347,7 +347,7 @@ impl<'a> Run<'a> {
         &self,
         set: &PackageSet,
         wanted: &BTreeSet<Component>,
-    ) -> Result<Option<Vec<String>>, Failure> {
+    ) -> Result<Option<Vec<String>>> {
         if self.problem(set)?.is_none() {
             return Ok(None);
         }
@@ -397,7 +397,7 @@ impl<'a> Run<'a> {
     }
 
     /// Why the set in the store is missing or damaged; `None` if it is complete.
-    fn problem(&self, set: &PackageSet) -> Result<Option<String>, Failure> {
+    fn problem(&self, set: &PackageSet) -> Result<Option<String>> {
         let name = set.name(self.target.directory());
         let path = self.store.path(&name);
         trusted(&path)?;
@@ -436,7 +436,7 @@ impl<'a> Run<'a> {
 
     /// Records the set in the workspace's lock file, which is read again under the lock of the store, so that entries that
     /// another process has added are kept.
-    fn remember(&self, set: &PackageSet) -> Result<(), Failure> {
+    fn remember(&self, set: &PackageSet) -> Result<()> {
         let Some(path) = lock_file(self.env) else {
             return Ok(());
         };
@@ -459,7 +459,7 @@ fn is_unavailable(failure: &Failure) -> bool {
 /// The error if files are missing although the installer reported success.
 pub(super) fn incomplete(reason: &str) -> Failure {
     let message = format!("the installer reported success, but {reason}");
-    Failure::new(exit_code::INSTALLER, message).hint(
+    Failure::installer(message).hint(
         "remove damaged files from the installer's cache: `uv cache clean`, or `pip cache purge`",
     )
 }

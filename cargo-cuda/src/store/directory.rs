@@ -31,14 +31,14 @@ use tempfile::TempDir;
 use super::lock::{Manifest, read};
 use super::package::{PackageSet, PinnedPackage};
 use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output;
 use crate::package::metadata::normalized_name;
 
 const PART: &str = ".part-";
 
 /// The user's cache directory.
-pub fn cache_dir(env: &Env) -> Result<PathBuf, Failure> {
+pub fn cache_dir(env: &Env) -> Result<PathBuf> {
     cache::required_cache_dir(env).map_err(|error| Failure {
         code: exit_code::NO_STORE,
         ..error.into()
@@ -53,12 +53,13 @@ pub(super) struct Store {
 
 impl Store {
     /// The directory of this name in the cache, which need not exist.
-    pub fn open(env: &Env, name: &str) -> Result<Self, Failure> {
+    pub fn open(env: &Env, name: &str) -> Result<Self> {
         let cache = cache_dir(env)?;
         if !cache.is_absolute() {
             let text = format!("the cache directory {} is not absolute", cache.display());
-            return Err(Failure::new(exit_code::NO_STORE, text)
-                .hint("set `CUDA_BUILD_CACHE_DIR` to an absolute path"));
+            return Err(
+                Failure::no_store(text).hint("set `CUDA_BUILD_CACHE_DIR` to an absolute path")
+            );
         }
         let directory = cache.join(name);
         trusted(&directory)?;
@@ -100,7 +101,7 @@ impl Store {
 
     /// Waits until no other command changes the store, locks it, and removes what interrupted commands have left. The
     /// lock is held as long as the returned file, or a copy of it in another process, is open.
-    pub fn lock(&self) -> Result<File, Failure> {
+    pub fn lock(&self) -> Result<File> {
         create_directory(&self.directory)?;
         let path = self.directory.join(".lock");
         // Opened for reading too, because an installer gets this file as its standard input.
@@ -124,7 +125,7 @@ impl Store {
     }
 
     /// An empty directory to write a toolkit in. The caller holds the lock.
-    pub fn part(&self) -> Result<StagingDirectory, Failure> {
+    pub fn part(&self) -> Result<StagingDirectory> {
         let directory = tempfile::Builder::new()
             .prefix(PART)
             .tempdir_in(&self.directory)
@@ -137,12 +138,7 @@ impl Store {
     }
 
     /// Writes the manifest, and moves the prepared toolkit to its final path. The caller holds the lock.
-    pub fn commit(
-        &self,
-        part: &StagingDirectory,
-        name: &str,
-        manifest: &Manifest,
-    ) -> Result<(), Failure> {
+    pub fn commit(&self, part: &StagingDirectory, name: &str, manifest: &Manifest) -> Result<()> {
         let path = part.site().join(sources::MANIFEST);
         let text = toml::to_string(manifest).map_err(io::Error::other);
         text.and_then(|text| fs::write(&path, text))
@@ -151,7 +147,7 @@ impl Store {
     }
 
     /// Moves what was prepared in a staging directory to its final path. The caller holds the lock.
-    pub fn put(&self, part: &StagingDirectory, name: &str) -> Result<(), Failure> {
+    pub fn put(&self, part: &StagingDirectory, name: &str) -> Result<()> {
         let path = self.path(name);
         if fs::symlink_metadata(&path).is_ok() {
             // The existing directory is damaged: no caller replaces an intact one.
@@ -162,7 +158,7 @@ impl Store {
 
     /// Removes a toolkit. The rename takes effect at once for readers; the files are deleted when `part`
     /// is dropped. The caller holds the lock.
-    pub fn discard(&self, name: &str) -> Result<(), Failure> {
+    pub fn discard(&self, name: &str) -> Result<()> {
         let part = self.part()?;
         let path = self.path(name);
         fs::rename(&path, part.path("removed")).map_err(failed("remove", &path))
@@ -189,7 +185,7 @@ impl StagingDirectory {
 
     /// Adds the files of an unpacked archive below [`sources::ARCHIVES`], and writes the archive's `RECORD`, which lists
     /// itself, as in Python packages. A file that another archive has added before is kept.
-    pub fn add_archive(&self, package: &PinnedPackage, unpacked: &Path) -> Result<(), Failure> {
+    pub fn add_archive(&self, package: &PinnedPackage, unpacked: &Path) -> Result<()> {
         let info = format!("{}-{}.dist-info", package.name, package.version);
         let mut lines = format!("{info}/RECORD,,\n");
         let archives = self.site().join(sources::ARCHIVES);
@@ -204,8 +200,7 @@ impl StagingDirectory {
             if above.any(|directory| Root::system().is_link(&archives.join(directory))) {
                 let name = &package.name;
                 let text = format!("`{below}` of {name} is below a link of another archive");
-                return Err(Failure::new(exit_code::INSTALLER, text)
-                    .hint("check where the archives come from"));
+                return Err(Failure::installer(text).hint("check where the archives come from"));
             }
             let target = archives.join(&below);
             link(&file, &target)?;
@@ -224,7 +219,7 @@ impl StagingDirectory {
     }
 
     /// Links the files of a package from a toolkit that has them.
-    pub fn link(&self, package: &PinnedPackage, holder: &Path) -> Result<(), Failure> {
+    pub fn link(&self, package: &PinnedPackage, holder: &Path) -> Result<()> {
         for file in files_of(holder, package).unwrap_or_default().keys() {
             link(&holder.join(file), &self.site().join(file))?;
         }
@@ -233,7 +228,7 @@ impl StagingDirectory {
 }
 
 /// Links a file or a symbolic link into `target`, or copies it if the file system has no hard links.
-fn link(source: &Path, target: &Path) -> Result<(), Failure> {
+fn link(source: &Path, target: &Path) -> Result<()> {
     create_directory(target.parent().unwrap_or(target))?;
     match fs::hard_link(source, target) {
         // A target that exists is no error: several packages contain `nvidia/__init__.py`.
@@ -247,12 +242,12 @@ fn link(source: &Path, target: &Path) -> Result<(), Failure> {
 }
 
 /// Fails if another user can change the directory.
-pub(super) fn trusted(directory: &Path) -> Result<(), Failure> {
+pub(super) fn trusted(directory: &Path) -> Result<()> {
     match cache::distrust(&Root::system(), directory) {
         None => Ok(()),
         Some(reason) => {
             let text = format!("the store is not safe to use: {reason}");
-            Err(Failure::new(exit_code::NO_STORE, text)
+            Err(Failure::no_store(text)
                 .hint("set `CUDA_BUILD_CACHE_DIR` to a directory that only you can write"))
         }
     }
@@ -304,12 +299,12 @@ fn names(directory: &Path) -> Vec<String> {
     names.filter_map(|name| name.into_string().ok()).collect()
 }
 
-fn create_directory(path: &Path) -> Result<(), Failure> {
+fn create_directory(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(failed("create", path))
 }
 
 /// Writes a file in place, so no other process may read it yet.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).map_err(failed("write", path))
 }
 

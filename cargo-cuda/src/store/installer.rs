@@ -24,8 +24,7 @@ use tempfile::TempDir;
 use super::directory::{StagingDirectory, failed, remove_file, write};
 use super::lock::read;
 use super::package::{PinnedPackage, Sha256};
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, printable};
 use crate::package::metadata::normalized_name;
 use crate::{process, signals};
@@ -48,7 +47,7 @@ pub(super) struct Installer {
 
 impl Installer {
     /// The first usable program on `PATH` of `uv`, `python3 -m pip`, `python -m pip`, `pip3` and `pip`.
-    pub fn find(env: &Env) -> Result<Self, Failure> {
+    pub fn find(env: &Env) -> Result<Self> {
         let mut message = "found no program that can fetch CUDA components".to_owned();
         for shown in ["uv", "python3 -m pip", "python -m pip", "pip3", "pip"] {
             let mut words = shown.split(' ');
@@ -64,13 +63,13 @@ impl Installer {
             };
             message.push_str(&format!("\n  tried `{shown}` ({shown_path}): {reason}"));
         }
-        Err(Failure::new(exit_code::NO_INSTALLER, message).hint(
+        Err(Failure::no_installer(message).hint(
             "install uv, or Python's pip 22.2 or newer (`apt install python3-pip`, `dnf install python3-pip`), \
              and make sure that it is on `PATH`",
         ))
     }
 
-    fn new(is_uv: bool, mut program: Invocation, env: &Env) -> Result<Self, Failure> {
+    fn new(is_uv: bool, mut program: Invocation, env: &Env) -> Result<Self> {
         let temporary = absolute(std::env::temp_dir()).unwrap_or_else(|_| "/tmp".into());
         let directory = tempfile::Builder::new()
             .prefix("cargo-cuda-")
@@ -142,7 +141,7 @@ impl Installer {
         &self,
         requirements: &[String],
         with_dependencies: bool,
-    ) -> Result<Vec<PinnedPackage>, Failure> {
+    ) -> Result<Vec<PinnedPackage>> {
         let place = self.directory.path();
         let answer = place.join("answer");
         remove_file(&answer);
@@ -168,7 +167,7 @@ impl Installer {
                 self.name(),
                 requirements.join(" ")
             );
-            Failure::new(exit_code::INSTALLER, format!("{text}: {reason}")).hint(
+            Failure::installer(format!("{text}: {reason}")).hint(
                 "correct what it reports: the network, or the index and proxy that it is configured with",
             )
         };
@@ -229,10 +228,10 @@ impl Installer {
         lock: &File,
         target: Option<&Target>,
         use_cache: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         if target.is_some() && !self.is_uv {
             let text = "only uv fetches for another platform: pip records the hashes of this machine's files alone";
-            return Err(Failure::new(exit_code::NO_INSTALLER, text).hint("install uv"));
+            return Err(Failure::no_installer(text).hint("install uv"));
         }
         let platform = target.map(|target| match target.is_windows() {
             true => target.triple().to_owned(),
@@ -250,7 +249,7 @@ impl Installer {
             true => Ok(()),
             false => {
                 let text = format!("{} failed: {status}\n  command: {call}", self.name());
-                Err(Failure::new(exit_code::INSTALLER, text).hint(
+                Err(Failure::installer(text).hint(
                     "correct what it reports above; a file with another hash than the pinned one is pinned by \
                      `cargo cuda toolkit add --upgrade`",
                 ))
@@ -261,11 +260,7 @@ impl Installer {
 
 /// Runs a program to its end. Its output goes to standard error, because standard output is for reports of this program.
 /// The child inherits `lock`.
-pub(super) fn run_visibly(
-    call: &Invocation,
-    env: &Env,
-    lock: &File,
-) -> Result<ExitStatus, Failure> {
+pub(super) fn run_visibly(call: &Invocation, env: &Env, lock: &File) -> Result<ExitStatus> {
     let mut command = process::command(call, env);
     let streams = || {
         Ok((
@@ -280,12 +275,12 @@ pub(super) fn run_visibly(
 }
 
 /// The signal was passed on to the program too, so the program's own error is not reported.
-fn check_not_interrupted() -> Result<(), Failure> {
+fn check_not_interrupted() -> Result<()> {
     let Some(signal) = signals::received() else {
         return Ok(());
     };
     let text = format!("interrupted by signal {signal}");
-    Err(Failure::new(exit_code::FAILURE, text).hint("run the same command again"))
+    Err(Failure::other(text).hint("run the same command again"))
 }
 
 /// The lines of a requirements file that admits exactly these packages.

@@ -13,8 +13,7 @@ use cuda_find_core::{
 use serde::{Deserialize, Serialize};
 
 use super::package::{PackageSet, ReleaseToFetch};
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output;
 
 const FORMAT_VERSION: i64 = 1;
@@ -105,12 +104,12 @@ impl Default for Lock {
 
 impl Lock {
     /// Reads the lock file of a command.
-    pub fn of(env: &Env) -> Result<Self, Failure> {
+    pub fn of(env: &Env) -> Result<Self> {
         lock_file(env).map_or_else(|| Ok(Self::default()), Self::read)
     }
 
     /// Reads a lock file. A file that does not exist reads as empty.
-    pub fn read(path: &Path) -> Result<Self, Failure> {
+    pub fn read(path: &Path) -> Result<Self> {
         let lock = match read(path) {
             Ok(Some(text)) => Self::parse(&text),
             Ok(None) => Ok(Self::default()),
@@ -119,7 +118,7 @@ impl Lock {
         lock.map_err(|reason| {
             let reason = output::printable(&reason);
             let message = format!("{} cannot be used: {reason}", path.display());
-            Failure::new(exit_code::LOCK, message)
+            Failure::lock(message)
                 .hint("if a newer version wrote it, update cargo-cuda; otherwise restore it from version control, or delete it to \
                        resolve all versions again")
         })
@@ -172,7 +171,7 @@ impl Lock {
     }
 
     /// Writes the file, unless it already has this content.
-    pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
+    pub(super) fn write(&self, path: &Path) -> Result<()> {
         let text = toml::to_string(self).map_err(io::Error::other);
         let text = text.map_err(Failure::io("write", path))?;
         output::write_if_changed(path, format!("{HEADER}{text}").as_bytes())

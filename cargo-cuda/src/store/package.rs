@@ -14,8 +14,7 @@ use cuda_find_core::{
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// A full or partial CUDA release: `13`, `13.4` or `13.4.3`.
 ///
@@ -317,7 +316,7 @@ impl PackageSet {
     }
 
     /// Fails if `other` has a package of this set at the same version, but without a hash in common.
-    pub(super) fn check_files(&self, other: &Self, origin: &str) -> Result<(), Failure> {
+    pub(super) fn check_files(&self, other: &Self, origin: &str) -> Result<()> {
         for pinned in &self.packages {
             let same = other.packages.iter().find(|package| package.is(pinned));
             if let Some(found) = same.filter(|found| !found.shares_a_file_with(pinned)) {
@@ -369,7 +368,7 @@ pub(super) fn wheel_of(component: Component, major: u32) -> Option<&'static str>
 
 pub(super) fn hash_mismatch(files: &str) -> Failure {
     let text = format!("a file does not match its pinned hash\n  {files}");
-    Failure::new(exit_code::LOCK, text).hint(
+    Failure::lock(text).hint(
         "if the index was changed on purpose, pin the new files with `--upgrade`; if the lock file was created with \
          pip on another platform, create it with uv, which pins the files of all platforms",
     )
@@ -381,7 +380,7 @@ pub(super) fn no_package(component: Component, major: u32, from: FetchFrom) -> F
         FetchFrom::Redist => "archive of NVIDIA",
     };
     let message = format!("no {holder} contains `{component}` for CUDA {major}");
-    Failure::new(exit_code::NOT_RELEASED, message).hint(match component {
+    Failure::not_released(message).hint(match component {
         Component::Driver => {
             "libcuda comes with the GPU driver, which need not be installed for linking"
         }

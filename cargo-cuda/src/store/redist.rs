@@ -26,8 +26,7 @@ use super::directory::StagingDirectory;
 use super::installer::run_visibly;
 use super::package::{FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, Sha256, hash_mismatch};
 use super::resolve::SetSpec;
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, printable};
 use crate::package::metadata::{Hasher, normalized_name};
 use crate::process;
@@ -63,7 +62,7 @@ enum Place {
 type Indexed = (PinnedPackage, String);
 
 impl<'a> Mirror<'a> {
-    pub fn new(env: &'a Env, lock: &'a File, target: &Target) -> Result<Self, Failure> {
+    pub fn new(env: &'a Env, lock: &'a File, target: &Target) -> Result<Self> {
         let named = env.peek(VARIABLE).filter(|value| !value.is_empty());
         let named = named.unwrap_or(OsStr::new(NVIDIA));
         let url = named.to_str().and_then(|text| text.split_once("://"));
@@ -82,7 +81,7 @@ impl<'a> Mirror<'a> {
             None => directory(Path::new(named))?,
             Some((scheme, _)) => {
                 let text = format!("`{VARIABLE}` has the scheme `{}`", printable(scheme));
-                return Err(Failure::new(exit_code::USAGE, text)
+                return Err(Failure::usage(text)
                     .hint("use a directory, or a URL with `file`, `http` or `https`"));
             }
         };
@@ -103,7 +102,7 @@ impl<'a> Mirror<'a> {
     }
 
     /// The exact archives for a release and components, and for those that an earlier set has.
-    pub fn resolve(&self, spec: &SetSpec, part: &StagingDirectory) -> Result<PackageSet, Failure> {
+    pub fn resolve(&self, spec: &SetSpec, part: &StagingDirectory) -> Result<PackageSet> {
         let major = spec.release.major();
         let version = match &spec.base {
             Some(base) => base.version.clone(),
@@ -136,7 +135,7 @@ impl<'a> Mirror<'a> {
     }
 
     /// The newest version of a release that the mirror has an index of.
-    fn newest(&self, release: &ReleaseToFetch, part: &StagingDirectory) -> Result<String, Failure> {
+    fn newest(&self, release: &ReleaseToFetch, part: &StagingDirectory) -> Result<String> {
         let listing = match &self.place {
             Place::Directory(path) => {
                 let names = Root::system().names(path).into_iter();
@@ -154,7 +153,7 @@ impl<'a> Mirror<'a> {
     }
 
     /// The archives for the platform in the index of a version.
-    fn archives(&self, version: &str, part: &StagingDirectory) -> Result<Vec<Indexed>, Failure> {
+    fn archives(&self, version: &str, part: &StagingDirectory) -> Result<Vec<Indexed>> {
         let name = format!("redistrib_{version}.json");
         let index: Value = serde_json::from_str(&self.text(&name, part)?)
             .map_err(|error| lacking(format!("{name} of {}: {error}", self.shown())))?;
@@ -163,7 +162,7 @@ impl<'a> Mirror<'a> {
         Ok(archives.collect())
     }
 
-    fn text(&self, below: &str, part: &StagingDirectory) -> Result<String, Failure> {
+    fn text(&self, below: &str, part: &StagingDirectory) -> Result<String> {
         let file = self.file(below, part)?;
         Root::system()
             .text(&file)
@@ -171,7 +170,7 @@ impl<'a> Mirror<'a> {
     }
 
     /// A file of the mirror. One from a server is in the staging directory, until the next one replaces it.
-    fn file(&self, below: &str, part: &StagingDirectory) -> Result<PathBuf, Failure> {
+    fn file(&self, below: &str, part: &StagingDirectory) -> Result<PathBuf> {
         match &self.place {
             Place::Directory(directory) if !Root::system().exists(&directory.join(below)) => {
                 Err(lacking(format!("{} has no {below}", self.shown())))
@@ -186,11 +185,11 @@ impl<'a> Mirror<'a> {
     }
 
     /// Fetches a URL into a file.
-    fn curl(&self, url: &str, file: &Path) -> Result<(), Failure> {
+    fn curl(&self, url: &str, file: &Path) -> Result<()> {
         let shown = without_user(url);
         let Some(program) = process::on_path(self.env, "curl") else {
             let text = format!("cannot fetch {shown}: `curl` is not on `PATH`");
-            return Err(Failure::new(exit_code::NO_INSTALLER, text).hint(format!(
+            return Err(Failure::no_installer(text).hint(format!(
                 "install curl, or set `{VARIABLE}` to a directory with the files"
             )));
         };
@@ -213,7 +212,7 @@ impl<'a> Mirror<'a> {
             return Ok(());
         }
         let text = format!("could not fetch {shown}: curl ended with {status}");
-        Err(Failure::new(exit_code::INSTALLER, text).hint("correct what curl reports above"))
+        Err(Failure::installer(text).hint("correct what curl reports above"))
     }
 
     /// Unpacks the archives of packages into a staging directory, after their hashes have been checked.
@@ -222,7 +221,7 @@ impl<'a> Mirror<'a> {
         packages: &[&PinnedPackage],
         set: &PackageSet,
         part: &StagingDirectory,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let archives = self.archives(&set.version, part)?;
         for &package in packages {
             let (name, version) = (&package.name, &package.version);
@@ -240,7 +239,7 @@ impl<'a> Mirror<'a> {
         path: &str,
         package: &PinnedPackage,
         part: &StagingDirectory,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let (name, version, hashes) = (&package.name, &package.version, &package.hashes);
         let file = self.file(path, part)?;
         let found = sha256(&file).map_err(Failure::io("read", &file))?;
@@ -255,7 +254,7 @@ impl<'a> Mirror<'a> {
             let cause = error.source().map(|cause| format!(": {cause}"));
             let reason = printable(&format!("{error}{}", cause.unwrap_or_default()));
             let text = format!("could not unpack the archive of {name} {version}: {reason}");
-            Failure::new(exit_code::INSTALLER, text).hint(format!(
+            Failure::installer(text).hint(format!(
                 "check the free space, and where the archive comes from: `{VARIABLE}` names the place"
             ))
         })?;
@@ -292,7 +291,7 @@ fn without_user(url: &str) -> String {
 }
 
 fn lacking(message: String) -> Failure {
-    Failure::new(exit_code::NOT_RELEASED, message).hint(format!(
+    Failure::not_released(message).hint(format!(
         "`{VARIABLE}` names the directory or URL that has `redistrib_<version>.json`, by default {NVIDIA}"
     ))
 }

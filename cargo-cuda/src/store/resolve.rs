@@ -16,15 +16,13 @@ use cuda_build::{Component, ToolkitVersion};
 use super::package::{
     AcceptedVersions, FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, wheel_of,
 };
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 const METAPACKAGE: &str = "cuda-toolkit";
 
 /// Resolves requirement lines to exact packages, and, if the flag is set, to those that they require. It is an installer
 /// or, in tests, a recorded answer.
-pub(super) type Resolver<'a> =
-    dyn FnMut(&[String], bool) -> Result<Vec<PinnedPackage>, Failure> + 'a;
+pub(super) type Resolver<'a> = dyn FnMut(&[String], bool) -> Result<Vec<PinnedPackage>> + 'a;
 
 /// The set to resolve.
 #[derive(Clone, Debug)]
@@ -40,7 +38,7 @@ pub(super) struct SetSpec {
 }
 
 /// Resolves a set, and checks that it is consistent.
-pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<PackageSet, Failure> {
+pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<PackageSet> {
     let release = &spec.release;
     let (version, has_metapackage) = match &spec.base {
         // The version of a set that was resolved without a metapackage has only two numbers.
@@ -172,7 +170,7 @@ fn python_clauses(comparator: &Comparator) -> impl Iterator<Item = String> + use
 }
 
 /// The version of a release's newest metapackage.
-fn metapackage(release: &ReleaseToFetch, resolver: &mut Resolver<'_>) -> Result<String, Failure> {
+fn metapackage(release: &ReleaseToFetch, resolver: &mut Resolver<'_>) -> Result<String> {
     let answer = resolver(&[format!("{METAPACKAGE}{}", release.clause())], true);
     let answer = answer.map_err(with_releases)?;
     let found = answer.into_iter().find(|it| it.name == METAPACKAGE);
@@ -202,7 +200,7 @@ fn with_releases(failure: Failure) -> Failure {
 fn inconsistent(package: &str, version: &str) -> Failure {
     let offers = format!("the package index offers no consistent CUDA {version}");
     let text = format!("{offers}: {package} does not belong to it");
-    Failure::new(exit_code::NOT_RELEASED, text)
+    Failure::not_released(text)
         .hint("name an older release, such as `13.4`, and remove constraints from the configuration of uv and pip")
 }
 
@@ -212,8 +210,8 @@ mod tests {
     use super::*;
 
     /// Answers by what is in the requirement lines, as a recorded index of three releases.
-    fn index(lines: &[String]) -> Result<Vec<PinnedPackage>, Failure> {
-        let no = || Failure::new(exit_code::INSTALLER, format!("no {}", lines.join(" ")));
+    fn index(lines: &[String]) -> Result<Vec<PinnedPackage>> {
+        let no = || Failure::installer(format!("no {}", lines.join(" ")));
         let has = |text: &str| lines.iter().any(|line| line.starts_with(text));
         let mut answer = Vec::new();
         let minor = if has("cuda-toolkit") {
@@ -379,6 +377,6 @@ mod tests {
         let packages = &mut spec.base.as_mut().unwrap().packages;
         packages[0] = package("nvidia-cuda-runtime", "13.4.92", 'f');
         let error = resolve(&spec, &mut |lines, _| index(lines)).unwrap_err();
-        assert_eq!(error.code, exit_code::LOCK, "{error}");
+        assert_eq!(error.code, crate::exit_code::LOCK, "{error}");
     }
 }

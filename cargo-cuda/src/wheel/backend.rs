@@ -14,8 +14,7 @@ use super::needs::BuiltWith;
 use super::runpath::{SearchPath, link_arguments};
 use super::source::Source;
 use super::{requirements, sdist};
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::isolated_build::gpus;
 use crate::output::{self, file_name};
 use crate::package::archive::Wheel;
@@ -52,7 +51,7 @@ impl<'a> Backend<'a> {
         out: &Path,
         user: &Env,
         root: &Root,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let options = BuildOptions::new(settings.cuda, false);
         let which = WorkspaceOptions::default();
         let mut source = Source::open(&which, &options, &settings.arguments, user, root)?;
@@ -82,7 +81,7 @@ impl<'a> Backend<'a> {
     }
 
     /// Writes the metadata directory of the wheel, and returns its name.
-    pub fn prepare_metadata(&self) -> Result<String, Failure> {
+    pub fn prepare_metadata(&self) -> Result<String> {
         let Source {
             project, options, ..
         } = &self.job.source;
@@ -103,7 +102,7 @@ impl<'a> Backend<'a> {
     }
 
     /// Builds a wheel, and returns its name.
-    pub fn build(&self, mode: Mode) -> Result<String, Failure> {
+    pub fn build(&self, mode: Mode) -> Result<String> {
         let prepared = self.job.prepare(self.release()?, &gpus())?;
         let build = &prepared.build;
         build.print_notes();
@@ -132,7 +131,7 @@ impl<'a> Backend<'a> {
     }
 
     /// Writes the source distribution, and returns its name.
-    pub fn build_sdist(&self) -> Result<String, Failure> {
+    pub fn build_sdist(&self) -> Result<String> {
         let out = &self.job.out;
         let temporary = output::temporary_directory(out)?;
         let directory = ["--sdist-directory".as_ref(), temporary.path().as_os_str()];
@@ -159,7 +158,7 @@ impl<'a> Backend<'a> {
         hook: &str,
         directory: [&std::ffi::OsStr; 2],
         options: &[OsString],
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let call = self.job.maturin.clone().args(["pep517", hook]);
         let call = call.args(directory).args(options.iter().cloned());
         let with_variable = call.clone().variable(NO_WARNING.0, NO_WARNING.1);
@@ -171,7 +170,7 @@ impl<'a> Backend<'a> {
 
     /// The release to build for: the requested one, otherwise the only declared major, otherwise the one that the search
     /// finds.
-    fn release(&self) -> Result<RequestedRelease, Failure> {
+    fn release(&self) -> Result<RequestedRelease> {
         let Source {
             project, package, ..
         } = &self.job.source;
@@ -198,13 +197,13 @@ impl<'a> Backend<'a> {
             "the package is not for CUDA {major}: `majors` in `[package.metadata.cuda]` lists {}",
             declared.join(", ")
         );
-        Err(Failure::new(exit_code::CONFIGURATION, text).hint(format!(
+        Err(Failure::configuration(text).hint(format!(
             "name another release with `-C cuda=<release>` or `CUDA_BUILD_RELEASE`, or add {major} to `majors`"
         )))
     }
 
     /// Metadata with the requirements of the declared components.
-    fn with_requirements(&self, metadata: &str, built_with: &BuiltWith) -> Result<String, Failure> {
+    fn with_requirements(&self, metadata: &str, built_with: &BuiltWith) -> Result<String> {
         let mut metadata = Metadata::parse(metadata);
         let major = built_with.major();
         let name = metadata.one("Name")?.to_owned();
@@ -223,7 +222,7 @@ impl<'a> Backend<'a> {
     /// site-packages: that of the settings, otherwise that of the interpreter. If the interpreter belongs to an environment
     /// that exists only for the build, as with uv, the libraries of the view are used. Such an environment contains
     /// maturin; pip instead adds a directory with maturin to the user's environment.
-    fn absolute_search_path(&self, prepared: &Prepared) -> Result<Vec<String>, Failure> {
+    fn absolute_search_path(&self, prepared: &Prepared) -> Result<Vec<String>> {
         let project = &self.job.source.project;
         let of_interpreter = || {
             let site = site_packages(self.python, &project.env)?;
@@ -240,7 +239,7 @@ impl<'a> Backend<'a> {
 
     /// Fails if a native module needs more than the manifest declares, because the frontend already knows the
     /// requirements. An editable wheel may contain only a `.pth` file with the directory of the module.
-    fn check(&self, wheel: &Wheel, built_with: &BuiltWith) -> Result<(), Failure> {
+    fn check(&self, wheel: &Wheel, built_with: &BuiltWith) -> Result<()> {
         wheel.reject_nvidia_libraries()?;
         let declared = self.job.needs(built_with).0;
         let known = declared.requirements(built_with)?;

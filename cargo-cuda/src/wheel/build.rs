@@ -19,8 +19,7 @@ use super::rewrite::{BuiltWheel, Rewrite, is_excluded, third_party};
 use super::runpath::{SearchPath, SearchPathKind, link_arguments};
 use super::source::Source;
 use crate::cargo_arguments::check_profile;
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::isolated_build::{Build, Purpose};
 use crate::missing_components::MissingComponents;
 use crate::output::{self, TemporaryDirectory};
@@ -97,7 +96,7 @@ impl Compiled {
 
 impl Job {
     /// Finds maturin for a crate. The other fields have their defaults.
-    pub fn new(source: Source, out: &Path) -> Result<Self, Failure> {
+    pub fn new(source: Source, out: &Path) -> Result<Self> {
         Ok(Self {
             maturin: programs::maturin(&source.project.env, source.project.fetch)?,
             source,
@@ -110,11 +109,7 @@ impl Job {
     }
 
     /// Finds the toolkit for a release and creates its view.
-    pub fn prepare(
-        &self,
-        release: RequestedRelease,
-        gpus: &[Capability],
-    ) -> Result<Prepared, Failure> {
+    pub fn prepare(&self, release: RequestedRelease, gpus: &[Capability]) -> Result<Prepared> {
         let config = &self.source.package.config;
         if let Some(name) = &config.wheel.name {
             check_name(name, IN_MANIFEST)?;
@@ -149,7 +144,7 @@ impl Job {
     }
 
     /// Builds the wheels of one major: a wheel for each Python interpreter, and the source distribution.
-    pub fn build(&self, prepared: &Prepared) -> Result<(Vec<BuiltWheel>, Vec<PathBuf>), Failure> {
+    pub fn build(&self, prepared: &Prepared) -> Result<(Vec<BuiltWheel>, Vec<PathBuf>)> {
         let Source {
             project, package, ..
         } = &self.source;
@@ -212,7 +207,7 @@ impl Job {
 
     /// Compiles. The final crate is linked again if the first search path was wrong: dependencies may link libraries that
     /// no manifest declares, and the depth of the module is known only from the wheel.
-    pub fn link(&self, prepared: &Prepared) -> Result<Compiled, Failure> {
+    pub fn link(&self, prepared: &Prepared) -> Result<Compiled> {
         let (major, build) = (prepared.major(), &prepared.build);
         let mut linked = prepared.linked.clone();
         let mut depth = self.source.maturin.module_depth();
@@ -253,12 +248,7 @@ impl Job {
     }
 
     /// Runs maturin. `rustc_args` are for the final crate only, not for its dependencies.
-    pub fn compile(
-        &self,
-        build: &Build,
-        rustc_args: &[String],
-        mode: Mode,
-    ) -> Result<Compiled, Failure> {
+    pub fn compile(&self, build: &Build, rustc_args: &[String], mode: Mode) -> Result<Compiled> {
         let Source {
             project, package, ..
         } = &self.source;
@@ -354,7 +344,7 @@ fn linked_components(config: &Config, toolkit: &Toolkit) -> BTreeSet<Component> 
 fn undeclared() -> Failure {
     let text =
         "no compute capability is declared, and a wheel is built for other machines than this one";
-    Failure::new(exit_code::CAPABILITY, text)
+    Failure::capability(text)
         .hint("declare capabilities in Cargo.toml:\n[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]")
 }
 

@@ -17,7 +17,7 @@ use cuda_find_core::component::{Class, EdgeKind, closure, edges, oldest_release_
 use cuda_find_core::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 
 use crate::dependencies::Guess;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::package::elf::ElfFacts;
 use crate::package::nvidia::{self, Origin, has_metapackage};
 use crate::package::symbols::{self, Added};
@@ -54,7 +54,7 @@ impl BuiltWith {
 }
 
 /// Checks that wheels can be made for a CUDA major.
-pub fn check_major(major: u32) -> Result<(), Failure> {
+pub fn check_major(major: u32) -> Result<()> {
     if (OLDEST_MAJOR..=NEWEST_MAJOR).contains(&major) {
         return Ok(());
     }
@@ -68,7 +68,7 @@ pub fn check_major(major: u32) -> Result<(), Failure> {
 
 /// The component that contains a needed library; `None` for the driver's and third-party libraries. Fails if the
 /// library belongs to another CUDA major.
-pub fn component_of(soname: &str, major: u32) -> Result<Option<Component>, Failure> {
+pub fn component_of(soname: &str, major: u32) -> Result<Option<Component>> {
     let Origin::Component(component) = nvidia::origin(soname) else {
         return Ok(None);
     };
@@ -166,7 +166,7 @@ impl Needs {
     }
 
     /// Adds what a native module needs.
-    pub fn add_module(&mut self, facts: &ElfFacts, built_with: &BuiltWith) -> Result<(), Failure> {
+    pub fn add_module(&mut self, facts: &ElfFacts, built_with: &BuiltWith) -> Result<()> {
         let major = built_with.major();
         for soname in &facts.needed {
             self.required.extend(component_of(soname, major)?);
@@ -203,7 +203,7 @@ impl Needs {
     }
 
     /// The values of `Requires-Dist`: first the required components, then those in extras.
-    pub fn requirements(&self, built_with: &BuiltWith) -> Result<Vec<String>, Failure> {
+    pub fn requirements(&self, built_with: &BuiltWith) -> Result<Vec<String>> {
         let major = built_with.major();
         let always = with_dependencies(&self.required, major);
         let mut lines = self.lines(&always, &always, built_with)?;
@@ -232,7 +232,7 @@ impl Needs {
         components: &BTreeSet<Component>,
         environment: &BTreeSet<Component>,
         built_with: &BuiltWith,
-    ) -> Result<Vec<String>, Failure> {
+    ) -> Result<Vec<String>> {
         let major = built_with.major();
         let mut lines = Vec::new();
         let mut extras = Vec::new();
@@ -262,7 +262,7 @@ impl Needs {
         component: Component,
         environment: &BTreeSet<Component>,
         built_with: &BuiltWith,
-    ) -> Result<Version, Failure> {
+    ) -> Result<Version> {
         let major = built_with.major();
         let mut lower = first_version(component, built_with)?;
         // A version of another major does not count: the manifest may have one list for several CUDA majors.
@@ -298,7 +298,7 @@ fn oldest_release(
     component: Component,
     lower: &Version,
     built_with: &BuiltWith,
-) -> Result<ToolkitVersion, Failure> {
+) -> Result<ToolkitVersion> {
     if *lower == first_version(component, built_with)? {
         return Ok(ToolkitVersion::new(built_with.major(), 0));
     }
@@ -306,7 +306,7 @@ fn oldest_release(
 }
 
 /// The oldest version that a wheel may accept.
-fn first_version(component: Component, built_with: &BuiltWith) -> Result<Version, Failure> {
+fn first_version(component: Component, built_with: &BuiltWith) -> Result<Version> {
     let major = built_with.major();
     let compared = symbols::compared(component, major).map(|compared| compared.first);
     if component.facts().follows_toolkit {

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use cuda_find_core::{command::Invocation, env::Env};
 use pep440_rs::Version;
 
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output;
 use crate::package::nvidia;
 use crate::process;
@@ -24,7 +23,7 @@ const AUDITWHEEL: &str = "auditwheel>=6.1,<7";
 /// The command that starts maturin: the program on `PATH`, otherwise the one that an earlier call has fetched into the
 /// store, otherwise `uvx`, which fetches it on first use. With `fetch`, a pinned version is fetched into the store
 /// instead of using `uvx`.
-pub fn maturin(env: &Env, fetch: bool) -> Result<Invocation, Failure> {
+pub fn maturin(env: &Env, fetch: bool) -> Result<Invocation> {
     let program = match process::on_path(env, "maturin") {
         Some(program) => Some(program),
         None => fetched(&tools::MATURIN, env, fetch)?.map(|site| site.join("bin/maturin")),
@@ -43,13 +42,13 @@ pub fn maturin(env: &Env, fetch: bool) -> Result<Invocation, Failure> {
             program.display(),
             printed.trim()
         );
-        return Err(Failure::new(exit_code::MISSING_PROGRAM, text).hint(format!(
+        return Err(Failure::missing_program(text).hint(format!(
             "install another one with `python3 -m pip install 'maturin>={MINIMUM}'`"
         )));
     }
     let uvx = process::on_path(env, "uvx").ok_or_else(|| {
         let text = "neither `maturin` nor `uvx` is on `PATH` (needed to build the wheel)";
-        Failure::new(exit_code::MISSING_PROGRAM, text).hint(
+        Failure::missing_program(text).hint(
             "let this command fetch maturin with `--fetch`, or install it with `uv tool install maturin`",
         )
     })?;
@@ -58,7 +57,7 @@ pub fn maturin(env: &Env, fetch: bool) -> Result<Invocation, Failure> {
 }
 
 /// The command that starts auditwheel, found in the same order. auditwheel calls patchelf, so both must be there.
-pub fn auditwheel(env: &Env, fetch: bool) -> Result<Option<Invocation>, Failure> {
+pub fn auditwheel(env: &Env, fetch: bool) -> Result<Option<Invocation>> {
     let patchelf = process::on_path(env, "patchelf");
     if let (Some(program), Some(_)) = (process::on_path(env, "auditwheel"), patchelf) {
         return Ok(Some(Invocation::new(program)));
@@ -79,7 +78,7 @@ pub fn auditwheel(env: &Env, fetch: bool) -> Result<Option<Invocation>, Failure>
     Ok(uvx)
 }
 
-fn fetched(tool: &tools::Tool, env: &Env, fetch: bool) -> Result<Option<PathBuf>, Failure> {
+fn fetched(tool: &tools::Tool, env: &Env, fetch: bool) -> Result<Option<PathBuf>> {
     match fetch {
         true => tool.fetch(env).map(Some),
         false => Ok(tool.fetched(env)),
@@ -95,7 +94,7 @@ pub fn graft(
     libraries: &str,
     excluded: &[String],
     user: &Env,
-) -> Result<PathBuf, Failure> {
+) -> Result<PathBuf> {
     output::status(
         "Copying",
         &format!("{libraries} into the wheel with auditwheel"),

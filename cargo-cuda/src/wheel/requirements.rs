@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::needs::{BuiltWith, Needs};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::package::metadata::{Metadata, normalized_name};
 use crate::package::requirement::Requirement;
 
@@ -15,7 +15,7 @@ pub fn update(
     needs: &Needs,
     dependencies: &[String],
     built_with: &BuiltWith,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<String>> {
     let major = built_with.major();
     let mut lines: Vec<String> = metadata.all("Requires-Dist").map(str::to_owned).collect();
     lines.extend(dependencies.iter().cloned());
@@ -43,7 +43,7 @@ fn parsed(lines: &[String]) -> impl Iterator<Item = (&String, Requirement)> {
 
 /// Fails if a dependency without an extra belongs to another major, or if the packages of the next CUDA major would
 /// satisfy a dependency: pyproject.toml has one list for the wheels of all majors.
-fn check(lines: &[String], major: u32) -> Result<(), Failure> {
+fn check(lines: &[String], major: u32) -> Result<()> {
     for (line, requirement) in parsed(lines) {
         let Some(majors) = requirement.cuda_majors() else {
             continue;

@@ -14,8 +14,7 @@ use super::{requirements, sbom};
 use crate::audit::artifact::Artifact;
 use crate::audit::check::Severity;
 use crate::audit::report::Audited;
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output;
 use crate::package::archive::{Wheel, WheelFile};
 use crate::package::archive_writer;
@@ -91,12 +90,7 @@ impl Rewrite {
 
     /// Rewrites the wheel that was opened at `input` into `out_dir`. Writes nothing on failure, nor if the audit
     /// finds an error.
-    pub fn apply(
-        &self,
-        mut wheel: Wheel,
-        input: &Path,
-        out_dir: &Path,
-    ) -> Result<BuiltWheel, Failure> {
+    pub fn apply(&self, mut wheel: Wheel, input: &Path, out_dir: &Path) -> Result<BuiltWheel> {
         let old_name = input.file_name().unwrap_or_default().to_string_lossy();
         let mut file_name = FileName::parse(&old_name).ok_or_else(|| {
             Failure::wheel("not a wheel's file name (`name-version-python-abi-platform.whl`)")
@@ -116,7 +110,7 @@ impl Rewrite {
     }
 
     /// Audits a wheel before it is written. Its size is checked later, because the manifest can change the limit.
-    fn audit(&self, wheel: &Wheel, path: &Path, file: &FileName) -> Result<Audited, Failure> {
+    fn audit(&self, wheel: &Wheel, path: &Path, file: &FileName) -> Result<Audited> {
         let mut artifact = Artifact::of_wheel(wheel, path, 0)?;
         artifact.driver.clone_from(&self.driver);
         let audited = Audited::new(&artifact, &self.allow);
@@ -130,7 +124,7 @@ impl Rewrite {
             lines.collect::<String>()
         );
         let hints: BTreeSet<&str> = errors.iter().map(|finding| finding.hint).collect();
-        let failure = Failure::new(exit_code::AUDIT, text);
+        let failure = Failure::audit(text);
         let failure = hints.into_iter().fold(failure, Failure::hint);
         let codes: BTreeSet<&str> = errors.iter().map(|finding| finding.code).collect();
         let codes = Vec::from_iter(codes).join(",");
@@ -140,7 +134,7 @@ impl Rewrite {
     }
 
     /// Rewrites a wheel and its file's name in memory. The result lacks what only the finished file has.
-    fn rewrite(&self, wheel: &mut Wheel, file_name: &mut FileName) -> Result<BuiltWheel, Failure> {
+    fn rewrite(&self, wheel: &mut Wheel, file_name: &mut FileName) -> Result<BuiltWheel> {
         wheel.reject_nvidia_libraries()?;
         let metadata_path = format!("{}/METADATA", wheel.dist_info);
         let mut metadata = Metadata::parse(&wheel.text(&metadata_path)?);
@@ -267,7 +261,7 @@ fn without_portable_tags(text: &str) -> String {
 }
 
 /// `saxpy-cu12` of `saxpy`.
-fn with_cuda_suffix(name: &str, major: u32) -> Result<String, Failure> {
+fn with_cuda_suffix(name: &str, major: u32) -> Result<String> {
     let normalized = normalized_name(name);
     let suffix = normalized.rsplit_once("-cu").map(|(_, suffix)| suffix);
     match suffix.and_then(|suffix| suffix.parse::<u32>().ok()) {
@@ -284,7 +278,7 @@ fn with_cuda_suffix(name: &str, major: u32) -> Result<String, Failure> {
 /// Installers put a program into the environment's `bin`, from where no search path leads to site-packages for every
 /// Python version. So it is moved to `<name>.scripts` below site-packages, as auditwheel does, and a script in its old
 /// place starts it. `name` is the name of the distribution.
-fn move_programs(wheel: &mut Wheel, name: &str) -> Result<(), Failure> {
+fn move_programs(wheel: &mut Wheel, name: &str) -> Result<()> {
     let mut programs = Vec::new();
     for (path, facts) in wheel.modules() {
         let needs_path = !facts.has_no_search_path() || facts.needs_component();

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use cuda_build::Component;
 
 use super::needs::no_package;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::package::elf::ElfFacts;
 use crate::package::nvidia::library_directory;
 
@@ -27,7 +27,7 @@ pub struct SearchPath(Vec<String>);
 
 impl SearchPath {
     /// The search path for the components that a crate links as shared libraries.
-    pub fn new(components: &BTreeSet<Component>, major: u32) -> Result<Self, Failure> {
+    pub fn new(components: &BTreeSet<Component>, major: u32) -> Result<Self> {
         let mut directories = Vec::new();
         for &component in components {
             // A component without a shared library needs no search path. The driver's libraries are in no package.

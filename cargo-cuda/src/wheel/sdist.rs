@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::package::metadata::Metadata;
 
 /// The metadata fields that the build backend computes.
@@ -19,7 +19,7 @@ const DYNAMIC: [&str; 2] = ["Requires-Dist", "Provides-Extra"];
 
 /// Returns the source distribution with dynamic requirements. Fails if `backend`, the path of the file with the build
 /// backend, is not in it.
-pub fn with_dynamic_requirements(sdist: &[u8], backend: Option<&Path>) -> Result<Vec<u8>, Failure> {
+pub fn with_dynamic_requirements(sdist: &[u8], backend: Option<&Path>) -> Result<Vec<u8>> {
     let (sdist, paths) = rewritten(sdist).map_err(|error| {
         let text = format!("could not read the source distribution that maturin made: {error}");
         Failure::wheel(text)

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use cuda_find_core::{env::Env, root::Root};
 
 use crate::cargo_arguments::CargoOptions;
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::package::pyproject::{MaturinTable, Pyproject};
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::toolkits::LockPolicy;
@@ -38,7 +37,7 @@ impl Source {
         passthrough: &[OsString],
         user: &Env,
         root: &Root,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let here = std::env::current_dir().unwrap_or_default();
         let manifest = which
             .manifest_path
@@ -134,7 +133,7 @@ fn choose<'a>(
     manifest: Option<&Path>,
     workspace: &Path,
     is_named: bool,
-) -> Result<&'a Package, Failure> {
+) -> Result<&'a Package> {
     let root = &project.root;
     let member = |manifest: Option<&Path>| {
         let package = project.workspace.as_ref()?.package_at(root, manifest)?;
@@ -161,14 +160,14 @@ fn choose<'a>(
         [] => {
             let text = "no package in the workspace builds a Python package: none has a `cdylib` library or a \
                         `pyproject.toml` for maturin";
-            Err(Failure::new(exit_code::CONFIGURATION, text)
+            Err(Failure::configuration(text)
                 .hint("add `crate-type = [\"cdylib\"]` below `[lib]`, or name the crate with `--manifest-path`"))
         }
         several => {
             let names: Vec<&str> = several.iter().map(|p| p.name.as_str()).collect();
             let text = "several packages in the workspace build a Python package";
             let text = format!("{text}: {}", names.join(", "));
-            Err(Failure::new(exit_code::CONFIGURATION, text)
+            Err(Failure::configuration(text)
                 .hint("name one with `--package`, or run the command in its directory"))
         }
     }

@@ -8,7 +8,7 @@ use cuda_find_core::command::Invocation;
 
 use super::rewrite::BuiltWheel;
 use crate::audit::check::Severity;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::human_size;
 use crate::package::INDEX_LIMIT;
 
@@ -92,7 +92,7 @@ pub fn warnings(built: &[BuiltWheel]) -> Vec<String> {
 }
 
 /// Fails if a wheel is larger than the index accepts. The wheels are finished and stay.
-pub fn check_sizes(built: &[BuiltWheel], max_size: Option<u64>) -> Result<(), Failure> {
+pub fn check_sizes(built: &[BuiltWheel], max_size: Option<u64>) -> Result<()> {
     let limit = max_size.unwrap_or(INDEX_LIMIT);
     let mut too_large = String::new();
     for wheel in built.iter().filter(|wheel| wheel.size > limit) {
