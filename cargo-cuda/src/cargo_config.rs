@@ -32,8 +32,7 @@ impl CargoConfig {
             config.add_unset_keys(&format!("build.target = {target}"), directory);
         }
         let mut places: Vec<PathBuf> = directory.ancestors().map(|d| d.join(".cargo")).collect();
-        let home = cargo_home(env).filter(|home| !places.contains(home));
-        places.extend(home);
+        places.extend(cargo_home(env).filter(|home| !places.contains(home)));
         for place in places {
             // If both files exist, Cargo reads `config` alone.
             let files = ["config", "config.toml"].map(|name| root.text(&place.join(name)));

@@ -225,11 +225,10 @@ fn parse(
             option.get_long().is_some() && option.get_long() == name.strip_prefix("--")
         })
     };
-    let takes_value = |name: &str| match name {
+    let split = cargo_arguments::split(&command, &arguments, |name: &str| match name {
         "--help" | "-h" => Some(false),
         _ => find_ours(name).map(|option| option.get_action().takes_values()),
-    };
-    let split = cargo_arguments::split(&command, &arguments, takes_value);
+    });
     let ours: Vec<OsString> = std::iter::once(command.clone().into())
         .chain(split.for_cargo_cuda.iter().cloned())
         .collect();

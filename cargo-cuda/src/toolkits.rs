@@ -5,18 +5,11 @@ use std::path::PathBuf;
 
 use cuda_build::{Component, Toolkit, ToolkitVersion};
 use cuda_build::{driver, view::ViewPlace};
-use cuda_find_core::error::Error;
-use cuda_find_core::{
-    env::Env,
-    found::ComponentSet,
-    release::is_nvcc_packaged,
-    root::Root,
-    search::{self, Outcome, SearchContext},
-    select::{Need, Part, Request, RequestedRelease, Strength},
-    sources::{self, SearchStep, Sources},
-    target::Target,
-    toolkit::Note,
-};
+use cuda_find_core::search::{self, Outcome, SearchContext};
+use cuda_find_core::select::{Need, Part, Request, RequestedRelease, Strength};
+use cuda_find_core::sources::{self, SearchStep, Sources};
+use cuda_find_core::{env::Env, error::Error, root::Root, target::Target};
+use cuda_find_core::{found::ComponentSet, release::is_nvcc_packaged, toolkit::Note};
 
 use crate::cargo_config;
 use crate::dependencies::Guess;
@@ -24,9 +17,8 @@ use crate::driver_limit::DriverLimit;
 use crate::exit_code;
 use crate::failure::{Failure, Result};
 use crate::output;
-use crate::store::{
-    self, AcceptedVersions, AddRequest, AddedToolkit, Lock, PackageSet, ReleaseToFetch,
-};
+use crate::store::{self, AcceptedVersions, AddRequest, AddedToolkit};
+use crate::store::{Lock, PackageSet, ReleaseToFetch};
 use crate::workspace::Workspace;
 
 /// Finds a toolkit for one workspace.
@@ -317,8 +309,7 @@ impl<'a> Finder<'a> {
 
     /// Whether a directory that a variable of a product names, such as `CUTLASS_DIR`, meets a need.
     fn is_named(&self, need: &Need) -> bool {
-        let mut products = self.sources().candidates.into_iter();
-        products.any(|candidate| {
+        self.sources().candidates.into_iter().any(|candidate| {
             let is_met = |set: &ComponentSet| {
                 let found = set.get(need.component);
                 found.is_some_and(|found| need.is_met_by(found))

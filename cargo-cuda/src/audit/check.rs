@@ -137,7 +137,8 @@ checks! {
     W13: "add PTX of a capability below those of the missing GPUs, as in `capabilities = [\"8.0\", \"9.0+PTX\"]`";
     W14: "add the capability without suffix, or PTX for an older one: code with a suffix runs on few GPUs";
     W15: "remove the section `__nv_relfatbin` (`objcopy --remove-section`)";
-    W17: "drop capabilities that PTX covers, compress device code (`-Xfatbin -compress-all`), or request a higher limit";
+    W17: "drop capabilities that PTX covers, compress device code (`-Xfatbin -compress-all`), or request a higher \
+          limit";
     W18: "correct the requirement: installers refuse the wheel";
     W21: "build with an older CUDA release (`--cuda`), or raise `driver` in `[package.metadata.cuda]`";
 }

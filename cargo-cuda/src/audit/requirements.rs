@@ -112,11 +112,10 @@ fn package_that_may_require_cuda<'a>(
     module: &NativeModule,
     major: u32,
 ) -> Option<&'a str> {
-    let is_other = |requirement: &&Requirement| {
+    let other = artifact.required().find(|requirement: &&Requirement| {
         !requirement.is_nvidias()
             && (requirement.name == "torch" || requirement.major_in_name() == Some(major))
-    };
-    let other = artifact.required().find(is_other);
+    });
     let mut needed = module.elf.needed.iter();
     let links_torch = needed.any(|soname| ["libtorch.so", "libc10.so"].contains(&&**soname));
     let other = other.map(|requirement| requirement.name.as_str());

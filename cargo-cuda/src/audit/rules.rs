@@ -1,14 +1,14 @@
 //! What the checks find: NVIDIA's libraries in the wheel (W01, W02, W12), the driver's libraries as dependencies (W03),
 //! device code (W13 to W15, W21), the size (W17), and the findings of the other modules.
 
-use cuda_build::{Capability, Component};
+use cuda_build::Component;
 use cuda_find_core::release;
 
 use super::artifact::{Artifact, Majors, NativeModule, file_name};
 use super::check::Severity::{Error, Note, Warning};
 use super::check::{Finding, Findings, W01, W02, W03, W12, W13, W14, W15, W17, W21};
 use super::{paths, requirements};
-use crate::output::human_size;
+use crate::output::{human_size, joined};
 use crate::package::INDEX_LIMIT;
 use crate::package::nvidia::{component_of, is_driver_library, is_nvidia_library, without_hash};
 
@@ -22,10 +22,9 @@ pub fn findings(artifact: &Artifact, majors: &Majors) -> Vec<Finding> {
     if artifact.is_wheel() {
         check_size(artifact.size, &mut findings);
     }
+    let mut findings = findings.0;
+    findings.sort_by(|a, b| (a.code, &a.message).cmp(&(b.code, &b.message)));
     findings
-        .0
-        .sort_by(|a, b| (a.code, &a.message).cmp(&(b.code, &b.message)));
-    findings.0
 }
 
 fn check_libraries(artifact: &Artifact, findings: &mut Findings) {
@@ -88,9 +87,6 @@ fn check_copy(artifact: &Artifact, module: &NativeModule, findings: &mut Finding
 }
 
 fn check_device_code(artifact: &Artifact, majors: &Majors, findings: &mut Findings) {
-    let list = |capabilities: Vec<Capability>| -> Vec<String> {
-        capabilities.iter().map(ToString::to_string).collect()
-    };
     for (path, code, major) in artifact.device_code(majors) {
         if code.relocatable > 0 {
             let size = human_size(code.relocatable);
@@ -100,7 +96,7 @@ fn check_device_code(artifact: &Artifact, majors: &Majors, findings: &mut Findin
         if code.images.is_empty() {
             continue;
         }
-        let gaps = list(code.gaps(major)).join(", ");
+        let gaps = joined(code.gaps(major), ", ");
         let gaps = (!gaps.is_empty()).then(|| format!("GPUs {gaps}"));
         let future = (!code.runs_on_future()).then(|| "future GPUs".to_owned());
         let without_code: Vec<String> = gaps.into_iter().chain(future).collect();
@@ -108,7 +104,7 @@ fn check_device_code(artifact: &Artifact, majors: &Majors, findings: &mut Findin
             let text = format!("has no code for {}", without_code.join(" and "));
             findings.add_file(&W13, Warning, path, text);
         }
-        let missing = list(code.without_fallback(major)).join(", ");
+        let missing = joined(code.without_fallback(major), ", ");
         if !missing.is_empty() {
             let text = format!("has code for {missing} and no portable code for the same GPU");
             findings.add_file(&W14, Warning, path, text);
@@ -124,11 +120,8 @@ fn check_device_code(artifact: &Artifact, majors: &Majors, findings: &mut Findin
 
 /// W17: a file that indexes refuse, or that is near their limit.
 fn check_size(size: u64, findings: &mut Findings) {
-    let text = format!(
-        "the wheel has {}, and indexes accept {} by default",
-        human_size(size),
-        human_size(INDEX_LIMIT)
-    );
+    let (shown, limit) = (human_size(size), human_size(INDEX_LIMIT));
+    let text = format!("the wheel has {shown}, and indexes accept {limit} by default");
     if size > INDEX_LIMIT {
         findings.add(&W17, Error, text);
     } else if size * 10 > INDEX_LIMIT * 6 {

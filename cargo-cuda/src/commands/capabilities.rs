@@ -2,11 +2,8 @@
 
 use clap::Args;
 use cuda_build::ToolkitVersion;
-use cuda_find_core::{
-    capability::{self, CapabilityFacts, Declared, Suffix},
-    release,
-    select::RequestedRelease,
-};
+use cuda_find_core::capability::{self, CapabilityFacts, Declared, Suffix};
+use cuda_find_core::{release, select::RequestedRelease};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};

@@ -44,10 +44,8 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String> {
         }
     }
     if text.is_empty() {
-        text = format!(
-            "no directory below {} has been unused for 30 days\n",
-            base.display()
-        );
+        let base = base.display();
+        text = format!("no directory below {base} has been unused for 30 days\n");
     }
     Ok(text)
 }

@@ -62,9 +62,8 @@ pub fn run(arguments: &DevelopArgs, user_env: &Env, root: &Root) -> Result<u8> {
 
 /// The directory of the active environment.
 fn active_environment(user_env: &Env) -> Result<PathBuf> {
-    let directory = user_env
-        .peek("VIRTUAL_ENV")
-        .or(user_env.peek("CONDA_PREFIX"));
+    let conda = user_env.peek("CONDA_PREFIX");
+    let directory = user_env.peek("VIRTUAL_ENV").or(conda);
     directory.map(PathBuf::from).ok_or_else(|| {
         let text = "no Python environment is active: neither `VIRTUAL_ENV` nor `CONDA_PREFIX` is set";
         Failure::configuration(text)

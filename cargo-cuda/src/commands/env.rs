@@ -33,12 +33,8 @@ pub struct ExecArgs {
     #[command(flatten)]
     workspace: WorkspaceOptions,
     /// The program and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "COMMAND"
-    )]
+    #[arg(required = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
 

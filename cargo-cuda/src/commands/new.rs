@@ -3,11 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_find_core::{
-    command::{self, Invocation},
-    env::Env,
-    root::Root,
-};
+use cuda_find_core::command::{self, Invocation};
+use cuda_find_core::{env::Env, root::Root};
 use toml_edit::{DocumentMut, TomlError};
 
 use crate::failure::{Failure, Result};

@@ -8,9 +8,8 @@ use serde::Serialize;
 use crate::failure::Result;
 use crate::output::human_size;
 use crate::report;
-use crate::store::{
-    self, AddRequest, AddedToolkit, FetchFrom, ListedToolkit, ReleaseToFetch, parse_release,
-};
+use crate::store::{self, AddRequest, AddedToolkit, FetchFrom, ListedToolkit};
+use crate::store::{ReleaseToFetch, parse_release};
 
 /// Add, list or remove toolkits in the user's cache directory
 #[derive(Args, Clone, Debug)]
@@ -51,12 +50,8 @@ struct AddArgs {
     #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
     components: Vec<Component>,
     /// Exactly these components, without the default set and without those that they need
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "COMPONENT",
-        conflicts_with = "components"
-    )]
+    #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
+    #[arg(conflicts_with = "components")]
     only: Vec<Component>,
     /// Fetch Python packages (`wheels`), or NVIDIA's archives (`redist`), which have nvcc for every release
     #[arg(long, value_name = "SOURCE", hide_possible_values = true)]

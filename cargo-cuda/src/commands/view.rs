@@ -56,8 +56,7 @@ pub fn run(arguments: &ViewArgs, user_env: &Env, root: &Root) -> Result<String> 
     // An incompatible component that `--components` names is an error below.
     if arguments.components.is_empty() {
         let is_shown = |note: &&Note| matches!(note, Note::Incompatible { .. });
-        let incompatible = toolkit.notes().iter().filter(is_shown);
-        warnings.extend(incompatible.map(Note::to_string));
+        warnings.extend(toolkit.notes().iter().filter(is_shown).map(Note::to_string));
     }
     for warning in warnings {
         output::message(&format!("warning: {warning}"));

@@ -20,6 +20,21 @@ use crate::wheel::runpath::SearchPathKind;
 use crate::wheel::source::Source;
 use crate::wheel::summary;
 
+/// The options that have no effect on a wheel that is built already.
+const OPTIONS_OF_A_BUILD: [&str; 11] = [
+    "package",
+    "manifest_path",
+    "capabilities",
+    "profile",
+    "fetch",
+    "locked",
+    "target",
+    "interpreter",
+    "exclude",
+    "rpath",
+    "passthrough",
+];
+
 /// Build one wheel for each CUDA major
 #[derive(Args, Clone, Debug)]
 pub struct WheelArgs {
@@ -54,12 +69,7 @@ pub struct WheelArgs {
     #[arg(long, value_name = "LIBRARY")]
     exclude: Vec<String>,
     /// Rewrite this wheel of another builder for the major of `--cuda`, instead of building one
-    #[arg(
-        long,
-        value_name = "WHEEL",
-        requires = "cuda",
-        conflicts_with_all = ["package", "manifest_path", "capabilities", "profile", "fetch", "locked", "target", "interpreter", "exclude", "rpath", "passthrough"]
-    )]
+    #[arg(long, value_name = "WHEEL", requires = "cuda", conflicts_with_all = OPTIONS_OF_A_BUILD)]
     from_wheel: Option<PathBuf>,
     /// The largest wheel that the index accepts, as in `200 MiB`
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]

@@ -1,8 +1,5 @@
 //! The files and directories that commands write.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "commands write files through this module"
-)]
+#![allow(clippy::disallowed_methods, reason = "commands write files here")]
 
 use std::collections::BTreeSet;
 use std::fs;

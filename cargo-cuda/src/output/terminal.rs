@@ -46,13 +46,8 @@ pub struct TerminalOptions {
     #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet", display_order = 901)]
     pub verbose: u8,
     /// When to use colour: auto, always or never
-    #[arg(
-        long,
-        global = true,
-        value_name = "WHEN",
-        hide_possible_values = true,
-        display_order = 902
-    )]
+    #[arg(long, global = true, value_name = "WHEN", display_order = 902)]
+    #[arg(hide_possible_values = true)]
     pub color: Option<ColorChoice>,
 }
 

@@ -2,10 +2,7 @@
 //!
 //! Every file of a wheel is read once and in pieces, so that the memory does not depend on its size. Only its hash
 //! stays in memory, and of a native module the facts of its ELF headers.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "wheels are opened only in this module"
-)]
+#![allow(clippy::disallowed_methods, reason = "wheels are opened only here")]
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -148,8 +148,7 @@ impl DeviceCode {
                 file.read_exact(&mut bytes).ok()?;
                 Some(bytes)
             };
-            let container = fatbin::read_headers(at, &mut read);
-            if let Ok((entries, len)) = container {
+            if let Ok((entries, len)) = fatbin::read_headers(at, &mut read) {
                 covered = at.saturating_add(len);
                 let mut end = covered;
                 for entry in entries.iter().rev() {
@@ -195,8 +194,7 @@ impl DeviceCode {
         let support = |real: Vec<Capability>, ptx: Vec<Capability>| {
             Plan { real, ptx }.runs_on(device, ToolkitVersion::new(major, 0))
         };
-        let sass = self.capabilities(ImageKind::Sass).collect();
-        if support(sass, Vec::new()) == Support::Native {
+        if support(self.capabilities(ImageKind::Sass).collect(), Vec::new()) == Support::Native {
             return Runs::Native;
         }
         // LTO-IR is compiled for the same GPUs as PTX.
@@ -307,8 +305,7 @@ fn candidates(file: &mut (impl Read + Seek)) -> io::Result<Vec<(u64, Option<Imag
         let is_new = |index: &usize| *index < limit && start + *index as u64 >= searched;
         let containers = magic.find_iter(&block).filter(is_new);
         found.extend(containers.map(|index| (start + index as u64, None)));
-        let texts = target.find_iter(&block).filter(is_new);
-        found.extend(texts.filter_map(|index| {
+        found.extend(target.find_iter(&block).filter(is_new).filter_map(|index| {
             let image = ptx(&block, index)?;
             Some((start + index as u64, Some(image)))
         }));

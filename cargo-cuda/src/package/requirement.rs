@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use cuda_build::{Component, Version};
-use cuda_find_core::{
-    component::{EdgeKind, closure},
-    release::{self, NEWEST_MAJOR, OLDEST_MAJOR},
-};
+use cuda_find_core::component::{EdgeKind, closure};
+use cuda_find_core::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 use pep440_rs::{Operator, VersionSpecifiers};
 
 use super::metadata::normalized_name;
@@ -117,13 +115,11 @@ impl Requirement {
 
     /// The first major whose toolkit has a package of this name without a suffix: 13 for `nvidia-cublas`.
     fn oldest_unsuffixed_major(&self) -> Option<u32> {
-        let is_of = |major: &u32| {
-            let mut all = Component::all().map(Component::facts);
-            all.any(|facts| {
+        release::majors().find(|major: &u32| {
+            Component::all().map(Component::facts).any(|facts| {
                 facts.package(*major) == Some(&self.name) && has_metapackage(facts, *major)
             })
-        };
-        release::majors().find(is_of)
+        })
     }
 
     /// Whether it requires the metapackage `cuda-toolkit`, whose version is that of the toolkit.

@@ -5,14 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cuda_build::{Component, Version};
-use cuda_find_core::{
-    component::{EdgeKind, closure},
-    env::Env,
-    release::is_nvcc_packaged,
-    root::Root,
-    sources::LOCK_FILE,
-    target::Target,
-};
+use cuda_find_core::component::{EdgeKind, closure};
+use cuda_find_core::{env::Env, root::Root, target::Target};
+use cuda_find_core::{release::is_nvcc_packaged, sources::LOCK_FILE};
 use serde::Serialize;
 
 use super::directory::{Store, damage, damage_of, disk_usage, trusted};
@@ -167,11 +162,10 @@ pub fn add(request: &AddRequest, env: &Env) -> Result<AddedToolkit> {
     }
     let name = set.name(run.target.directory());
     let manifest = run.store.manifest(&name).ok().flatten().unwrap_or_default();
-    let is_unavailable = |component: &&Component| {
+    let unavailable = request.optional.iter().filter(|component: &&Component| {
         let mut ids = manifest.components.iter();
         !ids.any(|id| id == component.id())
-    };
-    let unavailable = request.optional.iter().filter(is_unavailable);
+    });
     Ok(AddedToolkit {
         unavailable: unavailable.copied().collect(),
         path: run.store.path(&name),
@@ -274,10 +268,9 @@ impl<'a> Run<'a> {
             .collect();
         if request.locked {
             self.check_locked(locked, &wanted)?;
-            let is_locked = |it: &BTreeSet<_>| {
+            optional.retain(|it: &BTreeSet<_>| {
                 locked.is_some_and(|set| set.lacking(it.clone(), &request.accepted).is_none())
-            };
-            optional.retain(is_locked);
+            });
         } else {
             let has_package = |component: &Component| from.has_package(*component, major);
             optional.retain(|it| it.iter().all(has_package));

@@ -13,10 +13,7 @@
 //! lock from the command that starts it. The system releases the lock when both have ended, even if
 //! the installer outlives the command. If the lock is free, every `.part-*` directory is a leftover
 //! of an interrupted command, and the next command that takes the lock removes it.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "the store writes files only in this module"
-)]
+#![allow(clippy::disallowed_methods, reason = "the store writes only here")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, TryLockError};

@@ -5,10 +5,7 @@
 //! that all projects share. Installers start in a new directory, because in the current directory
 //! `python -m pip` would run a `pip.py`, and uv would use a `.venv`. The new directory has an empty
 //! `uv.toml`, so that uv does not search parent directories for one.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "the store starts programs only in this module"
-)]
+#![allow(clippy::disallowed_methods, reason = "the store starts programs")]
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -88,8 +85,7 @@ impl Installer {
 
     /// Why this program cannot be used; `None` if it can. A Python may have no pip.
     fn unusable(&self) -> Option<String> {
-        let query = self.program.clone().args(["--version"]);
-        match query.query(&self.env) {
+        match self.program.clone().args(["--version"]).query(&self.env) {
             Ok(finished) if finished.success => None,
             Ok(finished) => Some(printable(finished.output().trim())),
             Err(error) => Some(error.to_string()),

