@@ -110,13 +110,10 @@ impl<'a> Finder<'a> {
             alternatives,
             ..Request::default()
         };
-        request
-            .toolkit
-            .comparators
-            .extend(release.and_then(RequestedRelease::comparator));
+        let comparator = release.and_then(RequestedRelease::comparator);
+        request.toolkit.comparators.extend(comparator);
         for package in self.workspace.iter().flat_map(|w| &w.packages) {
-            let declared = cuda_build::script::request(&package.config);
-            request.require(&declared);
+            request.require(&cuda_build::script::request(&package.config));
         }
         // A build script may use components that the manifest does not declare.
         request.take_everything = true;
@@ -137,11 +134,8 @@ impl<'a> Finder<'a> {
 
     /// A request for a toolkit with nvcc or NVRTC.
     fn any_compiler_request(&self) -> Result<Request, Error> {
-        self.request(vec![
-            nvcc_and_nvrtc_needs(),
-            vec![nvrtc_need()],
-            nvcc_needs(),
-        ])
+        let nvrtc_needs = vec![nvrtc_need()];
+        self.request(vec![nvcc_and_nvrtc_needs(), nvrtc_needs, nvcc_needs()])
     }
 
     /// Runs the search, and returns all its attempts.
@@ -182,10 +176,9 @@ impl<'a> Finder<'a> {
         if uses_fetched && (self.fetch || self.lock == LockPolicy::Unchanged) {
             self.pin(&toolkit)?;
         }
-        for note in toolkit.notes() {
-            if matches!(note, Note::LockNotFetched { .. }) {
-                output::message(&format!("warning: {note}"));
-            }
+        let is_about_lock = |note: &&Note| matches!(note, Note::LockNotFetched { .. });
+        for note in toolkit.notes().iter().filter(is_about_lock) {
+            output::message(&format!("warning: {note}"));
         }
         Ok(toolkit)
     }
@@ -248,18 +241,17 @@ impl<'a> Finder<'a> {
             if finder.newest_locked(&request)?.is_some() {
                 continue;
             }
-            match finder
-                .search()
-                .find_first(&finder.requests(&finder.sources())?)
-            {
-                Ok(toolkit) => finder.pin(&toolkit)?,
-                Err(_) => match store::lock(&finder.add_request(&request)?, self.env) {
-                    Err(failure) if failure.code != exit_code::LOCK => output::message(&format!(
-                        "note: CUDA {major} was not locked: {}",
-                        failure.message
-                    )),
-                    locked => locked?,
-                },
+            let requests = finder.requests(&finder.sources())?;
+            if let Ok(toolkit) = finder.search().find_first(&requests) {
+                finder.pin(&toolkit)?;
+                continue;
+            }
+            match store::lock(&finder.add_request(&request)?, self.env) {
+                Err(failure) if failure.code != exit_code::LOCK => {
+                    let reason = failure.message;
+                    output::message(&format!("note: CUDA {major} was not locked: {reason}"));
+                }
+                locked => locked?,
             }
         }
         Ok(())
@@ -291,7 +283,8 @@ impl<'a> Finder<'a> {
         store::pin(name, &add, self.env)
     }
 
-    /// The newest toolkit of the lock file that satisfies a request, with the release that was requested when it was locked.
+    /// The newest toolkit of the lock file that satisfies a request, with the release that was requested when it was
+    /// locked.
     fn newest_locked(&self, request: &Request) -> Result<Option<(ReleaseToFetch, PackageSet)>> {
         let mut toolkits = Lock::of(self.env)?.toolkits().into_iter();
         let newest = toolkits.find(|(_, version, _)| request.is_locked_by(*version));
@@ -314,9 +307,8 @@ impl<'a> Finder<'a> {
                 let found = set.get(need.component);
                 found.is_some_and(|found| need.is_met_by(found))
             };
-            let is_product = candidate.step == SearchStep::Product;
             let probe = || search::probe(self.root, self.target, &candidate);
-            is_product && probe().sets.iter().any(is_met)
+            candidate.step == SearchStep::Product && probe().sets.iter().any(is_met)
         })
     }
 
@@ -331,32 +323,31 @@ impl<'a> Finder<'a> {
     /// Fetches the guessed components for the release of `toolkit`, which lacks some of them. A failure is only a note,
     /// because the build may work without them.
     fn fetch_guesses(&self, toolkit: &Toolkit) -> Result<()> {
-        let ToolkitVersion { major, minor } = toolkit.version();
-        let minor = Some(minor);
-        let env = self.env_for_release(RequestedRelease { major, minor });
+        let release = release_of(toolkit.version());
+        let env = self.env_for_release(release);
         let finder = Finder { env: &env, ..*self };
         let request = finder.any_compiler_request()?;
+        let major = release.major;
         // A fetched toolkit would be locked, and the search prefers locked toolkits: the build would lose nvcc.
         let would_lose_nvcc = toolkit.get(Component::Nvcc).is_some() && !is_nvcc_packaged(major);
         let reason = if would_lose_nvcc && finder.newest_locked(&request)?.is_none() {
             format!(
                 "the Python packages of CUDA {major} have no nvcc, and the toolkit that is found has it"
             )
+        } else if let Err(failure) = finder.fetch_for(&request) {
+            failure.message
         } else {
-            match finder.fetch_for(&request) {
-                Ok(_) => return Ok(()),
-                Err(failure) => failure.message,
-            }
+            return Ok(());
         };
-        let text = format!("note: could not fetch what the build may need: {reason}");
-        output::message(&text);
+        output::message(&format!(
+            "note: could not fetch what the build may need: {reason}"
+        ));
         Ok(())
     }
 
     /// The components that the workspace's dependencies probably need.
     pub fn guesses(&self) -> &'a [Guess] {
-        self.workspace
-            .map_or(&[], |workspace| &workspace.dependencies.guesses)
+        self.workspace.map_or(&[], |it| &it.dependencies.guesses)
     }
 
     /// The same request, which also requires the guessed components.
@@ -364,9 +355,8 @@ impl<'a> Finder<'a> {
         let mut request = request.clone();
         for guess in self.guesses() {
             let part = Part::main(guess.component);
-            let need = Need::new(guess.component, part, guess.to_string());
             for needs in request.lists_of_needs() {
-                needs.push(need.clone());
+                needs.push(Need::new(guess.component, part, guess.to_string()));
             }
         }
         request
@@ -379,11 +369,11 @@ impl<'a> Finder<'a> {
         let is_requested = RequestedRelease::from_env(self.env)?.is_some();
         let mut majors = self.majors_to_choose_from()?;
         if majors.is_empty() && !is_requested {
-            let locked = Lock::of(self.env)?.toolkits().into_iter();
-            let releases = locked.map(|(_, release, _)| release);
-            let admitted = releases.filter(|release| request.admits_release(*release));
-            majors = admitted.map(|release| release.major).collect();
-            majors.dedup();
+            for (_, release, _) in Lock::of(self.env)?.toolkits() {
+                if request.admits_release(release) && majors.last() != Some(&release.major) {
+                    majors.push(release.major);
+                }
+            }
         }
         if majors.is_empty() {
             return Ok(vec![self.fetch_for(&request)?]);
@@ -443,15 +433,13 @@ impl<'a> Finder<'a> {
         let mut guesses = self.guesses().to_vec();
         guesses.retain(|guess| add.optional.contains(&guess.component));
         if !guesses.is_empty() {
-            let shown: Vec<String> = guesses.iter().map(Guess::to_string).collect();
-            output::status("Guessed", &shown.join(", "));
+            output::status("Guessed", &output::joined(&guesses, ", "));
         }
-        // The target's files come first, because pip cannot fetch them: it fails before it fetches those of this machine.
+        // The target's files come first, because pip cannot fetch them: it fails before it fetches those of this
+        // machine.
         if !self.target.is_native() {
-            let add_for_target = AddRequest {
-                target: Some(self.target.clone()),
-                ..add.clone()
-            };
+            let mut add_for_target = add.clone();
+            add_for_target.target = Some(self.target.clone());
             store::add(&add_for_target, self.env)?;
         }
         let added = store::add(&add, self.env)?;
@@ -476,9 +464,9 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The release to fetch. As in the search, the newest release in the lock file that satisfies the request comes first;
-    /// then the release that the user requested, then the newest declared major that the request admits, then the newest
-    /// major that the request admits.
+    /// The release to fetch. As in the search, the newest release in the lock file that satisfies the request comes
+    /// first; then the release that the user requested, then the newest declared major that the request admits, then the
+    /// newest major that the request admits.
     fn release_for(&self, request: &Request) -> Result<ReleaseToFetch> {
         if let Some((release, _)) = self.newest_locked(request)? {
             return Ok(release);
@@ -486,14 +474,12 @@ impl<'a> Finder<'a> {
         if let Some(release) = RequestedRelease::from_env(self.env)? {
             return Ok(release.into());
         }
-        match request.wanted_major().or_else(|| request.newest_major()) {
-            Some(major) => Ok(RequestedRelease { major, minor: None }.into()),
-            None => {
-                let text = format!("no CUDA release meets `toolkit = \"{}\"`", request.toolkit);
-                Err(Failure::not_found(text)
-                    .hint("change `toolkit` in `[package.metadata.cuda]`, for example to `>=12`"))
-            }
-        }
+        let Some(major) = request.wanted_major().or_else(|| request.newest_major()) else {
+            let text = format!("no CUDA release meets `toolkit = \"{}\"`", request.toolkit);
+            let hint = "change `toolkit` in `[package.metadata.cuda]`, for example to `>=12`";
+            return Err(Failure::not_found(text).hint(hint));
+        };
+        Ok(RequestedRelease { major, minor: None }.into())
     }
 
     /// The sources of the search; none if a variable is invalid, because the search itself reports that error.
@@ -506,6 +492,13 @@ impl<'a> Finder<'a> {
         self.env.peek("CUDA_BUILD_TOOLKIT").is_some()
             || sources.candidates.iter().any(|c| c.step.is_explicit())
     }
+}
+
+/// The release that has exactly this version.
+pub fn release_of(version: ToolkitVersion) -> RequestedRelease {
+    let ToolkitVersion { major, minor } = version;
+    let minor = Some(minor);
+    RequestedRelease { major, minor }
 }
 
 /// The variable that names the directory of views.
@@ -524,11 +517,10 @@ pub fn view_place(env: &Env, workspace: Option<&Workspace>, target: &Target) -> 
 /// The parent of all target directories of `cargo cuda`. It is in the workspace's target directory,
 /// or in the user's cache directory if there is no workspace.
 pub fn builds_directory(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf> {
-    let place = match workspace {
-        Some(workspace) => workspace.target_directory.clone(),
-        None => store::cache_dir(env)?,
-    };
-    Ok(place.join("cargo-cuda"))
+    let parent = workspace.map(|workspace| Ok(workspace.target_directory.clone()));
+    Ok(parent
+        .unwrap_or_else(|| store::cache_dir(env))?
+        .join("cargo-cuda"))
 }
 
 /// The platform of `--target`, otherwise of Cargo's configuration, otherwise of this machine.
@@ -542,9 +534,9 @@ pub fn choose_target(
         .map_or_else(cargo_config::host, cargo_config::target_directory_name);
     let target = Target::from_triple(&triple)?;
     if target.is_windows() {
-        let reason =
+        let text =
             format!("`cargo cuda` cannot build for {target}: no view can be made for Windows");
-        return Err(Failure::usage(reason).hint(
+        return Err(Failure::usage(text).hint(
             "run plain `cargo build` on Windows, where cuda-build compiles modules with NVRTC; or build in WSL 2",
         ));
     }

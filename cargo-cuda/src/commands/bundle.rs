@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_build::{Component, Toolkit, ToolkitVersion};
+use cuda_build::{Component, Toolkit};
 use cuda_find_core::release::{NEWEST_MAJOR, driver_floor};
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
@@ -23,6 +23,7 @@ use crate::package::licence::Licence;
 use crate::package::metadata::is_on_manylinux;
 use crate::package::nvidia::{Origin, component_of, majors_of_soname, origin};
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
+use crate::toolkits::release_of;
 use crate::wheel::needs::{BuiltWith, Needs, with_dependencies};
 use crate::wheel::runpath::{SearchPathKind, link_arguments};
 use crate::workspace::{Package, Resolve};
@@ -106,14 +107,7 @@ pub fn run(
         file.extend(triple.map(target_directory_name));
         file.push(if profile == "dev" { "debug" } else { &profile });
         file.push(&name);
-        let ToolkitVersion { major, minor } = build.toolkit.version();
-        (
-            file,
-            Some(RequestedRelease {
-                major,
-                minor: Some(minor),
-            }),
-        )
+        (file, Some(release_of(build.toolkit.version())))
     };
     let program = ElfFacts::read_tables(archive::open(&file)?.0)?;
     let mut majors = program.needed.iter().map(|soname| majors_of_soname(soname));

@@ -13,7 +13,7 @@ use crate::isolated_build::gpus;
 use crate::output;
 use crate::package::archive::Wheel;
 use crate::project::{BuildOptions, SearchOptions, WorkspaceOptions};
-use crate::wheel::build::{Job, Prepared};
+use crate::wheel::build::{Prepared, WheelBuild};
 use crate::wheel::needs::check_major;
 use crate::wheel::rewrite::{BuiltWheel, Rewrite};
 use crate::wheel::runpath::SearchPathKind;
@@ -152,12 +152,12 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built> {
         }),
         None => Ok(SearchPathKind::default()),
     };
-    let job = Job {
+    let job = WheelBuild {
         kind: arguments.rpath.map_or_else(declared_kind, Ok)?,
         profile: arguments.profile.clone(),
         excluded: arguments.exclude.clone(),
         allow: arguments.allow.clone(),
-        ..Job::new(source, &arguments.out)?
+        ..WheelBuild::new(source, &arguments.out)?
     };
     // Every toolkit is found before the first wheel is compiled, so that a missing one fails at once.
     let gpus = gpus();

@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 
 use cuda_find_core::{command::Invocation, env::Env, root::Root, select::RequestedRelease};
 
-use super::build::{self, Job, Mode, NO_WARNING, Prepared};
+use super::build::{self, Mode, NO_WARNING, Prepared, WheelBuild};
 use super::needs::BuiltWith;
 use super::runpath::{SearchPath, link_arguments};
 use super::source::Source;
 use super::{requirements, sdist};
 use crate::failure::{Failure, Result};
 use crate::isolated_build::gpus;
-use crate::output::{self, file_name};
+use crate::output::{self, file_name, joined};
 use crate::package::archive::Wheel;
 use crate::package::archive_writer;
 use crate::package::metadata::Metadata;
 use crate::process;
 use crate::project::{BuildOptions, WorkspaceOptions};
-use crate::toolkits::LockPolicy;
+use crate::toolkits::{LockPolicy, release_of};
 
 /// The settings that a user gives to a frontend, as in `pip install . -C cuda=12`.
 #[derive(Debug, Default)]
-pub struct Settings {
+pub struct BackendSettings {
     pub cuda: Option<RequestedRelease>,
     /// The site-packages of the environment in which an editable module is used.
     pub site_packages: Option<PathBuf>,
@@ -37,8 +37,8 @@ pub struct Settings {
 /// The backend for one call of a hook.
 #[derive(Debug)]
 pub struct Backend<'a> {
-    job: Job,
-    settings: &'a Settings,
+    job: WheelBuild,
+    settings: &'a BackendSettings,
     /// The interpreter that runs the backend.
     python: &'a Path,
 }
@@ -46,7 +46,7 @@ pub struct Backend<'a> {
 impl<'a> Backend<'a> {
     /// Opens the project in the current directory, in which a frontend starts the backend. The result goes to `out`.
     pub fn open(
-        settings: &'a Settings,
+        settings: &'a BackendSettings,
         python: &'a Path,
         out: &Path,
         user: &Env,
@@ -62,9 +62,9 @@ impl<'a> Backend<'a> {
         if let Some(pyproject) = &source.pyproject {
             pyproject.check_dynamic()?;
         }
-        // Frontends run the backend in an environment that is new for each build, and pyo3's crates are compiled again if
-        // the path of the interpreter changes. So maturin gets the interpreter from which the environment was made. Other
-        // bindings (cffi) need the packages of the environment.
+        // Frontends run the backend in an environment that is new for each build, and pyo3's crates are compiled again
+        // if the path of the interpreter changes. So maturin gets the interpreter from which the environment was made.
+        // Other bindings (cffi) need the packages of the environment.
         let python_of_maturin = match source.package.uses_pyo3 {
             true => root.resolve(python),
             false => python.to_owned(),
@@ -74,7 +74,7 @@ impl<'a> Backend<'a> {
         let tag = ["--compatibility".into(), "linux".into()];
         source.options.extend(interpreter.into_iter().chain(tag));
         Ok(Self {
-            job: Job::new(source, out)?,
+            job: WheelBuild::new(source, out)?,
             settings,
             python,
         })
@@ -82,23 +82,25 @@ impl<'a> Backend<'a> {
 
     /// Writes the metadata directory of the wheel, and returns its name.
     pub fn prepare_metadata(&self) -> Result<String> {
-        let Source {
-            project, options, ..
-        } = &self.job.source;
+        let (project, options) = (&self.job.source.project, &self.job.source.options);
         let toolkit = project.for_release(self.release()?).finder().find()?;
         let built_with = BuiltWith::of(&toolkit);
         let out = &self.job.out;
         let directory = ["--metadata-directory".as_ref(), out.as_os_str()];
         self.hook("write-dist-info", directory, options)?;
-        let is_metadata = |path: &PathBuf| path.extension().is_some_and(|e| e == "dist-info");
-        let made = output::files(out)?.into_iter().find(is_metadata);
-        let made = made.ok_or_else(|| build::no_output("no metadata directory"))?;
+        let mut made = output::files(out)?;
+        made.retain(|path| path.extension().is_some_and(|it| it == "dist-info"));
+        let made = made
+            .first()
+            .ok_or_else(|| build::no_output("no metadata directory"))?;
         let file = made.join("METADATA");
-        let text = project.root.text(&file);
-        let text =
-            self.with_requirements(&text.map_err(Failure::io("read", &file))?, &built_with)?;
+        let text = project
+            .root
+            .text(&file)
+            .map_err(Failure::io("read", &file))?;
+        let text = self.with_requirements(&text, &built_with)?;
         output::write(&file, text.as_bytes())?;
-        Ok(file_name(&made))
+        Ok(file_name(made))
     }
 
     /// Builds a wheel, and returns its name.
@@ -106,9 +108,8 @@ impl<'a> Backend<'a> {
         let prepared = self.job.prepare(self.release()?, &gpus())?;
         let build = &prepared.build;
         build.print_notes();
-        output::messages(&Vec::from_iter(
-            self.job.needs(&BuiltWith::of(&build.toolkit)).1,
-        ));
+        let built_with = BuiltWith::of(&build.toolkit);
+        output::messages(&Vec::from_iter(self.job.needs(&built_with).1));
         let mut compiled = match mode {
             Mode::Wheel => self.job.link(&prepared)?,
             Mode::Editable => {
@@ -121,7 +122,6 @@ impl<'a> Backend<'a> {
             let count = compiled.wheels.len();
             return Err(build::no_output(&format!("{count} wheels instead of one")));
         };
-        let built_with = BuiltWith::of(&build.toolkit);
         self.check(wheel, &built_with)?;
         let path = format!("{}/METADATA", wheel.dist_info);
         let metadata = self.with_requirements(&wheel.text(&path)?, &built_with)?;
@@ -140,13 +140,10 @@ impl<'a> Backend<'a> {
         let [file] = files.as_slice() else {
             return Err(build::no_output("no source distribution"));
         };
-        let Source {
-            project, pyproject, ..
-        } = &self.job.source;
-        let sdist = project.root.bytes(file);
-        let sdist = sdist.map_err(Failure::io("read", file))?;
-        let pyproject = pyproject.as_ref();
-        let backend = pyproject.and_then(|pyproject| pyproject.backend_file(&project.root));
+        let root = &self.job.source.project.root;
+        let sdist = root.bytes(file).map_err(Failure::io("read", file))?;
+        let pyproject = self.job.source.pyproject.as_ref();
+        let backend = pyproject.and_then(|pyproject| pyproject.backend_file(root));
         let sdist = sdist::with_dynamic_requirements(&sdist, backend.as_deref())?;
         output::write(&out.join(file_name(file)), &sdist)?;
         Ok(file_name(file))
@@ -168,34 +165,25 @@ impl<'a> Backend<'a> {
         }
     }
 
-    /// The release to build for: the requested one, otherwise the only declared major, otherwise the one that the search
-    /// finds.
+    /// The release to build for: the requested one, otherwise the only declared major, otherwise the one that the
+    /// search finds.
     fn release(&self) -> Result<RequestedRelease> {
-        let Source {
-            project, package, ..
-        } = &self.job.source;
+        let (project, package) = (&self.job.source.project, &self.job.source.package);
         // Both hooks that concern a wheel come here first. A source distribution can be made without CUDA.
         project.check_not_skipped()?;
         let majors = package.config.majors.as_slice();
         let release = match (RequestedRelease::from_env(&project.env)?, majors) {
             (Some(release), _) => release,
             (None, &[major]) => RequestedRelease { major, minor: None },
-            (None, _) => {
-                let found = project.finder().find()?.version();
-                RequestedRelease {
-                    major: found.major,
-                    minor: Some(found.minor),
-                }
-            }
+            (None, _) => release_of(project.finder().find()?.version()),
         };
         if majors.is_empty() || majors.contains(&release.major) {
             return Ok(release);
         }
         let major = release.major;
-        let declared: Vec<String> = majors.iter().map(u32::to_string).collect();
+        let declared = joined(majors, ", ");
         let text = format!(
-            "the package is not for CUDA {major}: `majors` in `[package.metadata.cuda]` lists {}",
-            declared.join(", ")
+            "the package is not for CUDA {major}: `majors` in `[package.metadata.cuda]` lists {declared}"
         );
         Err(Failure::configuration(text).hint(format!(
             "name another release with `-C cuda=<release>` or `CUDA_BUILD_RELEASE`, or add {major} to `majors`"
@@ -219,9 +207,9 @@ impl<'a> Backend<'a> {
     }
 
     /// The search path of an editable module, which stays in the source tree, from where no relative path leads to
-    /// site-packages: that of the settings, otherwise that of the interpreter. If the interpreter belongs to an environment
-    /// that exists only for the build, as with uv, the libraries of the view are used. Such an environment contains
-    /// maturin; pip instead adds a directory with maturin to the user's environment.
+    /// site-packages: that of the settings, otherwise that of the interpreter. If the interpreter belongs to an
+    /// environment that exists only for the build, as with uv, the libraries of the view are used. Such an environment
+    /// contains maturin; pip instead adds a directory with maturin to the user's environment.
     fn absolute_search_path(&self, prepared: &Prepared) -> Result<Vec<String>> {
         let project = &self.job.source.project;
         let of_interpreter = || {
@@ -250,19 +238,16 @@ impl<'a> Backend<'a> {
                 continue;
             }
             let undeclared = needs.required.difference(&declared.required);
-            let names: Vec<&str> = undeclared.map(|component| component.id()).collect();
-            let hint = match names.is_empty() {
-                true => "raise the lower bound in `components` of `[package.metadata.cuda]` in Cargo.toml, as in \
-                         `{ name = \"cudart\", version = \">=13.2\" }`"
+            let names = joined(undeclared.map(|component| format!("\"{component}\"")), ", ");
+            let hint = match names.as_str() {
+                "" => "raise the lower bound in `components` of `[package.metadata.cuda]` in Cargo.toml, as in \
+                       `{ name = \"cudart\", version = \">=13.2\" }`"
                     .to_owned(),
-                false => format!(
-                    "add \"{}\" to `components` in `[package.metadata.cuda]` of Cargo.toml",
-                    names.join("\", \"")
-                ),
+                names => format!("add {names} to `components` in `[package.metadata.cuda]` of Cargo.toml"),
             };
             let text = format!(
-                "{path} needs {}, which does not follow from the declared `components`; pip and uv read the requirements \
-                 before the build",
+                "{path} needs {}, which does not follow from the declared `components`; pip and uv read the \
+                 requirements before the build",
                 lines.join(", ")
             );
             return Err(Failure::wheel(text).hint(hint));

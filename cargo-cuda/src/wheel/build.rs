@@ -22,7 +22,7 @@ use crate::cargo_arguments::check_profile;
 use crate::failure::{Failure, Result};
 use crate::isolated_build::{Build, Purpose};
 use crate::missing_components::MissingComponents;
-use crate::output::{self, TemporaryDirectory};
+use crate::output::{self, TemporaryDirectory, joined};
 use crate::package::archive::Wheel;
 use crate::package::elf::ElfFacts;
 use crate::package::metadata::{IN_MANIFEST, check_name};
@@ -33,7 +33,7 @@ pub const NO_WARNING: (&str, &str) = ("MATURIN_NO_MISSING_BUILD_BACKEND_WARNING"
 
 /// What the wheels of all majors have in common.
 #[derive(Debug)]
-pub struct Job {
+pub struct WheelBuild {
     pub source: Source,
     /// The command that starts maturin. Arguments for maturin are added at the end.
     pub maturin: Invocation,
@@ -78,7 +78,7 @@ pub enum Mode {
 }
 
 /// What maturin has built.
-pub struct Compiled {
+pub struct CompiledWheels {
     /// A wheel for each Python interpreter.
     pub wheels: Vec<(PathBuf, Wheel)>,
     /// The source distribution, if the user's arguments for maturin have `--sdist`.
@@ -87,14 +87,14 @@ pub struct Compiled {
     _directory: TemporaryDirectory,
 }
 
-impl Compiled {
+impl CompiledWheels {
     /// The native modules of all wheels, by their paths in the wheels.
     fn modules(&self) -> impl Iterator<Item = (&str, &ElfFacts)> {
         self.wheels.iter().flat_map(|(_, wheel)| wheel.modules())
     }
 }
 
-impl Job {
+impl WheelBuild {
     /// Finds maturin for a crate. The other fields have their defaults.
     pub fn new(source: Source, out: &Path) -> Result<Self> {
         Ok(Self {
@@ -117,8 +117,10 @@ impl Job {
         let declared = config.for_major(release.major);
         let project = self.source.project.for_release(release);
         let build = Build::prepare(&project, Purpose::Wheel, gpus, None)?;
-        let plan = build.plan.clone();
-        let plan = plan.filter(|_| declared.capabilities.is_some());
+        let plan = build
+            .plan
+            .clone()
+            .filter(|_| declared.capabilities.is_some());
         let plan = plan.ok_or_else(undeclared)?;
         let wanted = declared.components.iter();
         let used: Vec<Component> = wanted.map(|wanted| wanted.component).collect();
@@ -144,9 +146,7 @@ impl Job {
 
     /// Builds the wheels of one major: a wheel for each Python interpreter, and the source distribution.
     pub fn build(&self, prepared: &Prepared) -> Result<(Vec<BuiltWheel>, Vec<PathBuf>)> {
-        let Source {
-            project, package, ..
-        } = &self.source;
+        let (project, package) = (&self.source.project, &self.source.package);
         let (major, build) = (prepared.major(), &prepared.build);
         let text = format!("{} {} for CUDA {major}", package.name, package.version);
         output::status("Building", &text);
@@ -166,12 +166,11 @@ impl Job {
         };
         let third_party = third_party(compiled.wheels.iter().map(|(_, wheel)| wheel));
         let is_copied = |soname: &&String| !is_excluded(soname, &self.excluded);
-        let libraries: Vec<&str> = third_party.iter().filter(is_copied).map(|s| &**s).collect();
-        let libraries = libraries.join(", ");
-        let auditwheel = match libraries.is_empty() {
-            true => None,
-            false => programs::auditwheel(&project.env, project.fetch)?,
-        };
+        let libraries = joined(third_party.iter().filter(is_copied), ", ");
+        let mut auditwheel = None;
+        if !libraries.is_empty() {
+            auditwheel = programs::auditwheel(&project.env, project.fetch)?;
+        }
         if auditwheel.is_some() && self.kind == SearchPathKind::Runpath {
             output::message(
                 "note: the search path is an RPATH, which `LD_LIBRARY_PATH` does not override, because auditwheel \
@@ -197,8 +196,8 @@ impl Job {
         let sdists = sdists.collect::<Result<_, _>>()?;
         if third_party.is_empty() && wheels.iter().any(requires_cuda) {
             output::message(
-                "note: maturin's warning about external libraries is expected: the wheel requires NVIDIA's packages instead \
-                 of copying their libraries",
+                "note: maturin's warning about external libraries is expected: the wheel requires NVIDIA's packages \
+                 instead of copying their libraries",
             );
         }
         Ok((wheels, sdists))
@@ -206,7 +205,7 @@ impl Job {
 
     /// Compiles. The final crate is linked again if the first search path was wrong: dependencies may link libraries that
     /// no manifest declares, and the depth of the module is known only from the wheel.
-    pub fn link(&self, prepared: &Prepared) -> Result<Compiled> {
+    pub fn link(&self, prepared: &Prepared) -> Result<CompiledWheels> {
         let (major, build) = (prepared.major(), &prepared.build);
         let mut linked = prepared.linked.clone();
         let mut depth = self.source.maturin.module_depth();
@@ -226,19 +225,13 @@ impl Job {
             if more.is_empty() && found == depth {
                 return Ok(compiled);
             }
-            let reason = match more.is_empty() {
-                true => {
-                    format!("the module is {found} directories below site-packages, not {depth}")
-                }
-                false => {
-                    let names: Vec<&str> = more.iter().map(|component| component.id()).collect();
-                    let names = names.join(", ");
-                    format!("the module needs {names}, which `components` does not list")
-                }
-            };
-            output::message(&format!(
-                "note: {reason}; linking again with another search path"
-            ));
+            let mut reason = format!("is {found} directories below site-packages, not {depth}");
+            if !more.is_empty() {
+                let names = joined(&more, ", ");
+                reason = format!("needs {names}, which `components` does not list");
+            }
+            let text = format!("note: the module {reason}; linking again with another search path");
+            output::message(&text);
             depth = found;
             linked.extend(more);
             let used: Vec<Component> = linked.iter().copied().collect();
@@ -247,25 +240,27 @@ impl Job {
     }
 
     /// Runs maturin. `rustc_args` are for the final crate only, not for its dependencies.
-    pub fn compile(&self, build: &Build, rustc_args: &[String], mode: Mode) -> Result<Compiled> {
-        let Source {
-            project, package, ..
-        } = &self.source;
+    pub fn compile(
+        &self,
+        build: &Build,
+        rustc_args: &[String],
+        mode: Mode,
+    ) -> Result<CompiledWheels> {
+        let (project, package) = (&self.source.project, &self.source.package);
         let directory = TemporaryDirectory::below(&build.directory.path)?;
-        let mut call = self.maturin.clone();
-        let profile = match mode {
-            Mode::Wheel => {
-                call = call.args(["build"]);
-                let profile = self.profile.as_deref();
-                profile.or_else(|| self.source.default_profile())
-            }
+        let (words, mut profile): (&[&str], _) = match mode {
+            Mode::Wheel => (&["build"], self.profile.as_deref()),
             // maturin takes `editable-profile` or `profile` of `pyproject.toml`, otherwise `release`.
-            Mode::Editable => {
-                call = call.args(["pep517", "build-wheel", "--editable"]);
-                None
-            }
+            Mode::Editable => (&["pep517", "build-wheel", "--editable"], None),
         };
-        call = call.args(["--auditwheel", "warn"]);
+        if mode == Mode::Wheel {
+            profile = profile.or_else(|| self.source.default_profile());
+        }
+        let mut call = self
+            .maturin
+            .clone()
+            .args(words)
+            .args(["--auditwheel", "warn"]);
         let named = [profile, self.source.maturin.profile.as_deref()];
         named.into_iter().flatten().try_for_each(check_profile)?;
         if let Some(profile) = profile {
@@ -289,20 +284,21 @@ impl Job {
         };
         let (code, messages) = process::run_with_messages(&with_variables, &project.env)?;
         if code != 0 {
-            return Err(MissingComponents::of(build, &project.root, &messages)
-                .hints
-                .into_iter()
-                .fold(failed(code, &call), Failure::hint));
+            let hints = MissingComponents::of(build, &project.root, &messages).hints;
+            return Err(hints.into_iter().fold(failed(code, &call), Failure::hint));
         }
-        let is_wheel = |file: &PathBuf| file.extension().is_some_and(|e| e == "whl");
-        let files = output::files(directory.path())?.into_iter();
-        let (wheels, sdists): (Vec<PathBuf>, Vec<PathBuf>) = files.partition(is_wheel);
+        let (mut wheels, mut sdists) = (Vec::new(), Vec::new());
+        for path in output::files(directory.path())? {
+            match path.extension().is_some_and(|it| it == "whl") {
+                true => wheels.push((path.clone(), Wheel::open(&path)?)),
+                false => sdists.push(path),
+            }
+        }
         if wheels.is_empty() {
             return Err(no_output(&format!("no wheel\n  command: {call}")));
         }
-        let open = |path: PathBuf| Wheel::open(&path).map(|wheel| (path, wheel));
-        Ok(Compiled {
-            wheels: wheels.into_iter().map(open).collect::<Result<_, _>>()?,
+        Ok(CompiledWheels {
+            wheels,
             sdists,
             _directory: directory,
         })
@@ -342,8 +338,9 @@ fn linked_components(config: &Config, toolkit: &Toolkit) -> BTreeSet<Component> 
 fn undeclared() -> Failure {
     let text =
         "no compute capability is declared, and a wheel is built for other machines than this one";
-    Failure::capability(text)
-        .hint("declare capabilities in Cargo.toml:\n[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]")
+    Failure::capability(text).hint(
+        "declare capabilities in Cargo.toml:\n[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]",
+    )
 }
 
 /// The error if maturin fails. The command is shown without its variables, which `cargo cuda env` prints.
