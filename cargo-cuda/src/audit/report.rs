@@ -9,7 +9,7 @@ use super::artifact::{Artifact, Majors};
 use super::check::{Finding, Severity, files_as_text};
 use super::rules;
 use crate::output::{human_size, joined};
-use crate::package::device::{Coverage, DeviceCode, Image, ImageKind, Runs};
+use crate::package::device::{Coverage, DeviceCode, DeviceImage, ImageKind, Runs};
 
 /// The result for one argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -31,7 +31,7 @@ pub struct Audited {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Device {
     pub files: Vec<String>,
-    pub images: Vec<Image>,
+    pub images: Vec<DeviceImage>,
     /// The oldest driver that runs the SASS; `None` if there is none, or if it is not known.
     pub driver: Option<&'static str>,
     pub gpus: Vec<Coverage>,
@@ -102,8 +102,8 @@ impl Device {
     }
 
     fn has_code_of(&self, other: &Self) -> bool {
-        let keys = other.images.iter().map(Image::key);
-        self.driver == other.driver && self.images.iter().map(Image::key).eq(keys)
+        let keys = other.images.iter().map(DeviceImage::key);
+        self.driver == other.driver && self.images.iter().map(DeviceImage::key).eq(keys)
     }
 
     fn add(&mut self, other: &Self) {

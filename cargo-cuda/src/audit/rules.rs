@@ -132,7 +132,7 @@ fn check_size(size: u64, findings: &mut Findings) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::package::device::{Image, ImageKind};
+    use crate::package::device::{DeviceImage, ImageKind};
     use crate::package::elf::{ElfFacts, Import};
     use crate::package::requirement::Requirement;
 
@@ -200,7 +200,7 @@ mod tests {
         let mut artifact = with(&[REQUIRES], &[]);
         let images = sass.iter().map(|c| (ImageKind::Sass, c));
         let images = images.chain(ptx.iter().map(|c| (ImageKind::Ptx, c)));
-        let images = images.map(|(kind, capability)| Image {
+        let images = images.map(|(kind, capability)| DeviceImage {
             kind,
             capability: capability.parse().unwrap(),
             isa: (8, 8),

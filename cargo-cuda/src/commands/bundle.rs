@@ -21,7 +21,7 @@ use crate::package::archive;
 use crate::package::elf::ElfFacts;
 use crate::package::licence::Licence;
 use crate::package::metadata::is_on_manylinux;
-use crate::package::nvidia::{Origin, component_of, majors_of_soname, origin};
+use crate::package::nvidia::{LibraryOrigin, component_of, majors_of_soname, origin};
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
 use crate::toolkits::release_of;
 use crate::wheel::needs::{BuiltWith, Needs, with_dependencies};
@@ -359,7 +359,7 @@ fn check(name: &str, files: &Files, needs: &Needs, built_with: &BuiltWith) -> Re
     let file = path.display();
     let failed = |text: String| Failure::audit(format!("{file} {text}"));
     let mut missing = sonames(files);
-    missing.retain(|soname| matches!(origin(soname), Origin::Component(_)));
+    missing.retain(|soname| matches!(origin(soname), LibraryOrigin::Component(_)));
     missing.retain(|soname| !files.contains_key(*soname));
     let mut missing: Vec<String> = missing.into_iter().cloned().collect();
     for (component, oldest) in &needs.raised {
@@ -400,9 +400,9 @@ fn description(sizes: &Sizes, files: &Files, major: u32) -> String {
                  `--include-path`, or set `CUDA_HOME` to the bundle if the program reads it\n";
     }
     for soname in sonames(files) {
-        if origin(soname) == Origin::Driver {
+        if origin(soname) == LibraryOrigin::Driver {
             text += &format!("  {soname} is left out, because it belongs to the driver\n");
-        } else if origin(soname) == Origin::Foreign && !is_on_manylinux(soname) {
+        } else if origin(soname) == LibraryOrigin::Foreign && !is_on_manylinux(soname) {
             text += &format!("  {soname} must be on the system\n");
         }
     }

@@ -138,9 +138,8 @@ impl Wheel {
         // Two programs could see different files in such an archive: the same name twice, entries that overlap (which
         // also make small files unpack to huge ones), or headers that differ.
         if archive.has_duplicate_names() {
-            return Err(Failure::invalid_wheel(
-                "contains two files of the same name",
-            ));
+            let text = "contains two files of the same name";
+            return Err(Failure::invalid_wheel(text));
         }
         archive.validate_header_consistency().map_err(unreadable)?;
         let mut entries = BTreeMap::new();
@@ -150,11 +149,12 @@ impl Wheel {
             let name = checked_name(file.name_raw())?;
             total = total.saturating_add(file.size());
             if total > MAX_SIZE {
-                return Err(Failure::wheel(format!(
-                    "its files have more than {} when unpacked, which is the largest size that cargo-cuda reads",
-                    human_size(MAX_SIZE)
-                ))
-                .hint("build the wheel without the files that its users do not need"));
+                let limit = human_size(MAX_SIZE);
+                let text = format!(
+                    "its files have more than {limit} when unpacked, which is the largest size that cargo-cuda reads"
+                );
+                let hint = "build the wheel without the files that its users do not need";
+                return Err(Failure::wheel(text).hint(hint));
             }
             if !file.is_dir() {
                 let executable = file.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
@@ -178,31 +178,30 @@ impl Wheel {
     /// The native modules and shared libraries, with their paths.
     pub fn modules(&self) -> impl Iterator<Item = (&str, &ElfFacts)> {
         let prefix = format!("{}/", self.dist_info);
-        let files = self.entries.iter();
-        files
-            .filter(move |(path, _)| !path.starts_with(&prefix))
-            .filter_map(|(path, entry)| Some((path.as_str(), entry.elf.as_ref()?)))
+        self.entries.iter().filter_map(move |(path, entry)| {
+            let elf = entry.elf.as_ref().filter(|_| !path.starts_with(&prefix));
+            Some((path.as_str(), elf?))
+        })
     }
 
     /// Fails if the wheel contains copies of NVIDIA's libraries. The licence forbids modified copies, and a copy of the
     /// driver's library does not match the driver of another machine.
     pub fn reject_nvidia_libraries(&self) -> Result<()> {
-        let is_copy = |(path, entry): &(&String, &WheelFile)| {
+        let mut copies = String::new();
+        for (path, entry) in &self.entries {
             let soname = entry.elf.as_ref().and_then(|facts| facts.soname.as_deref());
             let file_name = path.rsplit('/').next().unwrap_or_default();
-            !path.starts_with(&self.dist_info)
+            if !path.starts_with(&self.dist_info)
                 && (is_nvidia_library(file_name) || soname.is_some_and(is_nvidia_library))
-        };
-        let copies = self.entries.iter().filter(is_copy);
-        let copies: Vec<&str> = copies.map(|(path, _)| path.as_str()).collect();
+            {
+                copies += &format!("\n  {path}");
+            }
+        }
         if copies.is_empty() {
             return Ok(());
         }
-        Err(Failure::wheel(format!(
-            "the wheel contains copies of NVIDIA's libraries:\n  {}",
-            copies.join("\n  ")
-        ))
-        .hint(
+        let text = format!("the wheel contains copies of NVIDIA's libraries:{copies}");
+        Err(Failure::wheel(text).hint(
             "build with `maturin build --auditwheel warn` (or `auditwheel repair --exclude`): users get these libraries \
              from NVIDIA's own packages, and libcuda from the installed driver",
         ))
@@ -232,8 +231,8 @@ impl Wheel {
 
     /// Adds or replaces a text file.
     pub fn set_text(&mut self, path: String, text: impl Into<Vec<u8>>) -> Result<()> {
-        self.entries
-            .insert(path, WheelFile::new(text.into(), false)?);
+        let file = WheelFile::new(text.into(), false)?;
+        self.entries.insert(path, file);
         Ok(())
     }
 }
@@ -245,31 +244,26 @@ fn unreadable(error: ZipError) -> Failure {
 
 /// The name of an entry as a path below the directory in which a wheel is installed.
 fn checked_name(raw: &[u8]) -> Result<String> {
-    let shown = raw.escape_ascii();
-    let Ok(name) = std::str::from_utf8(raw) else {
-        return Err(Failure::invalid_wheel(format!(
-            "the file name `{shown}` is not UTF-8"
-        )));
-    };
     let is_plain = |part: PathPart<'_>| matches!(part, PathPart::Normal(_));
-    if name.contains(['\\', '\0']) || !Path::new(name).components().all(is_plain) {
-        return Err(Failure::invalid_wheel(format!(
-            "the file name `{shown}` is not a plain path below the wheel"
-        )));
-    }
-    Ok(name.to_owned())
+    let fault = match std::str::from_utf8(raw) {
+        Err(_) => "is not UTF-8",
+        Ok(name) if name.contains(['\\', '\0']) || !Path::new(name).components().all(is_plain) => {
+            "is not a plain path below the wheel"
+        }
+        Ok(name) => return Ok(name.to_owned()),
+    };
+    let text = format!("the file name `{}` {fault}", raw.escape_ascii());
+    Err(Failure::invalid_wheel(text))
 }
 
 /// The metadata directory, of which a wheel has one.
 fn dist_info(entries: &BTreeMap<String, WheelFile>) -> Result<String> {
-    let tops = entries
-        .keys()
-        .filter_map(|name| Some(name.split_once('/')?.0));
-    let directories: BTreeSet<&str> = tops.filter(|top| top.ends_with(".dist-info")).collect();
-    let [directory] = Vec::from_iter(directories)[..] else {
-        return Err(Failure::invalid_wheel(
-            "not a wheel: it does not have exactly one `.dist-info` directory",
-        ));
+    let names = entries.keys();
+    let mut tops: BTreeSet<&str> = names.filter_map(|it| Some(it.split_once('/')?.0)).collect();
+    tops.retain(|top| top.ends_with(".dist-info"));
+    let [directory] = Vec::from_iter(tops)[..] else {
+        let text = "not a wheel: it does not have exactly one `.dist-info` directory";
+        return Err(Failure::invalid_wheel(text));
     };
     Ok(directory.to_owned())
 }

@@ -9,7 +9,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
 
 use super::archive::{Content, Wheel, WheelFile};
-use super::metadata::{own_record_line, record_line};
+use super::metadata::record_line;
 use crate::failure::Result;
 use crate::output;
 
@@ -65,11 +65,11 @@ fn fill(wheel: &Wheel, zip: &mut Writer<'_>) -> io::Result<()> {
 
     let mut record_text = String::new();
     for (path, entry) in ordered {
-        record_text.push_str(&record_line(path, &entry.digest));
+        record_text += &record_line(path, Some(&entry.digest));
         add(zip, wheel, path, entry)?;
     }
     let record_path = format!("{}/RECORD", wheel.dist_info);
-    record_text.push_str(&own_record_line(&record_path));
+    record_text += &record_line(&record_path, None);
     zip.start_file(record_path, options(false))?;
     zip.write_all(record_text.as_bytes())
 }
@@ -102,13 +102,11 @@ fn add(zip: &mut Writer<'_>, wheel: &Wheel, path: &str, entry: &WheelFile) -> io
     let raw = source.by_index_raw(index)?;
     if can_copy_compressed(&raw, path) {
         let mode = Some(mode(entry.executable));
-        zip.raw_copy_file_touch(raw, DateTime::default(), mode)?;
-    } else {
-        drop(raw);
-        zip.start_file(path, options(entry.executable))?;
-        io::copy(&mut source.by_index(index)?, zip)?;
+        return Ok(zip.raw_copy_file_touch(raw, DateTime::default(), mode)?);
     }
-    Ok(())
+    drop(raw);
+    zip.start_file(path, options(entry.executable))?;
+    io::copy(&mut source.by_index(index)?, zip).map(drop)
 }
 
 /// Whether a copy of the compressed file has the headers that [`options`] give: such a copy keeps
@@ -116,9 +114,7 @@ fn add(zip: &mut Writer<'_>, wheel: &Wheel, path: &str, entry: &WheelFile) -> io
 fn can_copy_compressed<R: io::Read>(file: &ZipFile<'_, R>, path: &str) -> bool {
     file.name_raw() == path.as_bytes()
         && file.system() == System::Unix
-        && file
-            .unix_mode()
-            .is_some_and(|mode| mode & !0o7777 == REGULAR)
+        && file.unix_mode().map(|mode| mode & !0o7777) == Some(REGULAR)
         && file.extra_data_fields().next().is_none()
         && file.comment().is_empty()
 }

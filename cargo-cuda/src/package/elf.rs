@@ -1,4 +1,5 @@
-//! What the loader reads in a shared library: the libraries that it needs, its search path, the symbols that it imports.
+//! What the loader reads in a shared library: the libraries that it needs, its search path, the symbols that it
+//! imports.
 
 use std::io::{Read, Seek};
 use std::ops::Range;
@@ -10,7 +11,7 @@ use object::read::{ReadCache, ReadRef, StringTable};
 use object::{Endianness, SymbolIndex};
 
 use super::device::{DeviceCode, ImageKind};
-use super::nvidia::{self, Origin};
+use super::nvidia::{self, LibraryOrigin};
 use crate::failure::{Failure, Result};
 
 const BUILD_AGAIN: &str = "the file is damaged: build or download it again";
@@ -62,7 +63,7 @@ impl ElfFacts {
     /// Whether the file needs a library of a component.
     pub fn needs_component(&self) -> bool {
         let mut origins = self.needed.iter().map(|soname| nvidia::origin(soname));
-        origins.any(|origin| matches!(origin, Origin::Component(_)))
+        origins.any(|origin| matches!(origin, LibraryOrigin::Component(_)))
     }
 
     pub fn has_no_search_path(&self) -> bool {
@@ -92,9 +93,11 @@ impl ElfFacts {
 
     /// The entries of the search path that the loader uses: it ignores `DT_RPATH` if there is a `DT_RUNPATH`.
     pub fn search_path(&self) -> &[String] {
-        match self.runpath.is_empty() {
-            true => &self.rpath,
-            false => &self.runpath,
+        let has_runpath = !self.runpath.is_empty();
+        if has_runpath {
+            &self.runpath
+        } else {
+            &self.rpath
         }
     }
 }

@@ -19,7 +19,7 @@ use cuda_find_core::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 use crate::dependencies::Guess;
 use crate::failure::{Failure, Result};
 use crate::package::elf::ElfFacts;
-use crate::package::nvidia::{self, Origin, has_metapackage};
+use crate::package::nvidia::{self, LibraryOrigin, has_metapackage};
 use crate::package::symbols::{self, Added};
 
 /// The versions with which a wheel was built.
@@ -69,7 +69,7 @@ pub fn check_major(major: u32) -> Result<()> {
 /// The component that contains a needed library; `None` for the driver's and third-party libraries. Fails if the
 /// library belongs to another CUDA major.
 pub fn component_of(soname: &str, major: u32) -> Result<Option<Component>> {
-    let Origin::Component(component) = nvidia::origin(soname) else {
+    let LibraryOrigin::Component(component) = nvidia::origin(soname) else {
         return Ok(None);
     };
     // A product's SONAME follows its own versions, whatever the CUDA major.

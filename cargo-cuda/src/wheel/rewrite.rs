@@ -22,7 +22,7 @@ use crate::package::metadata::{
     FileName, IN_MANIFEST, Metadata, check_name, file_name_component, is_on_manylinux,
     normalized_name, with_local_platform,
 };
-use crate::package::nvidia::{self, Origin};
+use crate::package::nvidia::{self, LibraryOrigin};
 use crate::package::requirement::Requirement;
 
 /// How a wheel is rewritten.
@@ -214,7 +214,7 @@ pub fn third_party<'a>(wheels: impl IntoIterator<Item = &'a Wheel>) -> Vec<Strin
         let soname = soname.as_str();
         !inside.contains(soname)
             && !is_on_manylinux(soname)
-            && nvidia::origin(soname) == Origin::Foreign
+            && nvidia::origin(soname) == LibraryOrigin::Foreign
     };
     needed.into_iter().filter(is_third_party).cloned().collect()
 }

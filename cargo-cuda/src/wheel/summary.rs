@@ -121,10 +121,10 @@ mod tests {
 
     use super::*;
     use crate::audit::report::{Audited, Device};
-    use crate::package::device::{Image, ImageKind};
+    use crate::package::device::{DeviceImage, ImageKind};
 
     fn device(images: &[(ImageKind, &str, u64)]) -> Device {
-        let image = |&(kind, capability, bytes): &(ImageKind, &str, u64)| Image {
+        let image = |&(kind, capability, bytes): &(ImageKind, &str, u64)| DeviceImage {
             kind,
             capability: capability.parse().unwrap(),
             isa: (0, 0),
