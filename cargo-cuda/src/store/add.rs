@@ -10,7 +10,7 @@ use cuda_find_core::{env::Env, root::Root, target::Target};
 use cuda_find_core::{release::is_nvcc_packaged, sources::LOCK_FILE};
 use serde::Serialize;
 
-use super::directory::{Store, damage, damage_of, disk_usage, trusted};
+use super::directory::{StoreDirectory, damage, damage_of, disk_usage, trusted};
 use super::installer::Installer;
 use super::lock::{Lock, Manifest, lock_file};
 use super::package::{
@@ -66,38 +66,28 @@ impl AddRequest {
     /// The components to fetch.
     fn wanted(&self, from: FetchFrom) -> Result<BTreeSet<Component>> {
         let major = self.release.major();
-        let has_package = |component: &Component| from.has_package(*component, major);
         let mut named = self.only.iter().chain(&self.components).copied();
-        if let Some(component) = named.find(|component| !has_package(component)) {
+        if let Some(component) = named.find(|it| !from.has_package(*it, major)) {
             return Err(no_package(component, major, from));
         }
         if !self.only.is_empty() {
             return Ok(self.only.iter().copied().collect());
         }
-        let named = self.components.iter().copied();
-        Ok(with_needed(
-            named.chain(default_set(major, from, self.target.as_ref())),
-            major,
-            from,
-        ))
+        let mut components = self.components.clone();
+        components.extend(default_set(major, from, self.target.as_ref()));
+        Ok(with_needed(&components, major, from))
     }
 }
 
 /// The components and those that they need. A needed component without a package of its own, as there are some in
 /// CUDA 11 and 12, is skipped.
-fn with_needed(
-    components: impl IntoIterator<Item = Component>,
-    major: u32,
-    from: FetchFrom,
-) -> BTreeSet<Component> {
-    let components: Vec<Component> = components.into_iter().collect();
-    let is_fetched = |component: Component, kind: EdgeKind| {
-        kind != EdgeKind::LoadIfPresent && from.has_package(component, major)
-    };
-    let needed = closure(&components, major).into_iter();
-    let needed = needed.filter(|(component, kind)| is_fetched(*component, *kind));
-    let needed: Vec<Component> = needed.map(|(component, _)| component).collect();
-    components.into_iter().chain(needed).collect()
+fn with_needed(components: &[Component], major: u32, from: FetchFrom) -> BTreeSet<Component> {
+    let needed = closure(components, major).into_iter();
+    let fetched = needed.filter_map(|(component, kind)| {
+        let is_needed = kind != EdgeKind::LoadIfPresent && from.has_package(component, major);
+        is_needed.then_some(component)
+    });
+    fetched.chain(components.iter().copied()).collect()
 }
 
 /// The components that are fetched by default, which compile device code. If the wheels of a major
@@ -110,16 +100,15 @@ fn default_set(
 ) -> impl Iterator<Item = Component> {
     let has_nvcc = from == FetchFrom::Redist || is_nvcc_packaged(major);
     let has_libraries = has_nvcc && !target.is_some_and(Target::is_windows);
-    let for_libraries = [
-        Component::Nvcc,
-        Component::Nvvm,
-        Component::Crt,
-        Component::Culibos,
-    ];
-    Component::all()
-        .filter(|component| component.facts().in_every_toolkit)
-        .filter(move |component| has_libraries || !for_libraries.contains(component))
-        .filter(move |component| from.has_package(*component, major))
+    let is_for_libraries = |it: Component| {
+        use Component::{Crt, Culibos, Nvcc, Nvvm};
+        [Nvcc, Nvvm, Crt, Culibos].contains(&it)
+    };
+    Component::all().filter(move |&component| {
+        component.facts().in_every_toolkit
+            && (has_libraries || !is_for_libraries(component))
+            && from.has_package(component, major)
+    })
 }
 
 /// The result of [`add`].
@@ -162,12 +151,10 @@ pub fn add(request: &AddRequest, env: &Env) -> Result<AddedToolkit> {
     }
     let name = set.name(run.target.directory());
     let manifest = run.store.manifest(&name).ok().flatten().unwrap_or_default();
-    let unavailable = request.optional.iter().filter(|component: &&Component| {
-        let mut ids = manifest.components.iter();
-        !ids.any(|id| id == component.id())
-    });
+    let mut unavailable = request.optional.clone();
+    unavailable.retain(|it| !manifest.components.contains(&it.to_string()));
     Ok(AddedToolkit {
-        unavailable: unavailable.copied().collect(),
+        unavailable,
         path: run.store.path(&name),
         name,
         version: set.version,
@@ -205,7 +192,7 @@ struct Run<'a> {
     env: &'a Env,
     /// The platform whose files are fetched.
     target: Target,
-    store: Store,
+    store: StoreDirectory,
 }
 
 impl<'a> Run<'a> {
@@ -216,7 +203,7 @@ impl<'a> Run<'a> {
             request,
             env,
             target: request.target.clone().map_or_else(host, Ok)?,
-            store: Store::open(env, "toolkits")?,
+            store: StoreDirectory::open(env, "toolkits")?,
         })
     }
 
@@ -226,9 +213,7 @@ impl<'a> Run<'a> {
         locked: Option<&PackageSet>,
         wanted: impl IntoIterator<Item = &'c Component>,
     ) -> Result<()> {
-        let AddRequest {
-            release, accepted, ..
-        } = self.request;
+        let (release, accepted) = (&self.request.release, &self.request.accepted);
         let lacking = |set: &PackageSet| set.lacking(wanted.into_iter().copied(), accepted);
         let reason = match locked.map(lacking) {
             Some(None) => return Ok(()),
@@ -239,10 +224,8 @@ impl<'a> Run<'a> {
             }
             None => format!("it does not pin CUDA {release}"),
         };
-        let path = lock_file(self.env)
-            .unwrap_or(Path::new(LOCK_FILE))
-            .display();
-        let message = format!("{path} would have to change: {reason}");
+        let path = lock_file(self.env).unwrap_or(Path::new(LOCK_FILE));
+        let message = format!("{} would have to change: {reason}", path.display());
         Err(Failure::lock(message).hint(
             "run `cargo cuda fetch`, or this command without `--locked`, and commit the lock file",
         ))
@@ -254,26 +237,24 @@ impl<'a> Run<'a> {
         let request = self.request;
         let lock = Lock::of(self.env)?;
         let locked = lock.find(&request.release);
-        let from = request
-            .from
-            .or(locked.map(|set| set.from))
-            .unwrap_or_default();
+        let from = request.from.or(locked.map(|set| set.from));
+        let from = from.unwrap_or_default();
         // A request for another source than that of the locked set replaces the set.
         let locked = locked.filter(|set| set.from == from);
         let wanted = request.wanted(from)?;
         let major = request.release.major();
         let optional = request.optional.iter();
-        let mut optional: Vec<BTreeSet<Component>> = optional
-            .map(|component| with_needed([*component], major, from))
-            .collect();
+        let mut optional = Vec::from_iter(optional.map(|it| with_needed(&[*it], major, from)));
         if request.locked {
             self.check_locked(locked, &wanted)?;
-            optional.retain(|it: &BTreeSet<_>| {
+            optional.retain(|it| {
                 locked.is_some_and(|set| set.lacking(it.clone(), &request.accepted).is_none())
             });
         } else {
-            let has_package = |component: &Component| from.has_package(*component, major);
-            optional.retain(|it| it.iter().all(has_package));
+            optional.retain(|it| {
+                it.iter()
+                    .all(|component| from.has_package(*component, major))
+            });
         }
         let all = optional.iter().flatten().chain(&wanted).copied().collect();
         let set = match self.set_for(from, locked, &all) {
@@ -297,26 +278,25 @@ impl<'a> Run<'a> {
         let (release, accepted) = (&self.request.release, &self.request.accepted);
         let upgrade = self.request.upgrade;
         let known = locked.cloned().or_else(|| {
-            let sets = self.store.manifests().into_iter();
-            let sets = sets.map(|(_, manifest)| manifest.set);
             let version = |set: &PackageSet| set.version.parse::<Version>().ok();
-            sets.filter(|set| {
-                set.from == from && version(set).is_some_and(|it| release.admits(&it))
-            })
-            .max_by_key(|set| (version(set), set.packages.len()))
+            let manifests = self.store.manifests().into_iter();
+            let mut sets = Vec::from_iter(manifests.map(|(_, manifest)| manifest.set));
+            sets.retain(|it| it.from == from && version(it).is_some_and(|it| release.admits(&it)));
+            let newest = sets.into_iter();
+            newest.max_by_key(|set| (version(set), set.packages.len()))
         });
-        let known = known.as_ref();
+        // Components of the known set are kept. `--upgrade` only raises their versions.
+        let before = known.iter().flat_map(PackageSet::components);
+        let components = wanted.iter().copied().chain(before).collect();
+        let base = known.filter(|_| !upgrade);
         let is_complete =
             |set: &&PackageSet| set.lacking(wanted.iter().copied(), accepted).is_none();
-        if let Some(set) = known.filter(is_complete).filter(|_| !upgrade) {
+        if let Some(set) = base.as_ref().filter(is_complete) {
             return Ok(set.clone());
         }
-        let base = known.filter(|_| !upgrade).cloned();
-        // Components of the known set are kept. `--upgrade` only raises their versions.
-        let before = known.into_iter().flat_map(PackageSet::components);
         let spec = SetSpec {
             release: release.clone(),
-            components: wanted.iter().copied().chain(before).collect(),
+            components,
             accepted: accepted.clone(),
             exact: !self.request.only.is_empty(),
             base: base.map(|set| set.with_accepted_only(accepted)),
@@ -329,13 +309,13 @@ impl<'a> Run<'a> {
         let installer = Installer::find(self.env)?;
         let name = installer.name();
         output::status("Resolving", &format!("CUDA {release} with {name}"));
-        resolve(&spec, &mut |lines, with_dependencies| {
-            installer.resolve(lines, with_dependencies)
+        resolve(&spec, &mut |lines, recursive| {
+            installer.resolve(lines, recursive)
         })
     }
 
-    /// Makes sure that the store has the complete set. Returns the names of the packages that were fetched; `None` if the
-    /// store had the set.
+    /// Makes sure that the store has the complete set. Returns the names of the packages that were fetched; `None` if
+    /// the store had the set.
     fn ensure(
         &self,
         set: &PackageSet,
@@ -365,8 +345,12 @@ impl<'a> Run<'a> {
             mirror.install(&missing, set, &part)?;
         } else if !missing.is_empty() {
             let installer = Installer::find(self.env)?;
-            let (count, plural) = (missing.len(), if missing.len() == 1 { "" } else { "s" });
-            let text = format!("{count} package{plural} with {}", installer.name());
+            let noun = if missing.len() == 1 {
+                "package"
+            } else {
+                "packages"
+            };
+            let text = format!("{} {noun} with {}", missing.len(), installer.name());
             output::status("Fetching", &text);
             let target = self.request.target.as_ref();
             installer.install(&missing, &part, &lock, target, !is_repair)?;
@@ -404,8 +388,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The packages of a set that an intact toolkit of the store has, with the directory of that toolkit, and those that
-    /// have to be fetched.
+    /// The packages of a set that an intact toolkit of the store has, with the directory of that toolkit, and those
+    /// that have to be fetched.
     fn holders<'s>(
         &self,
         set: &'s PackageSet,

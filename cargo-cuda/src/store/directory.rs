@@ -44,11 +44,11 @@ pub fn cache_dir(env: &Env) -> Result<PathBuf> {
 
 /// A directory of toolkits or of programs.
 #[derive(Clone, Debug)]
-pub(super) struct Store {
+pub(super) struct StoreDirectory {
     pub directory: PathBuf,
 }
 
-impl Store {
+impl StoreDirectory {
     /// The directory of this name in the cache, which need not exist.
     pub fn open(env: &Env, name: &str) -> Result<Self> {
         let cache = cache_dir(env)?;
@@ -76,8 +76,8 @@ impl Store {
         let file = path.join(sources::MANIFEST);
         let failed = |reason: String| format!("{}: {reason}", file.display());
         let text = read(&file).map_err(|error| failed(error.to_string()))?;
-        text.map(|text| Manifest::parse(&text).map_err(failed))
-            .transpose()
+        let manifest = text.map(|text| Manifest::parse(&text).map_err(failed));
+        manifest.transpose()
     }
 
     /// The names of all toolkits, sorted.
@@ -90,10 +90,8 @@ impl Store {
 
     /// The directories of all toolkits with a valid manifest.
     pub fn manifests(&self) -> Vec<(PathBuf, Manifest)> {
-        let names = self.names().into_iter();
-        names
-            .filter_map(|name| Some((self.path(&name), self.manifest(&name).ok()??)))
-            .collect()
+        let read = |name: String| Some((self.path(&name), self.manifest(&name).ok()??));
+        self.names().into_iter().filter_map(read).collect()
     }
 
     /// Waits until no other command changes the store, locks it, and removes what interrupted commands have left. The
@@ -123,14 +121,11 @@ impl Store {
 
     /// An empty directory to write a toolkit in. The caller holds the lock.
     pub fn part(&self) -> Result<StagingDirectory> {
-        let directory = tempfile::Builder::new()
-            .prefix(PART)
-            .tempdir_in(&self.directory)
+        let directory = TempDir::with_prefix_in(PART, &self.directory)
             .map_err(failed("create a directory in", &self.directory))?;
         let part = StagingDirectory { directory };
-        for directory in [part.site(), part.path("tmp")] {
-            create_directory(&directory)?;
-        }
+        create_directory(&part.site())?;
+        create_directory(&part.path("tmp"))?;
         Ok(part)
     }
 
@@ -204,11 +199,8 @@ impl StagingDirectory {
             let metadata = fs::symlink_metadata(&target).map_err(failed("read", &target))?;
             // A link has no size.
             let size = metadata.is_file().then(|| metadata.len().to_string());
-            lines += &format!(
-                "{}/{below},,{}\n",
-                sources::ARCHIVES,
-                size.unwrap_or_default()
-            );
+            let (directory, size) = (sources::ARCHIVES, size.unwrap_or_default());
+            lines += &format!("{directory}/{below},,{size}\n");
         }
         let info = self.site().join(info);
         create_directory(&info)?;
@@ -240,14 +232,11 @@ fn link(source: &Path, target: &Path) -> Result<()> {
 
 /// Fails if another user can change the directory.
 pub(super) fn trusted(directory: &Path) -> Result<()> {
-    match cache::distrust(&Root::system(), directory) {
-        None => Ok(()),
-        Some(reason) => {
-            let text = format!("the store is not safe to use: {reason}");
-            Err(Failure::no_store(text)
-                .hint("set `CUDA_BUILD_CACHE_DIR` to a directory that only you can write"))
-        }
-    }
+    let Some(reason) = cache::distrust(&Root::system(), directory) else {
+        return Ok(());
+    };
+    let hint = "set `CUDA_BUILD_CACHE_DIR` to a directory that only you can write";
+    Err(Failure::no_store(format!("the store is not safe to use: {reason}")).hint(hint))
 }
 
 /// An I/O error in the store.
@@ -308,20 +297,16 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
 /// The files of an installed package, relative to `site`, with their sizes. Paths that lead out of
 /// `site` are skipped. `None` if the package is not installed there.
 fn files_of(site: &Path, package: &PinnedPackage) -> Option<BTreeMap<String, Option<u64>>> {
-    let root = Root::system();
-    let names = root.names(site).into_iter();
-    let info = names
-        .filter_map(|name| name.into_string().ok())
-        .find(|name| {
-            let stem = name.strip_suffix(".dist-info");
-            let parts = stem.and_then(|stem| stem.rsplit_once('-'));
-            parts.is_some_and(|(name, version)| {
-                normalized_name(name) == package.name && version == package.version
-            })
-        })?;
-    let record = root.text(&site.join(info).join("RECORD")).ok()?;
-    let inside =
-        |path: &str| !Path::new(path).is_absolute() && path.split('/').all(|part| part != "..");
+    let info = names(site).into_iter().find(|name| {
+        let stem = name.strip_suffix(".dist-info");
+        let parts = stem.and_then(|stem| stem.rsplit_once('-'));
+        parts.is_some_and(|(name, version)| {
+            normalized_name(name) == package.name && version == package.version
+        })
+    })?;
+    let record = site.join(info).join("RECORD");
+    let record = Root::system().text(&record).ok()?;
+    let inside = |path: &str| !path.starts_with('/') && path.split('/').all(|part| part != "..");
     let files = record.lines().filter_map(parse_line);
     Some(files.filter(|(path, _)| inside(path)).collect())
 }
@@ -337,9 +322,8 @@ fn parse_line(line: &str) -> Option<(String, Option<u64>)> {
 /// Describes the first package of a set that is not installed, or the first file that is missing or
 /// has the wrong size.
 pub(super) fn damage(site: &Path, set: &PackageSet) -> Option<String> {
-    set.packages
-        .iter()
-        .find_map(|package| damage_of(site, package))
+    let mut packages = set.packages.iter();
+    packages.find_map(|package| damage_of(site, package))
 }
 
 /// [`damage`] for one package.
@@ -367,8 +351,8 @@ pub(super) mod tests {
     use super::*;
     use crate::store::package::tests::package;
 
-    fn store(directory: &Path) -> Store {
-        Store::open(
+    fn store(directory: &Path) -> StoreDirectory {
+        StoreDirectory::open(
             &Env::from_pairs([("CUDA_BUILD_CACHE_DIR", directory)]),
             "toolkits",
         )
@@ -383,7 +367,7 @@ pub(super) mod tests {
         Manifest::new(set, "x86_64-linux", &[], 0)
     }
 
-    fn entries(store: &Store) -> Vec<String> {
+    fn entries(store: &StoreDirectory) -> Vec<String> {
         let mut entries = names(&store.directory);
         entries.retain(|name| name != ".lock");
         entries.sort();
@@ -438,7 +422,7 @@ pub(super) mod tests {
         fs::create_dir(&toolkits).unwrap();
         fs::set_permissions(&toolkits, fs::Permissions::from_mode(0o777)).unwrap();
         let cache = [("CUDA_BUILD_CACHE_DIR", directory.path())];
-        let error = Store::open(&Env::from_pairs(cache), "toolkits").unwrap_err();
+        let error = StoreDirectory::open(&Env::from_pairs(cache), "toolkits").unwrap_err();
         assert_eq!(error.code, exit_code::NO_STORE);
         assert!(error.message.contains("every user"), "{error}");
     }

@@ -23,7 +23,6 @@ use super::lock::read;
 use super::package::{PinnedPackage, Sha256};
 use crate::failure::{Failure, Result};
 use crate::output::{self, printable};
-use crate::package::metadata::normalized_name;
 use crate::{process, signals};
 
 /// Excludes source distributions, because building one runs its code. NVIDIA publishes wheels.
@@ -68,17 +67,14 @@ impl Installer {
 
     fn new(is_uv: bool, mut program: Invocation, env: &Env) -> Result<Self> {
         let temporary = absolute(std::env::temp_dir()).unwrap_or_else(|_| "/tmp".into());
-        let directory = tempfile::Builder::new()
-            .prefix("cargo-cuda-")
-            .tempdir_in(&temporary)
+        let directory = TempDir::with_prefix_in("cargo-cuda-", &temporary)
             .map_err(Failure::io("create a directory in", &temporary))?;
         write(&directory.path().join("uv.toml"), "")?;
         program.directory = Some(directory.path().to_owned());
-        let env = settings(env);
         Ok(Self {
             is_uv,
             program,
-            env,
+            env: settings(env),
             directory,
         })
     }
@@ -158,14 +154,10 @@ impl Installer {
         let (status, printed) = run().map_err(|error| process::cannot_start(&call, &error))?;
         check_not_interrupted()?;
         let refused = |reason: &str| {
-            let text = format!(
-                "{} could not resolve {}",
-                self.name(),
-                requirements.join(" ")
-            );
-            Failure::installer(format!("{text}: {reason}")).hint(
-                "correct what it reports: the network, or the index and proxy that it is configured with",
-            )
+            let (name, requirements) = (self.name(), requirements.join(" "));
+            let hint = "correct what it reports: the network, or the index and proxy that it is configured with";
+            Failure::installer(format!("{name} could not resolve {requirements}: {reason}"))
+                .hint(hint)
         };
         if !status.success() {
             let printed = printable(String::from_utf8_lossy(&printed).trim());
@@ -241,16 +233,14 @@ impl Installer {
         let status = run_visibly(&call, &self.env, lock)?;
         // uv leaves this file in its target directory.
         remove_file(&part.site().join(".lock"));
-        match status.success() {
-            true => Ok(()),
-            false => {
-                let text = format!("{} failed: {status}\n  command: {call}", self.name());
-                Err(Failure::installer(text).hint(
-                    "correct what it reports above; a file with another hash than the pinned one is pinned by \
-                     `cargo cuda toolkit add --upgrade`",
-                ))
-            }
+        if status.success() {
+            return Ok(());
         }
+        let text = format!("{} failed: {status}\n  command: {call}", self.name());
+        Err(Failure::installer(text).hint(
+            "correct what it reports above; a file with another hash than the pinned one is pinned by \
+             `cargo cuda toolkit add --upgrade`",
+        ))
     }
 }
 
@@ -258,16 +248,12 @@ impl Installer {
 /// The child inherits `lock`.
 pub(super) fn run_visibly(call: &Invocation, env: &Env, lock: &File) -> Result<ExitStatus> {
     let mut command = process::command(call, env);
-    let streams = || {
-        Ok((
-            lock.try_clone()?,
-            io::stderr().as_fd().try_clone_to_owned()?,
-        ))
-    };
-    let (input, stderr) = streams().map_err(|error| process::cannot_start(call, &error))?;
-    let status = process::wait_for(call, command.stdin(input).stdout(stderr))?;
-    check_not_interrupted()?;
-    Ok(status)
+    let cannot_start = |error: io::Error| process::cannot_start(call, &error);
+    let stderr = io::stderr().as_fd().try_clone_to_owned();
+    command.stdin(lock.try_clone().map_err(cannot_start)?);
+    command.stdout(stderr.map_err(cannot_start)?);
+    let status = process::wait_for(call, &mut command)?;
+    check_not_interrupted().map(|()| status)
 }
 
 /// The signal was passed on to the program too, so the program's own error is not reported.
@@ -281,15 +267,14 @@ fn check_not_interrupted() -> Result<()> {
 
 /// The lines of a requirements file that admits exactly these packages.
 fn requirements_file(packages: &[&PinnedPackage]) -> String {
-    let mut text = String::new();
-    for package in packages {
-        text.push_str(&format!("{}=={}", package.name, package.version));
-        for hash in &package.hashes {
-            text.push_str(&format!(" --hash=sha256:{}", hash.hex()));
-        }
-        text.push('\n');
-    }
-    text
+    let line = |package: &&PinnedPackage| {
+        let hashes = package.hashes.iter();
+        let hashes: String = hashes
+            .map(|it| format!(" --hash=sha256:{}", it.hex()))
+            .collect();
+        format!("{}=={}{hashes}\n", package.name, package.version)
+    };
+    packages.iter().map(line).collect()
 }
 
 /// The output of `uv pip compile --generate-hashes`: `name==version \` and lines of
@@ -306,11 +291,7 @@ fn parse_compiled(text: &str) -> Result<Vec<PinnedPackage>, String> {
             && !line.starts_with(['-', '#'])
         {
             let version = version.split(';').next().unwrap_or_default().trim();
-            packages.push(PinnedPackage {
-                name: normalized_name(name),
-                version: version.to_owned(),
-                hashes: Vec::new(),
-            });
+            packages.push(PinnedPackage::new(name, version, Vec::new()));
         }
     }
     finish(packages)
@@ -328,11 +309,7 @@ fn parse_report(text: &str) -> Result<Vec<PinnedPackage>, String> {
         let hash = field("/download_info/archive_info/hashes/sha256")
             .or_else(|| field("/download_info/archive_info/hash")?.strip_prefix("sha256="))
             .and_then(Sha256::from_hex);
-        packages.push(PinnedPackage {
-            name: normalized_name(name),
-            version: version.to_owned(),
-            hashes: hash.into_iter().collect(),
-        });
+        packages.push(PinnedPackage::new(name, version, Vec::from_iter(hash)));
     }
     finish(packages)
 }

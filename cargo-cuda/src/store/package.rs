@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
 use crate::failure::{Failure, Result};
+use crate::output::joined;
+use crate::package::metadata::normalized_name;
 
 /// A full or partial CUDA release: `13`, `13.4` or `13.4.3`.
 ///
@@ -72,10 +74,9 @@ pub fn parse_release(text: &str) -> Result<ReleaseToFetch, String> {
 
 impl From<RequestedRelease> for ReleaseToFetch {
     fn from(release: RequestedRelease) -> Self {
-        let parts = std::iter::once(release.major).chain(release.minor);
-        Self {
-            parts: parts.collect(),
-        }
+        let mut parts = vec![release.major];
+        parts.extend(release.minor);
+        Self { parts }
     }
 }
 
@@ -83,26 +84,28 @@ impl FromStr for ReleaseToFetch {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = |part: &str| match part.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => part.parse().ok().filter(|number| *number <= 9999),
-            false => None,
-        };
+        // `parse` alone would accept `+13`.
+        let is_plain = text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let number = |part: &str| part.parse().ok().filter(|number| *number <= 9999);
         let parts: Option<Vec<u32>> = text.split('.').map(number).collect();
-        match parts {
-            Some(parts) if parts.len() <= 4 && parts[0] >= OLDEST_MAJOR => Ok(Self { parts }),
-            Some(parts) if parts.len() <= 4 => Err(format!(
-                "CUDA {} is not supported; the oldest supported major is {OLDEST_MAJOR}",
-                parts[0]
-            )),
-            _ => Err("expected a CUDA release such as `13`, `13.4` or `13.4.3`".to_owned()),
+        let Some(parts) = parts.filter(|parts| is_plain && parts.len() <= 4) else {
+            return Err("expected a CUDA release such as `13`, `13.4` or `13.4.3`".to_owned());
+        };
+        let major = parts[0];
+        if major < OLDEST_MAJOR {
+            return Err(format!(
+                "CUDA {major} is not supported; the oldest supported major is {OLDEST_MAJOR}"
+            ));
         }
+        Ok(Self { parts })
     }
 }
 
 impl fmt::Display for ReleaseToFetch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts: Vec<String> = self.parts.iter().map(u32::to_string).collect();
-        f.write_str(&parts.join("."))
+        f.write_str(&joined(&self.parts, "."))
     }
 }
 
@@ -213,6 +216,14 @@ pub struct PinnedPackage {
 }
 
 impl PinnedPackage {
+    pub(super) fn new(name: &str, version: &str, hashes: Vec<Sha256>) -> Self {
+        Self {
+            name: normalized_name(name),
+            version: version.to_owned(),
+            hashes,
+        }
+    }
+
     /// Whether name and version are equal.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.name == other.name && self.version == other.version
@@ -303,10 +314,11 @@ impl PackageSet {
     /// toolkit's `major.minor` are checked.
     pub(super) fn inconsistent(&self) -> Option<&PinnedPackage> {
         let minor = self.version.parse::<ToolkitVersion>().ok();
-        self.components()
-            .filter(|component| component.facts().follows_toolkit)
-            .filter_map(|component| self.package_for(component))
-            .find(|package| package.version.parse().ok() != minor)
+        let mut components = self.components().filter(|it| it.facts().follows_toolkit);
+        components.find_map(|component| {
+            let package = self.package_for(component);
+            package.filter(|package| package.version.parse().ok() != minor)
+        })
     }
 
     /// Fails if `other` has a package of this set at the same version, but without a hash in common.
@@ -314,10 +326,16 @@ impl PackageSet {
         for pinned in &self.packages {
             let same = other.packages.iter().find(|package| package.is(pinned));
             if let Some(found) = same.filter(|found| !found.shares_a_file_with(pinned)) {
-                return Err(hash_mismatch(&format!(
-                    "{} {}: pinned {:?}, {origin} {:?}",
-                    pinned.name, pinned.version, pinned.hashes, found.hashes
-                )));
+                let PinnedPackage {
+                    name,
+                    version,
+                    hashes,
+                } = pinned;
+                let text = format!(
+                    "{name} {version}: pinned {hashes:?}, {origin} {:?}",
+                    found.hashes
+                );
+                return Err(hash_mismatch(&text));
             }
         }
         Ok(())
@@ -334,9 +352,9 @@ impl PackageSet {
         for package in &self.packages {
             let (name, version) = (&package.name, &package.version);
             if !self.from.knows(name, minor.major) {
+                let major = minor.major;
                 return Err(format!(
-                    "the package {name:?} contains no component of CUDA {}",
-                    minor.major
+                    "the package {name:?} contains no component of CUDA {major}"
                 ));
             }
             let plain = |b: u8| b.is_ascii_alphanumeric() || b".+!".contains(&b);
@@ -344,13 +362,13 @@ impl PackageSet {
                 return Err(format!("{name} has the invalid version {version:?}"));
             }
         }
-        match self.inconsistent() {
-            Some(package) => Err(format!(
-                "{} {} does not belong to CUDA {}",
-                package.name, package.version, self.version
-            )),
-            None => Ok(()),
-        }
+        let Some(PinnedPackage { name, version, .. }) = self.inconsistent() else {
+            return Ok(());
+        };
+        Err(format!(
+            "{name} {version} does not belong to CUDA {}",
+            self.version
+        ))
     }
 }
 

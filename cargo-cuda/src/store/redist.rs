@@ -25,7 +25,7 @@ use super::package::{FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, Sha25
 use super::resolve::SetSpec;
 use crate::failure::{Failure, Result};
 use crate::output::{self, printable};
-use crate::package::metadata::{Hasher, normalized_name};
+use crate::package::metadata::Hasher;
 use crate::process;
 
 /// The variable that names the directory or URL of the archives.
@@ -40,7 +40,7 @@ const CURL_LIMITS: &str = "--connect-timeout 60 --speed-limit 1 --speed-time 60"
 /// A directory or a server with archives.
 #[derive(Debug)]
 pub(super) struct Mirror<'a> {
-    place: Place,
+    place: MirrorPlace,
     env: &'a Env,
     /// The lock of the store, which curl inherits, so that no other process writes the same file.
     lock: &'a File,
@@ -49,7 +49,7 @@ pub(super) struct Mirror<'a> {
 }
 
 #[derive(Debug)]
-enum Place {
+enum MirrorPlace {
     Directory(PathBuf),
     /// Without a slash at its end.
     Url(String),
@@ -66,20 +66,20 @@ impl<'a> Mirror<'a> {
         let directory = |path: &Path| {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
             match Root::system().exists(&path) {
-                true => Ok(Place::Directory(path)),
+                true => Ok(MirrorPlace::Directory(path)),
                 false => Err(lacking(format!("{} does not exist", path.display()))),
             }
         };
         let place = match url {
             Some(("http" | "https", _)) => {
-                Place::Url(named.to_string_lossy().trim_end_matches('/').to_owned())
+                MirrorPlace::Url(named.to_string_lossy().trim_end_matches('/').to_owned())
             }
             Some(("file", path)) => directory(Path::new(path))?,
             None => directory(Path::new(named))?,
             Some((scheme, _)) => {
                 let text = format!("`{VARIABLE}` has the scheme `{}`", printable(scheme));
-                return Err(Failure::usage(text)
-                    .hint("use a directory, or a URL with `file`, `http` or `https`"));
+                let hint = "use a directory, or a URL with `file`, `http` or `https`";
+                return Err(Failure::usage(text).hint(hint));
             }
         };
         let (machine, system) = target.directory().split_once('-').unwrap_or_default();
@@ -93,8 +93,8 @@ impl<'a> Mirror<'a> {
 
     fn shown(&self) -> String {
         match &self.place {
-            Place::Directory(path) => path.display().to_string(),
-            Place::Url(url) => without_user(url),
+            MirrorPlace::Directory(path) => path.display().to_string(),
+            MirrorPlace::Url(url) => without_user(url),
         }
     }
 
@@ -134,12 +134,12 @@ impl<'a> Mirror<'a> {
     /// The newest version of a release that the mirror has an index of.
     fn newest(&self, release: &ReleaseToFetch, part: &StagingDirectory) -> Result<String> {
         let listing = match &self.place {
-            Place::Directory(path) => {
+            MirrorPlace::Directory(path) => {
                 let names = Root::system().names(path).into_iter();
                 names.map(|name| format!("{}\n", name.display())).collect()
             }
-            Place::Url(_) if !release.is_exact() => self.text("", part)?,
-            Place::Url(_) => return Ok(release.to_string()),
+            MirrorPlace::Url(_) if !release.is_exact() => self.text("", part)?,
+            MirrorPlace::Url(_) => return Ok(release.to_string()),
         };
         let versions = listing.split("redistrib_").skip(1);
         let versions = versions.filter_map(|rest| rest.split_once(".json")?.0.parse().ok());
@@ -161,19 +161,18 @@ impl<'a> Mirror<'a> {
 
     fn text(&self, below: &str, part: &StagingDirectory) -> Result<String> {
         let file = self.file(below, part)?;
-        Root::system()
-            .text(&file)
-            .map_err(Failure::io("read", &file))
+        let text = Root::system().text(&file);
+        text.map_err(Failure::io("read", &file))
     }
 
     /// A file of the mirror. One from a server is in the staging directory, until the next one replaces it.
     fn file(&self, below: &str, part: &StagingDirectory) -> Result<PathBuf> {
         match &self.place {
-            Place::Directory(directory) if !Root::system().exists(&directory.join(below)) => {
+            MirrorPlace::Directory(directory) if !Root::system().exists(&directory.join(below)) => {
                 Err(lacking(format!("{} has no {below}", self.shown())))
             }
-            Place::Directory(directory) => Ok(directory.join(below)),
-            Place::Url(url) => {
+            MirrorPlace::Directory(directory) => Ok(directory.join(below)),
+            MirrorPlace::Url(url) => {
                 let file = part.path("download");
                 self.curl(&format!("{url}/{below}"), &file)?;
                 Ok(file)
@@ -186,14 +185,11 @@ impl<'a> Mirror<'a> {
         let shown = without_user(url);
         let Some(program) = process::on_path(self.env, "curl") else {
             let text = format!("cannot fetch {shown}: `curl` is not on `PATH`");
-            return Err(Failure::no_installer(text).hint(format!(
-                "install curl, or set `{VARIABLE}` to a directory with the files"
-            )));
+            let hint = format!("install curl, or set `{VARIABLE}` to a directory with the files");
+            return Err(Failure::no_installer(text).hint(hint));
         };
-        let redirections = match url.starts_with("https:") {
-            true => "=https",
-            false => "=http,https",
-        };
+        let is_secure = url.starts_with("https:");
+        let redirections = if is_secure { "=https" } else { "=http,https" };
         let call = |url: &str| {
             Invocation::new(&program)
                 .args(["--fail", "--silent", "--show-error", "--location"])
@@ -271,12 +267,8 @@ fn archive(name: &str, entry: &Value, platform: &str) -> Option<Indexed> {
     let hashes = files.map(|(_, file)| Sha256::from_hex(&text(file, "sha256")?));
     let mut hashes: Vec<Sha256> = hashes.collect::<Option<_>>()?;
     hashes.sort();
-    let package = PinnedPackage {
-        name: normalized_name(name),
-        version: text(entry, "version")?,
-        hashes,
-    };
-    Some((package, path))
+    let version = text(entry, "version")?;
+    Some((PinnedPackage::new(name, &version, hashes), path))
 }
 
 /// A URL without user name and password.

@@ -17,11 +17,12 @@ use super::package::{
     AcceptedVersions, FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, wheel_of,
 };
 use crate::failure::{Failure, Result};
+use crate::output::joined;
 
 const METAPACKAGE: &str = "cuda-toolkit";
 
-/// Resolves requirement lines to exact packages, and, if the flag is set, to those that they require. It is an installer
-/// or, in tests, a recorded answer.
+/// Resolves requirement lines to exact packages, and, if the flag is set, to those that they require. It is an
+/// installer or, in tests, a recorded answer.
 pub(super) type Resolver<'a> = dyn FnMut(&[String], bool) -> Result<Vec<PinnedPackage>> + 'a;
 
 /// The set to resolve.
@@ -75,8 +76,8 @@ pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<Pac
         let resolved = resolver(&header_lines, false);
         set.packages.extend(resolved.map_err(|failure| {
             failure.hint(
-                "`version` of a component in `[package.metadata.cuda]` is a requirement as in Cargo: `3.8` admits 3.9, but \
-                 not 4.0",
+                "`version` of a component in `[package.metadata.cuda]` is a requirement as in Cargo: `3.8` admits 3.9, \
+                 but not 4.0",
             )
         })?);
     }
@@ -89,13 +90,10 @@ pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<Pac
         set.packages.extend(base.packages.iter().cloned());
     }
     set.packages.sort();
-    match set.inconsistent() {
-        Some(package) => Err(inconsistent(
-            &format!("{} {}", package.name, package.version),
-            &set.version,
-        )),
-        None => Ok(set),
+    if let Some(PinnedPackage { name, version, .. }) = set.inconsistent() {
+        return Err(inconsistent(&format!("{name} {version}"), &set.version));
     }
+    Ok(set)
 }
 
 impl SetSpec {
@@ -141,10 +139,7 @@ fn python_clauses(comparator: &Comparator) -> impl Iterator<Item = String> + use
     let mut parts = vec![comparator.major];
     parts.extend(comparator.minor);
     parts.extend(comparator.patch);
-    let shown = |parts: &[u64]| {
-        let parts: Vec<String> = parts.iter().map(u64::to_string).collect();
-        Some(parts.join("."))
-    };
+    let shown = |parts: &[u64]| Some(joined(parts, "."));
     let first = shown(&parts);
     // The first version above all that begin with the same `count` parts.
     let after = |count: usize| {
@@ -164,9 +159,8 @@ fn python_clauses(comparator: &Comparator) -> impl Iterator<Item = String> + use
         _ => (first, after(3)),
     };
     let lower = lower.map(|version| format!(">={version}"));
-    lower
-        .into_iter()
-        .chain(upper.map(|version| format!("<{version}")))
+    let upper = upper.map(|version| format!("<{version}"));
+    lower.into_iter().chain(upper)
 }
 
 /// The version of a release's newest metapackage.
@@ -181,11 +175,12 @@ fn metapackage(release: &ReleaseToFetch, resolver: &mut Resolver<'_>) -> Result<
 
 /// The extras of the metapackage, in brackets.
 fn extras(spec: &SetSpec) -> String {
-    let facts = spec.components.iter().map(|component| component.facts());
-    let extras: Vec<&str> = facts.filter_map(|facts| facts.extra).collect();
-    match extras.is_empty() {
-        true => String::new(),
-        false => format!("[{}]", extras.join(",")),
+    let components = spec.components.iter();
+    let extras = joined(components.filter_map(|it| it.facts().extra), ",");
+    if extras.is_empty() {
+        extras
+    } else {
+        format!("[{extras}]")
     }
 }
 

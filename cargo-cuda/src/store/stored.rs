@@ -9,13 +9,13 @@ use cuda_find_core::sources::{Candidate, Layout, SearchStep};
 use cuda_find_core::{env::Env, root::Root, target::Target};
 use serde::{Serialize, Serializer};
 
-use super::directory::{Store, damage};
+use super::directory::{StoreDirectory, damage};
 use super::lock::Manifest;
 use super::package::{
     FetchFrom, OTHER_SOURCES_HINT, PackageSet, PinnedPackage, no_package, parse_release,
 };
 use crate::failure::{Failure, Result};
-use crate::output::printable;
+use crate::output::{joined, printable};
 
 /// A toolkit of the store.
 #[derive(Clone, Debug, Serialize)]
@@ -51,12 +51,12 @@ pub(super) fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, 
 /// All toolkits of the store, sorted by name, including those that cannot be used. Empty if there
 /// is no store yet.
 pub fn list(env: &Env) -> Result<Vec<ListedToolkit>> {
-    let store = Store::open(env, "toolkits")?;
+    let store = StoreDirectory::open(env, "toolkits")?;
     let names = store.names().into_iter();
     Ok(names.filter_map(|name| listed(&store, name)).collect())
 }
 
-fn listed(store: &Store, name: String) -> Option<ListedToolkit> {
+fn listed(store: &StoreDirectory, name: String) -> Option<ListedToolkit> {
     let path = store.path(&name);
     let (manifest, problem, is_damaged) = match store.manifest(&name) {
         Ok(manifest) => {
@@ -84,7 +84,7 @@ fn listed(store: &Store, name: String) -> Option<ListedToolkit> {
 /// Removes the toolkit with this name, or the only one of this full or partial release; with `all`, every one of the
 /// release.
 pub fn remove(name: &str, all: bool, env: &Env) -> Result<Vec<ListedToolkit>> {
-    let store = Store::open(env, "toolkits")?;
+    let store = StoreDirectory::open(env, "toolkits")?;
     let _lock = store.lock()?;
     let removed = choose(name, all, list(env)?)?;
     removed.iter().try_for_each(|it| store.discard(&it.name))?;
@@ -95,7 +95,7 @@ pub fn remove(name: &str, all: bool, env: &Env) -> Result<Vec<ListedToolkit>> {
 /// version has every package. To add one of the latter again, nothing has to be downloaded. Also removes what
 /// interrupted downloads have left.
 pub fn collect_garbage(env: &Env) -> Result<Vec<ListedToolkit>> {
-    let store = Store::open(env, "toolkits")?;
+    let store = StoreDirectory::open(env, "toolkits")?;
     // Another command may be repairing a toolkit, so the list is read under the lock.
     let _lock = store.lock()?;
     let all = list(env)?;
@@ -111,9 +111,8 @@ impl ListedToolkit {
     /// Whether this toolkit can be used and has every package of `other`, and more.
     fn supersedes(&self, other: &Self) -> bool {
         let has = |package: &PinnedPackage| {
-            self.packages
-                .iter()
-                .any(|own| own.shares_a_file_with(package))
+            let mut packages = self.packages.iter();
+            packages.any(|own| own.shares_a_file_with(package))
         };
         self.problem.is_none()
             && (&self.version, &self.platform) == (&other.version, &other.platform)
@@ -130,14 +129,14 @@ fn choose(name: &str, all: bool, mut stored: Vec<ListedToolkit>) -> Result<Vec<L
     let below = format!("{release}.");
     stored.retain(|it| it.version == release || it.version.starts_with(&below));
     let name = printable(name);
-    let names: Vec<&str> = stored.iter().map(|toolkit| toolkit.name.as_str()).collect();
-    let (text, hint) = match names.len() {
+    let names = stored.iter().map(|toolkit| &toolkit.name);
+    let (text, hint) = match stored.len() {
         0 => (
             format!("there is no toolkit `{name}` in the store"),
             "`cargo cuda toolkit list` shows what has been fetched",
         ),
         2.. if !all => (
-            format!("several toolkits match `{name}`: {}", names.join(", ")),
+            format!("several toolkits match `{name}`: {}", joined(names, ", ")),
             "give the whole name of one of them, or `--all` to remove all of them",
         ),
         _ => return Ok(stored),
@@ -172,10 +171,8 @@ pub(super) fn components(
         let mut unusable = attempt.unusable.iter();
         let reason = unusable.find(|it| it.component == component && it.major == major);
         let reason = reason.map_or("none of its files was found", |it| &it.reason);
-        let message = format!(
-            "package {} {} does not contain `{component}`: {reason}",
-            package.name, package.version
-        );
+        let PinnedPackage { name, version, .. } = package;
+        let message = format!("package {name} {version} does not contain `{component}`: {reason}");
         return Err(Failure::not_released(message).hint(OTHER_SOURCES_HINT));
     }
     Ok(set.components().filter(is_found).collect())
