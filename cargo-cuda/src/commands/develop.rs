@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::process;
 use crate::project::{SearchOptions, WorkspaceOptions};
 use crate::wheel::backend;
-use crate::wheel::source::Source;
+use crate::wheel::source::WheelSource;
 
 /// Install the Python package into the active environment, in editable mode
 #[derive(Args, Clone, Debug)]
@@ -33,7 +33,7 @@ pub fn run(arguments: &DevelopArgs, user_env: &Env, root: &Root) -> Result<u8> {
         ))
     })?;
     let options = arguments.search.clone().into();
-    let source = Source::open(&WorkspaceOptions::default(), &options, &[], user_env, root)?;
+    let source = WheelSource::open(&WorkspaceOptions::default(), &options, &[], user_env, root)?;
     source.project.check_not_skipped()?;
     let mut pyproject = source.pyproject.iter();
     let pyproject = pyproject.find(|it| it.backend_file(root).is_some());

@@ -17,7 +17,7 @@ use crate::wheel::build::{Prepared, WheelBuild};
 use crate::wheel::needs::check_major;
 use crate::wheel::rewrite::{BuiltWheel, Rewrite};
 use crate::wheel::runpath::SearchPathKind;
-use crate::wheel::source::Source;
+use crate::wheel::source::WheelSource;
 use crate::wheel::summary;
 
 /// The options that have no effect on a wheel that is built already.
@@ -140,7 +140,7 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built> {
             reads_fetch_variable: true,
         },
     };
-    let source = Source::open(&workspace_options, &options, &passthrough, user_env, root)?;
+    let source = WheelSource::open(&workspace_options, &options, &passthrough, user_env, root)?;
     source.project.check_not_skipped()?;
     let config = source.package.config.clone();
     let releases = releases(arguments, &config, &source.project.env)?;

