@@ -88,10 +88,8 @@ impl CargoOptions {
     /// Reads the options before `--`. The arguments after `--` are not for cargo.
     pub fn parse(arguments: &[OsString]) -> Self {
         let mut options = Vec::new();
-        let mut rest = arguments
-            .iter()
-            .take_while(|argument| *argument != "--")
-            .filter_map(|argument| OsStr::to_str(argument));
+        let for_cargo = arguments.iter().take_while(|argument| *argument != "--");
+        let mut rest = for_cargo.filter_map(|argument| OsStr::to_str(argument));
         while let Some(argument) = rest.next() {
             let mut add = |name: &str, value: Option<&str>| {
                 options.push((name.to_owned(), value.map(str::to_owned)));
@@ -144,7 +142,8 @@ impl CargoOptions {
         words.flatten().collect()
     }
 
-    /// The arguments that `cargo metadata` also needs: configuration, and restrictions on the lock file and the network.
+    /// The arguments that `cargo metadata` also needs: configuration, and restrictions on the lock file and the
+    /// network.
     pub fn metadata_arguments(&self) -> Vec<String> {
         self.arguments_of(&["--config", "--offline", "--locked", "--frozen"])
     }

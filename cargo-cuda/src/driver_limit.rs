@@ -71,9 +71,8 @@ impl DriverLimit {
         let accepted = release::releases().filter(|it| {
             let mut needs = request.needs_of(it.major).iter();
             let needs_nvcc = needs.any(|need| need.component == Component::Nvcc);
-            *it >= FIRST_PACKAGED
-                && request.admits_release(*it)
-                && (is_nvcc_packaged(it.major) || !needs_nvcc)
+            let has_needed = is_nvcc_packaged(it.major) || !needs_nvcc;
+            *it >= FIRST_PACKAGED && request.admits_release(*it) && has_needed
         });
         let toolkit = accepted.max_by_key(|it| (*it <= limit, it.major <= limit.major, *it))?;
         // The index may have newer releases than the tables. A newer driver than the tables probably supports them.

@@ -144,11 +144,8 @@ fn path_lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Variable> {
     let (bin, lib, stubs) = (root.join("bin"), root.join("lib"), root.join("lib/stubs"));
     let directories_of_user = |name: &str| -> Vec<PathBuf> {
         let value = env.peek(name).map(std::env::split_paths);
-        value
-            .into_iter()
-            .flatten()
-            .filter(|path| *path != stubs)
-            .collect()
+        let directories = value.into_iter().flatten();
+        directories.filter(|path| *path != stubs).collect()
     };
     // In a cross build, the `pkg-config` crate reads only the first of these variables that is set.
     let pkg_config = match inputs.cross_triple {

@@ -25,7 +25,8 @@ exit_codes! {
     NOT_FOUND not_found = 10, "a required component or toolkit was not found";
     INCONSISTENT = 11, "components do not belong together";
     CAPABILITY capability = 12, "a capability is missing, unknown or not supported by the toolkit";
-    CONFIGURATION configuration = 13, "a manifest or a variable has an invalid value, or names a directory without CUDA";
+    CONFIGURATION configuration = 13,
+        "a manifest or a variable has an invalid value, or names a directory without CUDA";
     MISSING_PROGRAM missing_program = 14, "a required program is missing (maturin, cargo)";
     WHEEL wheel = 15, "a wheel could not be built or checked";
     DISK disk = 16, "an I/O error; output that cannot be written";
@@ -39,10 +40,8 @@ exit_codes! {
 
 /// The table, for `cargo cuda help exit-codes`.
 pub fn table() -> String {
-    let lines = TABLE
-        .iter()
-        .map(|(code, meaning)| format!("  {code:2}  {meaning}\n"));
-    lines.collect::<String>()
+    let line = |(code, meaning): &(u8, &str)| format!("  {code:2}  {meaning}\n");
+    TABLE.iter().map(line).collect::<String>()
         + "
 Once cargo has started, a command of cargo ends with cargo's own exit code. `exec` ends with the
 exit code of its program, `develop` with that of pip or uv."

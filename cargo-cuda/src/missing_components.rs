@@ -58,8 +58,8 @@ impl MissingComponents {
         });
     }
 
-    /// Adds those of the libraries that the toolkit lacks, if `is_named` is true for one of them: the linker or rustc may
-    /// stop at the first.
+    /// Adds those of the libraries that the toolkit lacks, if `is_named` is true for one of them: the linker or rustc
+    /// may stop at the first.
     fn add_libraries(
         &mut self,
         build: &Build,
@@ -164,10 +164,8 @@ fn linked_libraries(root: &Root, target: &Path) -> BTreeSet<String> {
         let output = directory.join("output");
         (changed(output.clone())? >= started).then(|| root.text(&output).ok())?
     });
-    joined(outputs, "\n")
-        .lines()
-        .filter_map(linked_library)
-        .collect()
+    let outputs = joined(outputs, "\n");
+    outputs.lines().filter_map(linked_library).collect()
 }
 
 /// The name in `cargo::rustc-link-lib=[KIND[:MODIFIERS]=]NAME[:RENAME]`, with one colon or two.
@@ -220,8 +218,8 @@ mod tests {
     fn cmake_targets_of_both_forms() {
         let old = |name: &str| {
             format!(
-                "  CMake Error at CMakeLists.txt:4 (add_executable):\n    Target \"whisper\" links to target \"{name}\" \
-                 but the target was not\n    found.  Perhaps a find_package() call is missing\n"
+                "  CMake Error at CMakeLists.txt:4 (add_executable):\n    Target \"whisper\" links to target \
+                 \"{name}\" but the target was not\n    found.  Perhaps a find_package() call is missing\n"
             )
         };
         let new = |name: &str| {

@@ -18,7 +18,8 @@ use crate::exit_code;
 use crate::failure::{Failure, Result};
 use crate::{output, progress, signals};
 
-/// Runs a program to its end and returns its exit code: 128 plus the signal's number, as in a shell, if a signal ended it.
+/// Runs a program to its end and returns its exit code: 128 plus the signal's number, as in a shell, if a signal ended
+/// it.
 pub fn run(call: &Invocation, env: &Env) -> Result<u8> {
     print_call(call);
     let status = progress::shown_while(call, |call| wait_for(call, &mut command(call, env)))?;
@@ -84,11 +85,9 @@ pub fn wait_for(call: &Invocation, command: &mut Command) -> Result<ExitStatus> 
 }
 
 fn exit_code_of(status: ExitStatus) -> u8 {
-    let code = status
-        .signal()
-        .map_or(status.code(), |signal| Some(128 + signal));
-    code.and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(exit_code::FAILURE)
+    let code = status.signal().map(|signal| 128 + signal).or(status.code());
+    let code = code.and_then(|code| u8::try_from(code).ok());
+    code.unwrap_or(exit_code::FAILURE)
 }
 
 /// Replaces this process with a program. The program then receives the signals, and its exit code is
@@ -101,10 +100,8 @@ pub fn replace(call: &Invocation, env: &Env) -> Result<u8> {
 /// With `--verbose`, prints the command without its variables, which `cargo cuda env` prints.
 pub fn print_call(call: &Invocation) {
     if output::is_verbose() {
-        let call = Invocation {
-            variables: Vec::new(),
-            ..call.clone()
-        };
+        let mut call = call.clone();
+        call.variables.clear();
         output::status("Running", &format!("`{call}`"));
     }
 }

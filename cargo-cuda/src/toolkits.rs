@@ -227,8 +227,8 @@ impl<'a> Finder<'a> {
         Ok(found.or_else(|_| search.find_first(requests))?)
     }
 
-    /// Pins a toolkit for each declared major, so that the lock file does not depend on which toolkits this machine has.
-    /// If no toolkit of a major is found, versions are resolved and locked, but not fetched.
+    /// Pins a toolkit for each declared major, so that the lock file does not depend on which toolkits this machine
+    /// has. If no toolkit of a major is found, versions are resolved and locked, but not fetched.
     fn lock_declared_majors(&self) -> Result<()> {
         let majors = self.majors_to_choose_from()?;
         if majors.len() < 2 {
@@ -362,8 +362,8 @@ impl<'a> Finder<'a> {
         request
     }
 
-    /// Fetches the toolkits that the workspace needs: if a release is requested, a toolkit of this release; otherwise one
-    /// for each major that packages declare, otherwise one for each major in the lock file, otherwise one toolkit.
+    /// Fetches the toolkits that the workspace needs: if a release is requested, a toolkit of this release; otherwise
+    /// one for each major that packages declare, otherwise one for each major in the lock file, otherwise one toolkit.
     pub fn fetch_all(&self) -> Result<Vec<AddedToolkit>> {
         let request = self.any_compiler_request()?;
         let is_requested = RequestedRelease::from_env(self.env)?.is_some();
@@ -465,8 +465,8 @@ impl<'a> Finder<'a> {
     }
 
     /// The release to fetch. As in the search, the newest release in the lock file that satisfies the request comes
-    /// first; then the release that the user requested, then the newest declared major that the request admits, then the
-    /// newest major that the request admits.
+    /// first; then the release that the user requested, then the newest declared major that the request admits, then
+    /// the newest major that the request admits.
     fn release_for(&self, request: &Request) -> Result<ReleaseToFetch> {
         if let Some((release, _)) = self.newest_locked(request)? {
             return Ok(release);

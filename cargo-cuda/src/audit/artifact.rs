@@ -173,10 +173,8 @@ impl NativeModule {
     pub fn majors(&self) -> BTreeSet<u32> {
         let sonames = self.elf.needed.iter();
         let majors = sonames.map(|soname| majors_of_soname(soname));
-        majors
-            .filter(|majors| majors.len() == 1)
-            .flatten()
-            .collect()
+        let single = majors.filter(|majors| majors.len() == 1);
+        single.flatten().collect()
     }
 }
 

@@ -122,7 +122,8 @@ impl CargoRun<'_> {
     /// started, because a copied stream is not in order with standard output.
     fn run(&self, build: &Build) -> Result<(u8, String)> {
         let command = self.arguments.command.as_str();
-        // With `--fetch`, the command may run twice, but a program of the user must not. So what it needs is built first.
+        // With `--fetch`, the command may run twice, but a program of the user must not. So what it needs is built
+        // first.
         let builds_first: &[&str] = match command {
             "run" if self.project.fetch => &["build"],
             "test" | "bench" if self.project.fetch && !self.cargo.has(&["--no-run", "--doc"]) => {

@@ -54,7 +54,9 @@ pub struct BundleArgs {
 }
 
 /// Component, path and ELF facts of each library, by SONAME, and of the program, which has no component.
-type Files = BTreeMap<String, (Option<Component>, PathBuf, ElfFacts)>;
+type BundledFiles = BTreeMap<String, (Option<Component>, PathBuf, ElfFacts)>;
+
+type Licences = BTreeMap<Component, Licence>;
 
 /// The size in bytes of each file of a bundle.
 type Sizes = BTreeMap<String, u64>;
@@ -140,7 +142,7 @@ pub fn run(
     needs.add_module(&program, &built_with)?;
 
     let bundled = toolkit.as_ref().filter(|_| !arguments.no_libraries);
-    let mut files = Files::new();
+    let mut files = BundledFiles::new();
     for found in bundled.into_iter().flat_map(Toolkit::components) {
         let is_needed = needs.required.contains(&found.component);
         for path in found.libraries.iter().filter(|_| is_needed) {
@@ -157,9 +159,7 @@ pub fn run(
         check(&name, &files, &needs, &built_with)?;
         String::new()
     };
-    let mut messages = Vec::new();
-    let licences = licences(&mut files, root, release.major, &mut messages)?;
-    output::messages(&messages);
+    let licences = licences(&mut files, root, release.major)?;
     let with_headers = bundled.filter(|_| arguments.nvrtc);
     let headers = with_headers.map_or(Vec::new(), |toolkit| headers(toolkit, root));
     let describe = |sizes| description(&sizes, &files, release.major) + &installation;
@@ -235,13 +235,9 @@ fn headers(toolkit: &Toolkit, root: &Root) -> Vec<(String, PathBuf)> {
 
 /// The licence of each component. A library that must not be redistributed is an error if the program needs it.
 /// Otherwise it is left out, such as `libcusolverMg.so` beside `libcusolver.so`.
-fn licences(
-    files: &mut Files,
-    root: &Root,
-    major: u32,
-    messages: &mut Vec<String>,
-) -> Result<BTreeMap<Component, Licence>> {
-    let mut licences: BTreeMap<Component, Licence> = BTreeMap::new();
+fn licences(files: &mut BundledFiles, root: &Root, major: u32) -> Result<Licences> {
+    let mut messages = Vec::new();
+    let mut licences = Licences::new();
     let mut left_out = Vec::new();
     let linked = sonames(files);
     for (name, (component, path, _)) in &*files {
@@ -270,14 +266,15 @@ fn licences(
              not checked"
         ));
     }
+    output::messages(&messages);
     Ok(licences)
 }
 
 /// Copies the program, the libraries, the headers and the licence files, and returns their sizes.
 fn copy_all(
-    files: &Files,
+    files: &BundledFiles,
     headers: &[(String, PathBuf)],
-    licences: &BTreeMap<Component, Licence>,
+    licences: &Licences,
     directory: &Path,
 ) -> Result<Sizes> {
     let mut sizes = BTreeMap::new();
@@ -326,7 +323,11 @@ fn rustc_call(users: &SplitArguments, cargo: &CargoOptions, name: &str) -> Split
 
 /// Of the libraries of needed components, those that the program or another library links, and every library of a
 /// component that is opened by name. cuDNN opens its engines by name, and NVRTC its builtins.
-fn selected(program: &ElfFacts, linked: &BTreeSet<Component>, mut all: Files) -> Files {
+fn selected(
+    program: &ElfFacts,
+    linked: &BTreeSet<Component>,
+    mut all: BundledFiles,
+) -> BundledFiles {
     let mut open = program.needed.clone();
     for (soname, component) in all
         .iter()
@@ -338,7 +339,7 @@ fn selected(program: &ElfFacts, linked: &BTreeSet<Component>, mut all: Files) ->
             open.push(soname.clone());
         }
     }
-    let mut selected = Files::new();
+    let mut selected = BundledFiles::new();
     while let Some(soname) = open.pop() {
         if let Some(library) = all.remove(&soname) {
             open.extend(library.2.needed.iter().cloned());
@@ -349,12 +350,12 @@ fn selected(program: &ElfFacts, linked: &BTreeSet<Component>, mut all: Files) ->
 }
 
 /// The SONAMEs that files need.
-fn sonames(files: &Files) -> BTreeSet<&String> {
+fn sonames(files: &BundledFiles) -> BTreeSet<&String> {
     files.values().flat_map(|(.., elf)| &elf.needed).collect()
 }
 
 /// Fails if the loader would not find a library for the program `name`, or a symbol in it.
-fn check(name: &str, files: &Files, needs: &Needs, built_with: &BuiltWith) -> Result<()> {
+fn check(name: &str, files: &BundledFiles, needs: &Needs, built_with: &BuiltWith) -> Result<()> {
     let (_, path, program) = &files[name];
     let file = path.display();
     let failed = |text: String| Failure::audit(format!("{file} {text}"));
@@ -383,7 +384,7 @@ fn check(name: &str, files: &Files, needs: &Needs, built_with: &BuiltWith) -> Re
 }
 
 /// A table of sizes, and what the target system must have.
-fn description(sizes: &Sizes, files: &Files, major: u32) -> String {
+fn description(sizes: &Sizes, files: &BundledFiles, major: u32) -> String {
     let width = sizes.keys().map(String::len).max().unwrap_or_default();
     let row = |name: &str, size: u64| format!("  {name:width$} {:>9}\n", human_size(size));
     let mut text: String = sizes.iter().map(|(name, size)| row(name, *size)).collect();

@@ -44,17 +44,16 @@ pub fn run(arguments: &CapabilitiesArgs) -> Result<String> {
         listed = [plan.real, plan.ptx].concat();
     }
     let oldest = ToolkitVersion::new(release::OLDEST_MAJOR, 0);
-    let rows: Vec<CapabilityRow> = capability::all()
-        .filter(|facts| match release {
+    let is_shown = |facts: &&CapabilityFacts| {
+        let is_supported = match release {
             Some(release) => facts.built_by(None, release),
             None => facts.removed_in.is_none_or(|removed| removed > oldest),
-        })
-        .filter(|facts| {
-            let mut bases = listed.iter().map(|listed| listed.base());
-            listed.is_empty() || bases.any(|base| base == facts.capability)
-        })
-        .map(CapabilityRow::new)
-        .collect();
+        };
+        let is_listed = listed.iter().any(|it| it.base() == facts.capability);
+        is_supported && (is_listed || listed.is_empty())
+    };
+    let facts = capability::all().filter(is_shown);
+    let rows: Vec<CapabilityRow> = facts.map(CapabilityRow::new).collect();
     Ok(match arguments.json {
         true => report::json_list("capabilities", &rows),
         false => text(&rows),

@@ -89,10 +89,8 @@ pub fn init(arguments: &InitArgs, root: &Root) -> Result<String> {
     let origin = arguments.origin.dependency(root)?;
     let template = arguments.template;
     let mut package = ManifestFile::read(Path::new(""), root)?;
-    let build = package
-        .manifest
-        .get("package")
-        .and_then(|it| it.get("build"));
+    let table = package.manifest.get("package");
+    let build = table.and_then(|table| table.get("build"));
     let has_other_script = build.is_some_and(|build| build.as_str() != Some("build.rs"));
     let mut lines = Vec::new();
     for file in template.files(&package.name) {

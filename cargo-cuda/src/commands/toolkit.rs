@@ -172,13 +172,13 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Cli {
+    struct TestCli {
         #[command(flatten)]
         toolkit: ToolkitArgs,
     }
 
     fn requests(arguments: &[&str]) -> Result<Vec<AddRequest>, String> {
-        let cli = Cli::try_parse_from([&["toolkit", "add"], arguments].concat())
+        let cli = TestCli::try_parse_from([&["toolkit", "add"], arguments].concat())
             .map_err(|e| e.to_string())?;
         match cli.toolkit.action {
             Action::Add(add) => Ok(add.requests()),

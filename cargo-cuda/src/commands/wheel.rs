@@ -161,10 +161,10 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built> {
     };
     // Every toolkit is found before the first wheel is compiled, so that a missing one fails at once.
     let gpus = gpus();
-    let mut prepared = releases
-        .into_iter()
-        .map(|release| job.prepare(release, &gpus))
-        .collect::<Result<Vec<Prepared>>>()?;
+    let mut prepared = Vec::new();
+    for release in releases {
+        prepared.push(job.prepare(release, &gpus)?);
+    }
     // If a build script needs nvcc, the build with a toolkit without nvcc fails. It comes first, so
     // that no other wheel is built before that.
     prepared.sort_by_key(Prepared::has_nvcc);

@@ -113,13 +113,11 @@ pub fn print(text: &str) -> Result<()> {
 /// Bytes in decimal units, as disks and package indexes count: `2.5 MB`.
 pub fn human_size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
-    for (unit, size) in UNITS {
-        if bytes >= size {
-            let tenths = (bytes * 10 + size / 2) / size;
-            return format!("{}.{} {unit}", tenths / 10, tenths % 10);
-        }
-    }
-    format!("{bytes} B")
+    let Some((unit, size)) = UNITS.into_iter().find(|(_, size)| bytes >= *size) else {
+        return format!("{bytes} B");
+    };
+    let tenths = (bytes * 10 + size / 2) / size;
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
 }
 
 /// The items of a list in a message, with `separator` between them.

@@ -202,8 +202,8 @@ impl Wheel {
         }
         let text = format!("the wheel contains copies of NVIDIA's libraries:{copies}");
         Err(Failure::wheel(text).hint(
-            "build with `maturin build --auditwheel warn` (or `auditwheel repair --exclude`): users get these libraries \
-             from NVIDIA's own packages, and libcuda from the installed driver",
+            "build with `maturin build --auditwheel warn` (or `auditwheel repair --exclude`): users get these \
+             libraries from NVIDIA's own packages, and libcuda from the installed driver",
         ))
     }
 

@@ -238,7 +238,8 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "Metadata-Version: 2.4\nName: saxpy\nVersion: 0.1.0\nRequires-Dist: numpy>=1.2\n\
-                        License: MIT\n  and more\nProject-URL: x, https://example.org/a:b\n\n# Title\n\nText: not a header\n";
+                        License: MIT\n  and more\nProject-URL: x, https://example.org/a:b\n\n# Title\n\n\
+                        Text: not a header\n";
 
     #[test]
     fn names_are_normalized() {

@@ -133,8 +133,8 @@ impl Pyproject {
         let text = "`dependencies` in pyproject.toml is not dynamic, but the package requires NVIDIA's packages for \
                     its CUDA major";
         Err(Failure::configuration(text).hint(
-            "write `dynamic = [\"dependencies\"]` below `[project]`, and move requirements of your own to `dependencies` \
-             in `[package.metadata.cuda]` of Cargo.toml",
+            "write `dynamic = [\"dependencies\"]` below `[project]`, and move requirements of your own to \
+             `dependencies` in `[package.metadata.cuda]` of Cargo.toml",
         ))
     }
 

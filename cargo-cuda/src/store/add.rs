@@ -411,8 +411,8 @@ impl<'a> Run<'a> {
         (held, missing)
     }
 
-    /// Records the set in the workspace's lock file, which is read again under the lock of the store, so that entries that
-    /// another process has added are kept.
+    /// Records the set in the workspace's lock file, which is read again under the lock of the store, so that entries
+    /// that another process has added are kept.
     fn remember(&self, set: &PackageSet) -> Result<()> {
         let Some(path) = lock_file(self.env) else {
             return Ok(());

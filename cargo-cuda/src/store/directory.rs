@@ -175,8 +175,8 @@ impl StagingDirectory {
         self.directory.path().join(name)
     }
 
-    /// Adds the files of an unpacked archive below [`sources::ARCHIVES`], and writes the archive's `RECORD`, which lists
-    /// itself, as in Python packages. A file that another archive has added before is kept.
+    /// Adds the files of an unpacked archive below [`sources::ARCHIVES`], and writes the archive's `RECORD`, which
+    /// lists itself, as in Python packages. A file that another archive has added before is kept.
     pub fn add_archive(&self, package: &PinnedPackage, unpacked: &Path) -> Result<()> {
         let info = format!("{}-{}.dist-info", package.name, package.version);
         let mut lines = format!("{info}/RECORD,,\n");

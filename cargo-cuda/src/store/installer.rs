@@ -244,8 +244,8 @@ impl Installer {
     }
 }
 
-/// Runs a program to its end. Its output goes to standard error, because standard output is for reports of this program.
-/// The child inherits `lock`.
+/// Runs a program to its end. Its output goes to standard error, because standard output is for reports of this
+/// program. The child inherits `lock`.
 pub(super) fn run_visibly(call: &Invocation, env: &Env, lock: &File) -> Result<ExitStatus> {
     let mut command = process::command(call, env);
     let cannot_start = |error: io::Error| process::cannot_start(call, &error);
@@ -401,9 +401,11 @@ nvidia-cuda-runtime==13.4.92 \\
 ";
 
     const REPORT: &str = r#"{"version": "1", "pip_version": "23.0.1", "install": [
-        {"download_info": {"url": "https://index.invalid/p/nvidia_cuda_runtime.whl", "archive_info": {"hash": "sha256=9641f797da20ce1dd8e779b6e96d08cf9ba564cec8e8225458811ee26423f3a5"}},
+        {"download_info": {"url": "https://index.invalid/p/nvidia_cuda_runtime.whl",
+          "archive_info": {"hash": "sha256=9641f797da20ce1dd8e779b6e96d08cf9ba564cec8e8225458811ee26423f3a5"}},
          "requested": true, "metadata": {"name": "nvidia_cuda_runtime", "version": "13.4.92"}},
-        {"download_info": {"url": "https://index.invalid/p/cuda_toolkit.whl", "archive_info": {"hashes": {"sha256": "c56be2a9f538653ef5b1aa27787ed046ea08afa10bd55e95335a35fd196ac14e"}}},
+        {"download_info": {"url": "https://index.invalid/p/cuda_toolkit.whl",
+          "archive_info": {"hashes": {"sha256": "c56be2a9f538653ef5b1aa27787ed046ea08afa10bd55e95335a35fd196ac14e"}}},
          "requested": true, "metadata": {"name": "cuda-toolkit", "version": "13.4.3"}}]}"#;
 
     #[test]

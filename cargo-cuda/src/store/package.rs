@@ -256,12 +256,12 @@ impl PackageSet {
     ///
     /// The digest excludes file hashes, because uv and pip report different numbers of them.
     pub(super) fn name(&self, platform: &str) -> String {
-        let mut digest = sha2::Sha256::new();
-        digest.update(platform);
-        for package in &self.packages {
-            digest.update(format!("\n{}=={}", package.name, package.version));
+        let mut text = platform.to_owned();
+        for PinnedPackage { name, version, .. } in &self.packages {
+            text += &format!("\n{name}=={version}");
         }
-        format!("{}-{}", self.version, hex(&digest.finalize()[..4]))
+        let digest = sha2::Sha256::digest(text);
+        format!("{}-{}", self.version, hex(&digest[..4]))
     }
 
     /// The package that contains a component.

@@ -187,8 +187,8 @@ fn extras(spec: &SetSpec) -> String {
 /// An installer's error does not distinguish what was never released from what a mirror lacks.
 fn with_releases(failure: Failure) -> Failure {
     failure.hint(
-        "Python packages exist for CUDA 11.8, 12.0 to 12.6, 12.8, 12.9, and 13.0 and newer, and not for each component; \
-         `cargo cuda toolkit add 13` fetches the newest 13",
+        "Python packages exist for CUDA 11.8, 12.0 to 12.6, 12.8, 12.9, and 13.0 and newer, and not for each \
+         component; `cargo cuda toolkit add 13` fetches the newest 13",
     )
 }
 

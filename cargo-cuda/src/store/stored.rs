@@ -58,24 +58,22 @@ pub fn list(env: &Env) -> Result<Vec<ListedToolkit>> {
 
 fn listed(store: &StoreDirectory, name: String) -> Option<ListedToolkit> {
     let path = store.path(&name);
-    let (manifest, problem, is_damaged) = match store.manifest(&name) {
+    let (manifest, damage, unreadable) = match store.manifest(&name).transpose()? {
         Ok(manifest) => {
-            let manifest = manifest?;
             let damage = damage(&path, &manifest.set);
-            let is_damaged = damage.is_some();
-            (manifest, damage, is_damaged)
+            (manifest, damage, None)
         }
-        Err(reason) => (Manifest::default(), Some(reason), false),
+        Err(reason) => (Manifest::default(), None, Some(reason)),
     };
     Some(ListedToolkit {
-        is_damaged,
+        is_damaged: damage.is_some(),
         // A directory's name is the version and a digest.
         version: name.split('-').next().unwrap_or_default().to_owned(),
         platform: manifest.platform,
         components: manifest.components,
         packages: manifest.set.packages,
         bytes: manifest.bytes,
-        problem,
+        problem: damage.or(unreadable),
         path,
         name,
     })

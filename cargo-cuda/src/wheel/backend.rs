@@ -1,8 +1,8 @@
 //! The build backend of PEP 517 and PEP 660: builds a package under its own name, for one CUDA release.
 //!
 //! `cuda_backend.py` in a project calls it with `cargo cuda pep517`, and it calls maturin, in the target directory of
-//! `cargo cuda wheel`. A frontend queries the requirements before anything is compiled. So they follow from the declared
-//! components, and a build that needs more fails.
+//! `cargo cuda wheel`. A frontend queries the requirements before anything is compiled. So they follow from the
+//! declared components, and a build that needs more fails.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -94,11 +94,9 @@ impl<'a> Backend<'a> {
             .first()
             .ok_or_else(|| build::no_output("no metadata directory"))?;
         let file = made.join("METADATA");
-        let text = project
-            .root
-            .text(&file)
-            .map_err(Failure::io("read", &file))?;
-        let text = self.with_requirements(&text, &built_with)?;
+        let metadata = project.root.text(&file);
+        let metadata = metadata.map_err(Failure::io("read", &file))?;
+        let text = self.with_requirements(&metadata, &built_with)?;
         output::write(&file, text.as_bytes())?;
         Ok(file_name(made))
     }

@@ -117,10 +117,8 @@ impl WheelBuild {
         let declared = config.for_major(release.major);
         let project = self.source.project.for_release(release);
         let build = Build::prepare(&project, Purpose::Wheel, gpus, None)?;
-        let plan = build
-            .plan
-            .clone()
-            .filter(|_| declared.capabilities.is_some());
+        let is_declared = declared.capabilities.is_some();
+        let plan = build.plan.clone().filter(|_| is_declared);
         let plan = plan.ok_or_else(undeclared)?;
         let wanted = declared.components.iter();
         let used: Vec<Component> = wanted.map(|wanted| wanted.component).collect();
@@ -203,8 +201,8 @@ impl WheelBuild {
         Ok((wheels, sdists))
     }
 
-    /// Compiles. The final crate is linked again if the first search path was wrong: dependencies may link libraries that
-    /// no manifest declares, and the depth of the module is known only from the wheel.
+    /// Compiles. The final crate is linked again if the first search path was wrong: dependencies may link libraries
+    /// that no manifest declares, and the depth of the module is known only from the wheel.
     pub fn link(&self, prepared: &Prepared) -> Result<CompiledWheels> {
         let (major, build) = (prepared.major(), &prepared.build);
         let mut linked = prepared.linked.clone();
@@ -256,11 +254,8 @@ impl WheelBuild {
         if mode == Mode::Wheel {
             profile = profile.or_else(|| self.source.default_profile());
         }
-        let mut call = self
-            .maturin
-            .clone()
-            .args(words)
-            .args(["--auditwheel", "warn"]);
+        let mut call = self.maturin.clone().args(words);
+        call = call.args(["--auditwheel", "warn"]);
         let named = [profile, self.source.maturin.profile.as_deref()];
         named.into_iter().flatten().try_for_each(check_profile)?;
         if let Some(profile) = profile {
@@ -319,8 +314,8 @@ impl WheelBuild {
     }
 }
 
-/// The declared components that are linked as shared libraries, and the optional ones for which the major has a package:
-/// code opens them by name if users install them, whether or not the toolkit of the build has them.
+/// The declared components that are linked as shared libraries, and the optional ones for which the major has a
+/// package: code opens them by name if users install them, whether or not the toolkit of the build has them.
 fn linked_components(config: &Config, toolkit: &Toolkit) -> BTreeSet<Component> {
     let major = toolkit.version().major;
     let mut linked = BTreeSet::new();

@@ -93,10 +93,8 @@ pub fn graft(
 ) -> Result<PathBuf> {
     let text = format!("{libraries} into the wheel with auditwheel");
     output::status("Copying", &text);
-    let mut call = auditwheel
-        .clone()
-        .args(["repair", "--wheel-dir"])
-        .args([out]);
+    let mut call = auditwheel.clone().args(["repair", "--wheel-dir"]);
+    call = call.args([out]);
     for pattern in nvidia::nvidia_library_patterns().iter().chain(excluded) {
         call = call.args(["--exclude", pattern]);
     }

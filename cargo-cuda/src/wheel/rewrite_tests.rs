@@ -8,7 +8,8 @@ use super::*;
 use crate::package::elf::ElfFacts;
 use cuda_build::Component;
 
-const INIT: &str = "from .saxpy import *\n\n__doc__ = saxpy.__doc__\nif hasattr(saxpy, \"__all__\"):\n    __all__ = saxpy.__all__";
+const INIT: &str = "from .saxpy import *\n\n__doc__ = saxpy.__doc__\nif hasattr(saxpy, \"__all__\"):\n    \
+                    __all__ = saxpy.__all__";
 
 fn this_program() -> Vec<u8> {
     cuda_find_core::root::Root::system()

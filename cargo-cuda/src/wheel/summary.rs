@@ -103,7 +103,8 @@ pub fn check_sizes(built: &[BuiltWheel], max_size: Option<u64>) -> Result<()> {
         .hint("drop capabilities: code for 8.0 also runs on GPUs with 8.6 and 8.9")
         .hint("remove symbols with `strip = true` below `[tool.maturin]`, and files of `data` and `include` there")
         .hint(
-            "if the index accepts more, set `max-size = \"200 MiB\"` below `[package.metadata.cuda.wheel]` in Cargo.toml",
+            "if the index accepts more, set `max-size = \"200 MiB\"` below `[package.metadata.cuda.wheel]` in \
+             Cargo.toml",
         ))
 }
 
