@@ -7,7 +7,7 @@ use cuda_build::{Component, Version};
 use cuda_find_core::release::NEWEST_MAJOR;
 
 use crate::failure::Result;
-use crate::package::archive::{self, Wheel};
+use crate::package::archive::{self, WheelArchive};
 use crate::package::device::DeviceCode;
 use crate::package::elf::ElfFacts;
 use crate::package::metadata::{Metadata, normalized_name};
@@ -63,7 +63,7 @@ impl Artifact {
     pub fn read(path: &Path) -> Result<Self> {
         let (file, size) = archive::open(path)?;
         if path.extension().is_some_and(|extension| extension == "whl") {
-            return Self::of_wheel(&Wheel::open(path)?, path, size);
+            return Self::of_wheel(&WheelArchive::open(path)?, path, size);
         }
         let elf = ElfFacts::read(file).map_err(|failure| {
             let failure = failure.in_file(&path.display().to_string());
@@ -80,7 +80,7 @@ impl Artifact {
     }
 
     /// The content of a wheel.
-    pub fn of_wheel(wheel: &Wheel, path: &Path, size: u64) -> Result<Self> {
+    pub fn of_wheel(wheel: &WheelArchive, path: &Path, size: u64) -> Result<Self> {
         let text = wheel.text(&format!("{}/METADATA", wheel.dist_info))?;
         let metadata = Metadata::parse(&text);
         let mut requires = Vec::new();

@@ -11,7 +11,7 @@ use crate::audit::check;
 use crate::failure::{Failure, Result};
 use crate::isolated_build::gpus;
 use crate::output;
-use crate::package::archive::Wheel;
+use crate::package::archive::WheelArchive;
 use crate::project::{BuildOptions, SearchOptions, WorkspaceOptions};
 use crate::wheel::build::{Prepared, WheelBuild};
 use crate::wheel::needs::check_major;
@@ -109,13 +109,13 @@ fn rewrite(arguments: &WheelArgs, path: &Path) -> Result<BuiltWheel> {
     };
     check_major(major)?;
     let rewrite = Rewrite::of_other_builder(major, arguments.allow.clone());
-    rewrite.apply(Wheel::open(path)?, path, &arguments.out)
+    rewrite.apply(WheelArchive::open(path)?, path, &arguments.out)
 }
 
-type Built = (Vec<BuiltWheel>, Vec<PathBuf>, Option<u64>);
+type BuiltWheels = (Vec<BuiltWheel>, Vec<PathBuf>, Option<u64>);
 
 /// Builds the wheels and source distributions. Also returns the largest size that the manifest declares.
-fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built> {
+fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWheels> {
     // These options must come first, because `passthrough` may contain a `--`, and the arguments
     // after it are for rustc.
     let mut passthrough: Vec<OsString> = Vec::new();

@@ -30,7 +30,7 @@ const MODULE_IN_MEMORY: usize = 16 << 20;
 
 /// The files of a wheel without `RECORD`, which is computed from them.
 #[derive(Debug)]
-pub struct Wheel {
+pub struct WheelArchive {
     /// The metadata directory, such as `saxpy-0.1.0.dist-info`.
     pub dist_info: String,
     /// The files by their paths in the wheel, with `/`.
@@ -116,7 +116,7 @@ pub fn open(path: &Path) -> Result<(File, u64)> {
     Ok((file, metadata.len()))
 }
 
-impl Wheel {
+impl WheelArchive {
     /// A wheel that is made of new files.
     pub fn new(dist_info: String, entries: BTreeMap<String, WheelFile>) -> Self {
         Self {

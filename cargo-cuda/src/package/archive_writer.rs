@@ -8,7 +8,7 @@ use zip::read::ZipFile;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
 
-use super::archive::{Content, Wheel, WheelFile};
+use super::archive::{Content, WheelArchive, WheelFile};
 use super::metadata::record_line;
 use crate::failure::Result;
 use crate::output;
@@ -31,7 +31,7 @@ pub struct Written {
 /// Writes a wheel atomically. Files are sorted, followed by the
 /// metadata, and `RECORD` is last. Dates are 1980-01-01, and modes are 0644 or 0755. A file that has
 /// neither a new content nor a new name is copied as it is compressed.
-pub fn write(wheel: &Wheel, target: &Path) -> Result<Written> {
+pub fn write(wheel: &WheelArchive, target: &Path) -> Result<Written> {
     output::write_with(target, |file| {
         let mut zip = ZipWriter::new(BufWriter::with_capacity(1 << 18, &mut *file));
         if let Err(error) = fill(wheel, &mut zip) {
@@ -58,7 +58,7 @@ fn written(file: &File) -> io::Result<Written> {
 
 type Writer<'a> = ZipWriter<BufWriter<&'a mut File>>;
 
-fn fill(wheel: &Wheel, zip: &mut Writer<'_>) -> io::Result<()> {
+fn fill(wheel: &WheelArchive, zip: &mut Writer<'_>) -> io::Result<()> {
     let metadata_prefix = format!("{}/", wheel.dist_info);
     let mut ordered: Vec<(&String, &WheelFile)> = wheel.entries.iter().collect();
     ordered.sort_by_key(|(path, _)| (path.starts_with(&metadata_prefix), *path));
@@ -88,7 +88,12 @@ fn mode(executable: bool) -> u32 {
     if executable { 0o755 } else { 0o644 }
 }
 
-fn add(zip: &mut Writer<'_>, wheel: &Wheel, path: &str, entry: &WheelFile) -> io::Result<()> {
+fn add(
+    zip: &mut Writer<'_>,
+    wheel: &WheelArchive,
+    path: &str,
+    entry: &WheelFile,
+) -> io::Result<()> {
     let index = match &entry.content {
         Content::New(content) => {
             zip.start_file(path, options(entry.executable))?;

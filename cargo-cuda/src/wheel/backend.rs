@@ -17,7 +17,7 @@ use super::{requirements, sdist};
 use crate::failure::{Failure, Result};
 use crate::isolated_build::gpus;
 use crate::output::{self, file_name, joined};
-use crate::package::archive::Wheel;
+use crate::package::archive::WheelArchive;
 use crate::package::archive_writer;
 use crate::package::metadata::Metadata;
 use crate::process;
@@ -223,7 +223,7 @@ impl<'a> Backend<'a> {
 
     /// Fails if a native module needs more than the manifest declares, because the frontend already knows the
     /// requirements. An editable wheel may contain only a `.pth` file with the directory of the module.
-    fn check(&self, wheel: &Wheel, built_with: &BuiltWith) -> Result<()> {
+    fn check(&self, wheel: &WheelArchive, built_with: &BuiltWith) -> Result<()> {
         wheel.reject_nvidia_libraries()?;
         let declared = self.job.needs(built_with).0;
         let known = declared.requirements(built_with)?;

@@ -23,7 +23,7 @@ use crate::failure::{Failure, Result};
 use crate::isolated_build::{Build, Purpose};
 use crate::missing_components::MissingComponents;
 use crate::output::{self, TemporaryDirectory, joined};
-use crate::package::archive::Wheel;
+use crate::package::archive::WheelArchive;
 use crate::package::elf::ElfFacts;
 use crate::package::metadata::{IN_MANIFEST, check_name};
 use crate::process;
@@ -80,7 +80,7 @@ pub enum Mode {
 /// What maturin has built.
 pub struct CompiledWheels {
     /// A wheel for each Python interpreter.
-    pub wheels: Vec<(PathBuf, Wheel)>,
+    pub wheels: Vec<(PathBuf, WheelArchive)>,
     /// The source distribution, if the user's arguments for maturin have `--sdist`.
     sdists: Vec<PathBuf>,
     /// The directory of the files, which is removed on drop.
@@ -184,7 +184,7 @@ impl WheelBuild {
                     let (out, user) = (grafted.path(), &project.env);
                     let path =
                         programs::graft(auditwheel, &path, out, &libraries, &self.excluded, user)?;
-                    rewrite.apply(Wheel::open(&path)?, &path, &self.out)?
+                    rewrite.apply(WheelArchive::open(&path)?, &path, &self.out)?
                 }
                 None => rewrite.apply(wheel, &path, &self.out)?,
             });
@@ -285,7 +285,7 @@ impl WheelBuild {
         let (mut wheels, mut sdists) = (Vec::new(), Vec::new());
         for path in output::files(directory.path())? {
             match path.extension().is_some_and(|it| it == "whl") {
-                true => wheels.push((path.clone(), Wheel::open(&path)?)),
+                true => wheels.push((path.clone(), WheelArchive::open(&path)?)),
                 false => sdists.push(path),
             }
         }

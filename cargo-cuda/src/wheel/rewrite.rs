@@ -16,7 +16,7 @@ use crate::audit::check::Severity;
 use crate::audit::report::Audited;
 use crate::failure::{Failure, Result};
 use crate::output::{self, joined};
-use crate::package::archive::{Wheel, WheelFile};
+use crate::package::archive::{WheelArchive, WheelFile};
 use crate::package::archive_writer;
 use crate::package::metadata::{FileName, IN_MANIFEST, Metadata, with_local_platform};
 use crate::package::metadata::{check_name, file_name_component, is_on_manylinux, normalized_name};
@@ -88,7 +88,12 @@ impl Rewrite {
 
     /// Rewrites the wheel that was opened at `input` into `out_dir`. Writes nothing on failure, nor if the audit
     /// finds an error.
-    pub fn apply(&self, mut wheel: Wheel, input: &Path, out_dir: &Path) -> Result<BuiltWheel> {
+    pub fn apply(
+        &self,
+        mut wheel: WheelArchive,
+        input: &Path,
+        out_dir: &Path,
+    ) -> Result<BuiltWheel> {
         let old_name = output::file_name(input);
         let mut file_name = FileName::parse(&old_name).ok_or_else(|| {
             Failure::wheel("not a wheel's file name (`name-version-python-abi-platform.whl`)")
@@ -107,7 +112,7 @@ impl Rewrite {
     }
 
     /// Audits a wheel before it is written. Its size is checked later, because the manifest can change the limit.
-    fn audit(&self, wheel: &Wheel, path: &Path, file: &FileName) -> Result<Audited> {
+    fn audit(&self, wheel: &WheelArchive, path: &Path, file: &FileName) -> Result<Audited> {
         let mut artifact = Artifact::of_wheel(wheel, path, 0)?;
         artifact.driver.clone_from(&self.driver);
         let audited = Audited::new(&artifact, &self.allow);
@@ -128,7 +133,7 @@ impl Rewrite {
     }
 
     /// Rewrites a wheel and its file's name in memory. The result lacks what only the finished file has.
-    fn rewrite(&self, wheel: &mut Wheel, file_name: &mut FileName) -> Result<BuiltWheel> {
+    fn rewrite(&self, wheel: &mut WheelArchive, file_name: &mut FileName) -> Result<BuiltWheel> {
         wheel.reject_nvidia_libraries()?;
         let metadata_path = format!("{}/METADATA", wheel.dist_info);
         let mut metadata = Metadata::parse(&wheel.text(&metadata_path)?);
@@ -190,7 +195,7 @@ impl Rewrite {
 
 /// The needed libraries of some wheels that are neither NVIDIA's, nor in the wheels, nor on every manylinux system,
 /// sorted.
-pub fn third_party<'a>(wheels: impl IntoIterator<Item = &'a Wheel>) -> Vec<String> {
+pub fn third_party<'a>(wheels: impl IntoIterator<Item = &'a WheelArchive>) -> Vec<String> {
     let mut needed = BTreeSet::new();
     let mut inside = BTreeSet::new();
     for wheel in wheels {
@@ -216,7 +221,7 @@ pub fn is_excluded(soname: &str, excluded: &[String]) -> bool {
 }
 
 /// Gives the metadata and data directories of a wheel another name and version.
-fn rename_directories(wheel: &mut Wheel, new_stem: &str) {
+fn rename_directories(wheel: &mut WheelArchive, new_stem: &str) {
     let old_stem = wheel.dist_info.trim_end_matches(".dist-info").to_owned();
     let renamed = |path: String| match path.strip_prefix(&old_stem) {
         Some(rest) if rest.starts_with(".dist-info/") || rest.starts_with(".data/") => {
@@ -263,7 +268,7 @@ fn with_cuda_suffix(name: &str, major: u32) -> Result<String> {
 /// Installers put a program into the environment's `bin`, from where no search path leads to site-packages for every
 /// Python version. So it is moved to `<name>.scripts` below site-packages, as auditwheel does, and a script in its old
 /// place starts it. `name` is the name of the distribution.
-fn move_programs(wheel: &mut Wheel, name: &str) -> Result<()> {
+fn move_programs(wheel: &mut WheelArchive, name: &str) -> Result<()> {
     let mut programs = Vec::new();
     for (path, facts) in wheel.modules() {
         let needs_path = !facts.has_no_search_path() || facts.needs_component();
