@@ -93,11 +93,9 @@ impl ElfFacts {
 
     /// The entries of the search path that the loader uses: it ignores `DT_RPATH` if there is a `DT_RUNPATH`.
     pub fn search_path(&self) -> &[String] {
-        let has_runpath = !self.runpath.is_empty();
-        if has_runpath {
-            &self.runpath
-        } else {
-            &self.rpath
+        match self.runpath.as_slice() {
+            [] => &self.rpath,
+            runpath => runpath,
         }
     }
 }

@@ -251,10 +251,8 @@ impl<'a> Run<'a> {
                 locked.is_some_and(|set| set.lacking(it.clone(), &request.accepted).is_none())
             });
         } else {
-            optional.retain(|it| {
-                it.iter()
-                    .all(|component| from.has_package(*component, major))
-            });
+            let has_package = |component: &Component| from.has_package(*component, major);
+            optional.retain(|it| it.iter().all(has_package));
         }
         let all = optional.iter().flatten().chain(&wanted).copied().collect();
         let set = match self.set_for(from, locked, &all) {
@@ -345,12 +343,8 @@ impl<'a> Run<'a> {
             mirror.install(&missing, set, &part)?;
         } else if !missing.is_empty() {
             let installer = Installer::find(self.env)?;
-            let noun = if missing.len() == 1 {
-                "package"
-            } else {
-                "packages"
-            };
-            let text = format!("{} {noun} with {}", missing.len(), installer.name());
+            let (count, plural) = (missing.len(), if missing.len() == 1 { "" } else { "s" });
+            let text = format!("{count} package{plural} with {}", installer.name());
             output::status("Fetching", &text);
             let target = self.request.target.as_ref();
             installer.install(&missing, &part, &lock, target, !is_repair)?;
