@@ -3,13 +3,12 @@
 
 use std::ffi::{OsStr, OsString};
 
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// Long options of cargo that take a value.
-const LONG_WITH_VALUE: &str = "--artifact-dir --bench --bin --branch --color --config --example --exclude --features --git \
-                               --jobs --lint --lockfile-path --manifest-path --message-format --out-dir --package --path \
-                               --profile --registry --rev --root --tag --target --target-dir --test";
+const LONG_WITH_VALUE: &str = "--artifact-dir --bench --bin --branch --color --config --example --exclude --features \
+                               --git --jobs --lint --lockfile-path --manifest-path --message-format --out-dir \
+                               --package --path --profile --registry --rev --root --tag --target --target-dir --test";
 
 /// Short options of cargo that take a value, which may be attached: `-j 4` or `-j4`.
 const SHORT_WITH_VALUE: [char; 5] = ['C', 'F', 'Z', 'j', 'p'];
@@ -25,17 +24,15 @@ pub struct SplitArguments {
     pub for_program: Vec<OsString>,
 }
 
-/// Splits a command line. The program's arguments start at `--`, and for `run` also at the first argument that is not an
-/// option. `our_option_takes_value` returns `None` if the option is not one of `cargo cuda`.
+/// Splits a command line. The program's arguments start at `--`, and for `run` also at the first argument that is not
+/// an option. `our_option_takes_value` returns `None` if the option is not one of `cargo cuda`.
 pub fn split(
     command: &str,
     arguments: &[OsString],
     our_option_takes_value: impl Fn(&str) -> Option<bool>,
 ) -> SplitArguments {
-    let is_option = |argument: &OsString| {
-        let text = argument.as_encoded_bytes();
-        text.starts_with(b"-") && text != b"-"
-    };
+    let is_option =
+        |argument: &OsString| argument.len() > 1 && argument.as_encoded_bytes()[0] == b'-';
     let mut split = SplitArguments {
         command: command.to_owned(),
         ..SplitArguments::default()
@@ -45,26 +42,22 @@ pub fn split(
         rest.next_if(|next| next != "--" && (command != "run" || is_option(next)))
     {
         let text = argument.to_string_lossy().into_owned();
-        let (name, has_attached_value) = match text.split_once('=') {
-            Some((name, _)) => (name, true),
-            None => (text.as_str(), false),
-        };
+        let name = text.split('=').next().unwrap_or_default();
         if let Some(takes_value) = our_option_takes_value(name) {
             split.for_cargo_cuda.push(argument);
-            if takes_value && !has_attached_value {
+            if takes_value && name == text {
                 split.for_cargo_cuda.extend(rest.next());
             }
             continue;
         }
-        let letters = short_options(&text).unwrap_or_default();
+        let letters = short_options(&text);
         // In `-j4`, the value follows the letter. After `-vj`, the value is the next argument.
         let end_of_first_with_value = letters.find(SHORT_WITH_VALUE).map(|index| index + 1);
         split.for_cargo.push(argument);
         if is_long_with_value(&text) || end_of_first_with_value == Some(letters.len()) {
             // Some options can be given without a value, so an argument that starts with `-` is not taken as the value.
-            split
-                .for_cargo
-                .extend(rest.next_if(|next| !is_option(next)));
+            let value = rest.next_if(|next| !is_option(next));
+            split.for_cargo.extend(value);
         }
     }
     split.for_program = rest.collect();
@@ -77,9 +70,13 @@ pub fn is_long_with_value(option: &str) -> bool {
 }
 
 /// The letters of the short options in one argument: `vr` for `-vr`.
-fn short_options(text: &str) -> Option<&str> {
-    text.strip_prefix('-')
-        .filter(|names| !names.is_empty() && !names.starts_with('-'))
+fn short_options(text: &str) -> &str {
+    let letters = text.strip_prefix('-').unwrap_or_default();
+    if letters.starts_with('-') {
+        ""
+    } else {
+        letters
+    }
 }
 
 /// Options of cargo with their values. Joined short options are split: `-vrp name` becomes `-v`,
@@ -91,10 +88,8 @@ impl CargoOptions {
     /// Reads the options before `--`. The arguments after `--` are not for cargo.
     pub fn parse(arguments: &[OsString]) -> Self {
         let mut options = Vec::new();
-        let mut rest = arguments
-            .iter()
-            .take_while(|argument| *argument != "--")
-            .filter_map(|argument| OsStr::to_str(argument));
+        let for_cargo = arguments.iter().take_while(|argument| *argument != "--");
+        let mut rest = for_cargo.filter_map(|argument| OsStr::to_str(argument));
         while let Some(argument) = rest.next() {
             let mut add = |name: &str, value: Option<&str>| {
                 options.push((name.to_owned(), value.map(str::to_owned)));
@@ -107,7 +102,7 @@ impl CargoOptions {
                 }
                 continue;
             }
-            let mut letters = short_options(argument).unwrap_or_default().chars();
+            let mut letters = short_options(argument).chars();
             while let Some(letter) = letters.next() {
                 let name = format!("-{letter}");
                 if !SHORT_WITH_VALUE.contains(&letter) {
@@ -139,16 +134,16 @@ impl CargoOptions {
 
     /// The options with these names, as arguments.
     fn arguments_of(&self, names: &[&str]) -> Vec<String> {
-        let options = self.0.iter();
-        options
-            .filter(|(name, _)| names.contains(&name.as_str()))
-            .flat_map(|(name, value)| [Some(name), value.as_ref()])
-            .flatten()
-            .cloned()
-            .collect()
+        let mut options = self.0.clone();
+        options.retain(|(name, _)| names.contains(&name.as_str()));
+        let words = options
+            .into_iter()
+            .flat_map(|(name, value)| [Some(name), value]);
+        words.flatten().collect()
     }
 
-    /// The arguments that `cargo metadata` also needs: configuration, and restrictions on the lock file and the network.
+    /// The arguments that `cargo metadata` also needs: configuration, and restrictions on the lock file and the
+    /// network.
     pub fn metadata_arguments(&self) -> Vec<String> {
         self.arguments_of(&["--config", "--offline", "--locked", "--frozen"])
     }
@@ -165,13 +160,13 @@ impl CargoOptions {
 }
 
 /// Fails for a profile with which `cargo rustc` builds no program and no library, but a test harness or nothing.
-pub fn check_profile(profile: &str) -> Result<(), Failure> {
+pub fn check_profile(profile: &str) -> Result<()> {
     if !["test", "bench", "check"].contains(&profile) {
         return Ok(());
     }
     let text = format!("cargo's profile `{profile}` builds no program and no library");
     let hint = "name `release`, `dev`, or a profile of your own";
-    Err(Failure::new(exit_code::USAGE, text).hint(hint))
+    Err(Failure::usage(text).hint(hint))
 }
 
 #[cfg(test)]

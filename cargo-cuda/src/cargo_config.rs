@@ -1,5 +1,6 @@
 //! What `cargo cuda` needs of Cargo's configuration, from files and `--config`.
 
+use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
 
 use cuda_find_core::{env::Env, root::Root};
@@ -23,18 +24,15 @@ impl CargoConfig {
     pub fn read(root: &Root, env: &Env, directory: &Path, arguments: &[String]) -> Self {
         let mut config = Self::default();
         for argument in arguments.iter().rev() {
-            match root.text(&directory.join(argument)) {
-                Ok(text) => config.add_unset_keys(&text, directory),
-                Err(_) => config.add_unset_keys(argument, directory),
-            }
+            let text = root.text(&directory.join(argument));
+            config.add_unset_keys(text.as_ref().unwrap_or(argument), directory);
         }
         if let Some(target) = env.peek("CARGO_BUILD_TARGET") {
             let target = Value::from(&*target.to_string_lossy());
             config.add_unset_keys(&format!("build.target = {target}"), directory);
         }
         let mut places: Vec<PathBuf> = directory.ancestors().map(|d| d.join(".cargo")).collect();
-        let home = cargo_home(env).filter(|home| !places.contains(home));
-        places.extend(home);
+        places.extend(cargo_home(env).filter(|home| !places.contains(home)));
         for place in places {
             // If both files exist, Cargo reads `config` alone.
             let files = ["config", "config.toml"].map(|name| root.text(&place.join(name)));
@@ -65,12 +63,11 @@ impl CargoConfig {
     }
 
     fn build_targets(&self) -> impl Iterator<Item = &str> {
-        let value = self.get("build", "target").into_iter();
-        let targets = value.flat_map(|value| match value.as_array() {
-            Some(targets) => targets.as_slice(),
-            None => std::slice::from_ref(value),
-        });
-        targets.filter_map(Value::as_str)
+        let targets = match self.get("build", "target") {
+            Some(Value::Array(targets)) => targets.as_slice(),
+            target => target.map_or(&[][..], std::slice::from_ref),
+        };
+        targets.iter().filter_map(Value::as_str)
     }
 
     /// The first `[build] target`, or the value of `CARGO_BUILD_TARGET`.
@@ -99,33 +96,34 @@ impl CargoConfig {
             return Some(split(&flags));
         }
         let targets = self.0.get("target").and_then(Value::as_table);
-        let mut conditions = targets.into_iter().flatten();
-        if conditions
-            .any(|(key, target)| key.starts_with("cfg(") && target.get("rustflags").is_some())
-        {
+        let flags_of_target = |key: &str| targets?.get(key)?.get("rustflags");
+        let mut keys = targets.into_iter().flat_map(Table::keys);
+        if keys.any(|key| key.starts_with("cfg(") && flags_of_target(key).is_some()) {
             return None;
         }
-        let target_flags = targets.and_then(|targets| targets.get(triple)?.get("rustflags"));
         let target = triple.replace('-', "_").to_uppercase();
-        let places = [
-            (target_flags, format!("CARGO_TARGET_{target}_RUSTFLAGS")),
-            (
-                self.get("build", "rustflags"),
-                "CARGO_BUILD_RUSTFLAGS".to_owned(),
-            ),
-        ];
-        let mut lists = places.into_iter().map(|(value, name)| {
-            let mut flags: Vec<String> = match value {
-                Some(Value::Array(array)) => array
-                    .iter()
-                    .filter_map(|flag| Some(flag.as_str()?.to_owned()))
-                    .collect(),
-                value => split(value.and_then(Value::as_str).unwrap_or_default()),
-            };
+        let of_target = (
+            flags_of_target(triple),
+            format!("CARGO_TARGET_{target}_RUSTFLAGS"),
+        );
+        let of_build = (
+            self.get("build", "rustflags"),
+            "CARGO_BUILD_RUSTFLAGS".to_owned(),
+        );
+        let mut flags = Vec::new();
+        for (value, name) in [of_target, of_build] {
+            match value {
+                Some(Value::Array(list)) => {
+                    flags.extend(list.iter().filter_map(Value::as_str).map(str::to_owned));
+                }
+                value => flags = split(value.and_then(Value::as_str).unwrap_or_default()),
+            }
             flags.extend(split(&variable(&name).unwrap_or_default()));
-            flags
-        });
-        Some(lists.find(|flags| !flags.is_empty()).unwrap_or_default())
+            if !flags.is_empty() {
+                break;
+            }
+        }
+        Some(flags)
     }
 
     /// `env` as build scripts see it, with the variables of `[env]`. If `env` sets a variable too,
@@ -157,9 +155,7 @@ fn merge(table: &mut Table, lower: Table) {
                 flags.splice(0..0, lower);
             }
             (Some(_), _) => {}
-            (None, value) => {
-                table.insert(key, value);
-            }
+            (None, value) => _ = table.insert(key, value),
         }
     }
 }
@@ -172,24 +168,18 @@ pub fn cargo_home(env: &Env) -> Option<PathBuf> {
 
 /// The triple of this machine. It always ends in `-gnu`, because CUDA supports only glibc.
 pub fn host() -> String {
-    format!(
-        "{}-unknown-{}-gnu",
-        std::env::consts::ARCH,
-        std::env::consts::OS
-    )
+    format!("{ARCH}-unknown-{OS}-gnu")
 }
 
 /// The name of Cargo's directory for a target: the triple, or the name of the target's JSON file
 /// without `.json`.
 pub fn target_directory_name(target: &str) -> String {
-    // `host-tuple` is Cargo's name for the machine that it runs on.
-    if target == "host-tuple" {
-        return host();
+    match target.strip_suffix(".json") {
+        Some(path) => path.rsplit('/').next().unwrap_or(path).to_owned(),
+        // `host-tuple` is Cargo's name for the machine that it runs on.
+        None if target == "host-tuple" => host(),
+        None => target.to_owned(),
     }
-    let json_file = target
-        .strip_suffix(".json")
-        .and_then(|path| path.rsplit('/').next());
-    json_file.unwrap_or(target).to_owned()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::commands::{
     view, wheel,
 };
 use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::isolated_build::nvcc_script;
 use crate::output::TerminalOptions;
 use crate::project::BuildOptions;
@@ -24,7 +24,7 @@ use crate::{nvcc_wrapper, output, signals, store};
 #[derive(Debug, Parser)]
 #[command(name = "cargo cuda", bin_name = "cargo cuda", version, styles = output::STYLES)]
 #[command(after_help = "`cargo cuda help exit-codes` lists the exit codes.")]
-struct Cli {
+struct CommandLine {
     #[command(flatten)]
     terminal: TerminalOptions,
     #[command(subcommand)]
@@ -58,6 +58,9 @@ const DEVELOP_HELP: &str = "\
 Runs uv or pip, whichever manages the environment, with the package's build backend. The native
 module finds CUDA's libraries in that environment. Run the command again after a change of Rust or
 CUDA code; a change of Python code needs no build.";
+
+const AUDIT_HELP: &str =
+    "docs/audit.md describes the checks. The exit code is 17 if a finding is an error.";
 
 const FETCH_HELP: &str = "\
 Fetches one toolkit for each major that the packages declare, otherwise for each major in the lock
@@ -121,9 +124,7 @@ enum Command {
     Wheel(Box<wheel::WheelArgs>),
     #[command(after_help = DEVELOP_HELP)]
     Develop(develop::DevelopArgs),
-    #[command(
-        after_help = "docs/audit.md describes the checks. The exit code is 17 if a finding is an error."
-    )]
+    #[command(after_help = AUDIT_HELP)]
     Audit(audit::AuditArgs),
     #[command(after_help = "Example: cargo cuda exec -- cmake -B build")]
     Exec(env::ExecArgs),
@@ -147,7 +148,7 @@ enum Command {
 
 /// The parser of the command line. Usage errors and `--version` print `name` as the name of the program.
 pub fn command_line(name: &'static str) -> clap::Command {
-    Cli::command().name(name).bin_name(name)
+    CommandLine::command().name(name).bin_name(name)
 }
 
 /// The name that help and `--version` print if cargo has not started this program.
@@ -165,15 +166,12 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
     }
     // Cargo runs `cargo-cuda cuda …`; a user may run `cargo-cuda …` directly, as with `uvx cargo-cuda …`.
     let is_started_by_cargo = arguments.first().is_some_and(|first| first == "cuda");
-    let arguments: Vec<OsString> = arguments
-        .into_iter()
-        .skip(is_started_by_cargo.into())
-        .collect();
+    let mut program = PROGRAM;
+    if is_started_by_cargo {
+        arguments.remove(0);
+        program = "cargo cuda";
+    }
     let user_env = Env::from_process();
-    let program = match is_started_by_cargo {
-        true => "cargo cuda",
-        false => PROGRAM,
-    };
     let result = match parse(program, &arguments) {
         Ok((cli, split)) => {
             output::set_up(terminal_options(&cli, &split), &user_env);
@@ -187,10 +185,9 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
                 return exit_code::USAGE.into();
             }
             // Help, or the version.
-            let text = error.render();
             let text = match output::stdout_has_colour() {
-                true => text.ansi().to_string(),
-                false => text.to_string(),
+                true => error.render().ansi().to_string(),
+                false => error.render().to_string(),
             };
             Ok((text, exit_code::SUCCESS))
         }
@@ -204,38 +201,36 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Parses the command line. For cargo's commands, clap gets only the options of `cargo cuda`. `program` is the name that
-/// usage errors print.
+/// Parses the command line. For cargo's commands, clap gets only the options of `cargo cuda`. `program` is the name
+/// that usage errors print.
 fn parse(
     program: &'static str,
     arguments: &[OsString],
-) -> Result<(Cli, SplitArguments), clap::Error> {
+) -> Result<(CommandLine, SplitArguments), clap::Error> {
     let parse_ours = |arguments: &[OsString]| {
         let all = std::iter::once(program.into()).chain(arguments.iter().cloned());
         let matches = command_line(program).try_get_matches_from(all)?;
-        Cli::from_arg_matches(&matches)
+        CommandLine::from_arg_matches(&matches)
     };
     let Some((command, arguments)) = cargo_command(arguments) else {
         return Ok((parse_ours(arguments)?, SplitArguments::default()));
     };
-    let all = Cli::command();
+    let all = CommandLine::command();
     let find_ours = |name: &str| {
         let mut options = all.find_subcommand(&command)?.get_arguments();
         options.find(|option| {
             option.get_long().is_some() && option.get_long() == name.strip_prefix("--")
         })
     };
-    let takes_value = |name: &str| match name {
+    let split = cargo_arguments::split(&command, &arguments, |name: &str| match name {
         "--help" | "-h" => Some(false),
         _ => find_ours(name).map(|option| option.get_action().takes_values()),
-    };
-    let split = cargo_arguments::split(&command, &arguments, takes_value);
-    let ours: Vec<OsString> = std::iter::once(command.clone().into())
-        .chain(split.for_cargo_cuda.iter().cloned())
-        .collect();
+    });
+    let mut ours = vec![OsString::from(&command)];
+    ours.extend_from_slice(&split.for_cargo_cuda);
     let cli = parse_ours(&ours)?;
-    // clap does not see a misspelled option of `cargo cuda`, because it is passed to cargo. So clap parses each flag for
-    // cargo alone: if it suggests an option of `cargo cuda`, the flag is an error.
+    // clap does not see a misspelled option of `cargo cuda`, because it is passed to cargo. So clap parses each flag
+    // for cargo alone: if it suggests an option of `cargo cuda`, the flag is an error.
     for argument in &split.for_cargo {
         let argument = argument.to_string_lossy();
         let name = argument.split('=').next().unwrap_or_default();
@@ -254,8 +249,8 @@ fn parse(
     Ok((cli, split))
 }
 
-/// The full name of cargo's command in a command line, and the other arguments. Options before the command are passed to
-/// it: `-v b` is `build -v`.
+/// The full name of cargo's command in a command line, and the other arguments. Options before the command are passed
+/// to it: `-v b` is `build -v`.
 fn cargo_command(arguments: &[OsString]) -> Option<(String, Vec<OsString>)> {
     let mut rest = arguments.iter().enumerate();
     let (index, name) = loop {
@@ -266,7 +261,7 @@ fn cargo_command(arguments: &[OsString]) -> Option<(String, Vec<OsString>)> {
             name => break (index, name),
         }
     };
-    let cli = Cli::command();
+    let cli = CommandLine::command();
     let command = cli.find_subcommand(name)?.get_name();
     if !CARGO_COMMANDS.contains(&command) {
         return None;
@@ -276,7 +271,7 @@ fn cargo_command(arguments: &[OsString]) -> Option<(String, Vec<OsString>)> {
 }
 
 /// The options for the terminal. In a command of cargo, they are among the arguments for cargo.
-fn terminal_options(cli: &Cli, split: &SplitArguments) -> TerminalOptions {
+fn terminal_options(cli: &CommandLine, split: &SplitArguments) -> TerminalOptions {
     if split.command.is_empty() {
         return cli.terminal;
     }
@@ -294,11 +289,7 @@ fn color(options: &CargoOptions) -> Option<ColorChoice> {
 }
 
 /// Runs a command, and returns the text for standard output with the exit code.
-fn dispatch(
-    command: &Command,
-    split: &SplitArguments,
-    user_env: &Env,
-) -> Result<(String, u8), Failure> {
+fn dispatch(command: &Command, split: &SplitArguments, user_env: &Env) -> Result<(String, u8)> {
     let root = &Root::system();
     let configured_env =
         || CargoConfig::of_current_directory(root, user_env, &[]).env_of_build_scripts(user_env);
@@ -353,7 +344,7 @@ fn dispatch(
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<(Cli, SplitArguments), clap::Error> {
+    fn parsed(line: &str) -> Result<(CommandLine, SplitArguments), clap::Error> {
         let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
         parse("cargo cuda", &arguments)
     }
@@ -373,7 +364,7 @@ mod tests {
 
     #[test]
     fn texts_of_help_are_not_wrapped_twice() {
-        for command in Cli::command().get_subcommands() {
+        for command in CommandLine::command().get_subcommands() {
             let text = command.get_after_help().map(ToString::to_string);
             for line in text.unwrap_or_default().lines() {
                 assert!(line.len() <= 100, "{line}");

@@ -34,10 +34,11 @@ impl fmt::Display for Guess {
 
 impl Dependencies {
     pub fn new(metadata: &Metadata) -> Self {
-        let nodes = metadata.resolve.iter().flat_map(|graph| &graph.nodes);
-        let nodes: Vec<(&Package, &Node)> = nodes
-            .filter_map(|node| Some((metadata.packages.iter().find(|p| p.id == node.id)?, node)))
-            .collect();
+        let mut nodes = Vec::new();
+        for node in metadata.resolve.iter().flat_map(|graph| &graph.nodes) {
+            let mut packages = metadata.packages.iter();
+            nodes.extend(packages.find(|it| it.id == node.id).map(|it| (it, node)));
+        }
         let mut features = Vec::new();
         for (package, node) in &nodes {
             let linkage = Linkage::of(node.features.iter().map(|feature| feature.as_str()));
@@ -80,8 +81,8 @@ impl Linkage {
 /// One guess for each component that a feature names. `features` has each feature with its package.
 fn guesses(features: &[(&str, &str, Linkage)]) -> Vec<Guess> {
     let guess = |component: Component| {
-        let names_component = |(feature, ..): &&(&str, &str, Linkage)| is_named(component, feature);
-        let matching: Vec<_> = features.iter().filter(names_component).collect();
+        let mut matching = features.to_vec();
+        matching.retain(|(feature, ..)| is_named(component, feature));
         let (feature, package, _) = matching.first()?;
         let is_any = |kind: Linkage| matching.iter().any(|(.., linkage)| *linkage == kind);
         Some(Guess {

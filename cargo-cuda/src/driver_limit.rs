@@ -36,13 +36,14 @@ impl DriverLimit {
         })
     }
 
-    /// Which code of a toolkit the driver does not run, and a hint. `None` if it runs all, or all but PTX, which is counted
-    /// only with `has_ptx`.
+    /// Which code of a toolkit the driver does not run, and a hint. `None` if it runs all, or all but PTX, which is
+    /// counted only with `has_ptx`.
     pub fn unmet(&self, toolkit: ToolkitVersion, has_ptx: bool) -> Option<(String, String)> {
         let (supports, subject, verb) = (self.supports, &self.subject, self.verb);
         let (text, floor) = if supports.major < toolkit.major {
             let text = format!(
-                "{subject} supports only CUDA {supports} and older: programs built with CUDA {toolkit} do not run with it"
+                "{subject} supports only CUDA {supports} and older: programs built with CUDA {toolkit} do not run \
+                 with it"
             );
             (text, driver_floor(toolkit.major))
         } else if supports < toolkit && has_ptx {
@@ -53,14 +54,14 @@ impl DriverLimit {
         } else {
             return None;
         };
-        let newer = floor.map_or("a newer driver".to_owned(), |floor| {
-            format!("driver {floor} or newer")
-        });
-        let older = release::releases().filter(|it| *it <= supports).last();
-        let older = older.map_or(String::new(), |it| {
-            format!(", or build with CUDA {it}{}", source_of_nvcc(it))
-        });
-        Some((text, format!("{verb} {newer}{older}")))
+        let mut hint = match floor {
+            Some(floor) => format!("{verb} driver {floor} or newer"),
+            None => format!("{verb} a newer driver"),
+        };
+        if let Some(older) = release::releases().filter(|it| *it <= supports).last() {
+            hint += &format!(", or build with CUDA {older}{}", source_of_nvcc(older));
+        }
+        Some((text, hint))
     }
 
     /// The release to fetch for a request if nothing but the driver decides, and a message about it: the newest release
@@ -70,9 +71,8 @@ impl DriverLimit {
         let accepted = release::releases().filter(|it| {
             let mut needs = request.needs_of(it.major).iter();
             let needs_nvcc = needs.any(|need| need.component == Component::Nvcc);
-            *it >= FIRST_PACKAGED
-                && request.admits_release(*it)
-                && (is_nvcc_packaged(it.major) || !needs_nvcc)
+            let has_needed = is_nvcc_packaged(it.major) || !needs_nvcc;
+            *it >= FIRST_PACKAGED && request.admits_release(*it) && has_needed
         });
         let toolkit = accepted.max_by_key(|it| (*it <= limit, it.major <= limit.major, *it))?;
         // The index may have newer releases than the tables. A newer driver than the tables probably supports them.
@@ -85,11 +85,12 @@ impl DriverLimit {
             Some((text, hint)) => {
                 format!("warning: fetching CUDA {release}, but {text}\nhint: {hint}")
             }
-            None => format!(
-                "note: fetching CUDA {release}: {} supports CUDA {limit} and older{}",
-                self.subject,
-                source_of_nvcc(toolkit)
-            ),
+            None => {
+                let (subject, source) = (&self.subject, source_of_nvcc(toolkit));
+                format!(
+                    "note: fetching CUDA {release}: {subject} supports CUDA {limit} and older{source}"
+                )
+            }
         };
         Some((release, text))
     }
@@ -97,12 +98,10 @@ impl DriverLimit {
 
 /// Where nvcc of a release comes from if its Python packages have none, in parentheses.
 fn source_of_nvcc(release: ToolkitVersion) -> String {
-    match is_nvcc_packaged(release.major) {
-        true => String::new(),
-        false => format!(
-            " (its wheels have no nvcc; `cargo cuda toolkit add {release} --from redist` has it)"
-        ),
+    if is_nvcc_packaged(release.major) {
+        return String::new();
     }
+    format!(" (its wheels have no nvcc; `cargo cuda toolkit add {release} --from redist` has it)")
 }
 
 #[cfg(test)]

@@ -58,11 +58,9 @@ impl Environment {
                 environment.variables.push((name.to_owned(), value));
                 continue;
             };
-            environment.notes.push(format!(
-                "note: {name} stays as you set it, {}, and is not {}",
-                user.display(),
-                value.display()
-            ));
+            let (kept, other) = (user.display(), value.display());
+            let note = format!("note: {name} stays as you set it, {kept}, and is not {other}");
+            environment.notes.push(note);
             environment.kept.push((name.to_owned(), user.to_owned()));
         }
         environment
@@ -84,9 +82,7 @@ fn overridable_variables(
     root: &Path,
     env: &Env,
 ) -> Vec<(&'static str, OsString)> {
-    let nvcc = inputs
-        .has_nvcc
-        .then(|| root.join("bin/nvcc").into_os_string());
+    let nvcc = Some(root.join("bin/nvcc").into_os_string()).filter(|_| inputs.has_nvcc);
     let is_cmake_limited = inputs.is_native_cmake && overridden_by_toolchain_file(env).is_none();
     let toolchain = is_cmake_limited.then(|| root.join("cmake/toolchain.cmake").into());
     // Some crates read this variable as a list of roots, others as a list of library directories, so
@@ -122,17 +118,15 @@ fn overridable_variables(
         ("ORT_CUDA_VERSION", major),
         ("CUDARC_CUDA_VERSION", cudarc),
     ];
-    let values = values.into_iter();
-    values
-        .filter_map(|(name, value)| Some((name, value?)))
-        .collect()
+    let is_set = |(name, value): (&'static str, Option<OsString>)| Some((name, value?));
+    values.into_iter().filter_map(is_set).collect()
 }
 
 /// The variables that name nvcc's host compiler: to nvcc, and to CMake.
 pub const HOST_COMPILER_VARIABLES: [&str; 2] = ["NVCC_CCBIN", "CUDAHOSTCXX"];
 
-/// The variables of header packages, such as `CUTLASS_DIR`, unless the user has set one of the same package. They are no
-/// part of the key of a target directory, so that the directory stays if the toolkit gains such a package.
+/// The variables of header packages, such as `CUTLASS_DIR`, unless the user has set one of the same package. They are
+/// no part of the key of a target directory, so that the directory stays if the toolkit gains such a package.
 pub fn header_packages(toolkit: &Toolkit, root: &Path, env: &Env) -> Vec<Variable> {
     let facts = toolkit.components().iter().map(|it| it.component.facts());
     let mut variables = Vec::new();
@@ -151,9 +145,7 @@ fn path_lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Variable> {
     let directories_of_user = |name: &str| -> Vec<PathBuf> {
         let value = env.peek(name).map(std::env::split_paths);
         let directories = value.into_iter().flatten();
-        directories
-            .filter(|directory| *directory != stubs)
-            .collect()
+        directories.filter(|path| *path != stubs).collect()
     };
     // In a cross build, the `pkg-config` crate reads only the first of these variables that is set.
     let pkg_config = match inputs.cross_triple {
@@ -165,45 +157,29 @@ fn path_lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Variable> {
             PKG_CONFIG.to_owned(),
         ],
     };
-    let users_pkg_config = pkg_config
-        .iter()
-        .map(|name| directories_of_user(name))
-        .find(|directories| !directories.is_empty());
+    let mut users_pkg_config = pkg_config.iter().map(|name| directories_of_user(name));
+    let users_pkg_config = users_pkg_config.find(|paths| !paths.is_empty());
     let driver_link = Vec::from_iter(inputs.driver_link_path.clone());
     let driver_loader = Vec::from_iter(inputs.driver_loader_path.map(PathBuf::from));
+    let pkg_config_path = [
+        vec![lib.join("pkgconfig")],
+        users_pkg_config.unwrap_or_default(),
+    ];
+    // The stubs come last, after every directory that may have the driver's real library.
+    let of_user = directories_of_user("LIBRARY_PATH");
+    let library_path = [vec![lib.clone()], of_user, driver_link, vec![stubs.clone()]];
+    let loader_path = [directories_of_user(LOADER_PATH), vec![lib], driver_loader];
     let lists = [
         ("PATH", [vec![bin], directories_of_user("PATH")].concat()),
-        // The stubs come last, after every directory that may have the driver's real library.
-        (
-            "LIBRARY_PATH",
-            [
-                vec![lib.clone()],
-                directories_of_user("LIBRARY_PATH"),
-                driver_link,
-                vec![stubs.clone()],
-            ]
-            .concat(),
-        ),
-        (
-            &pkg_config[0],
-            [
-                vec![lib.join("pkgconfig")],
-                users_pkg_config.unwrap_or_default(),
-            ]
-            .concat(),
-        ),
-        (
-            LOADER_PATH,
-            [directories_of_user(LOADER_PATH), vec![lib], driver_loader].concat(),
-        ),
+        ("LIBRARY_PATH", library_path.concat()),
+        (&pkg_config[0], pkg_config_path.concat()),
+        (LOADER_PATH, loader_path.concat()),
     ];
-    let lists = lists.into_iter();
-    lists
-        // A list cannot have a path with a colon, which separates the paths.
-        .filter_map(|(name, directories)| {
-            Some((name.to_owned(), std::env::join_paths(directories).ok()?))
-        })
-        .collect()
+    // A list cannot have a path with a colon, which separates the paths.
+    let joined = |(name, directories): (&str, Vec<PathBuf>)| {
+        Some((name.to_owned(), std::env::join_paths(directories).ok()?))
+    };
+    lists.into_iter().filter_map(joined).collect()
 }
 
 /// The name of a variable that the user has set and that a CMake toolchain file would override.
@@ -212,8 +188,7 @@ fn path_lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Variable> {
 /// `CXX`. Projects use vcpkg's toolchain file only if there is no other.
 pub fn overridden_by_toolchain_file(env: &Env) -> Option<String> {
     const PREFIXES: [&str; 5] = ["CC_", "CXX_", "HOST_CC", "HOST_CXX", "VCPKG_ROOT"];
-    let mut variables = env.variables();
-    let (name, _) = variables.find(|(name, value)| {
+    let (name, _) = env.variables().find(|(name, value)| {
         // `CC` and `CXX` count only if they have arguments, as in `ccache gcc`.
         let has_arguments = value.to_string_lossy().trim().contains(' ');
         let name = name.to_string_lossy();
@@ -236,8 +211,8 @@ fn is_path_list(name: &str) -> bool {
 /// and that is not newer than the toolkit. cudarc fails on a release that it does not know. An
 /// older release works, because releases of one major only add to the interface.
 ///
-/// `known` are the numbers in cudarc's feature names (`cuda-13040`), so that this program needs no table of the releases
-/// that each cudarc knows.
+/// `known` are the numbers in cudarc's feature names (`cuda-13040`), so that this program needs no table of the
+/// releases that each cudarc knows.
 pub fn cudarc_version(known: &[u32], toolkit: ToolkitVersion) -> Option<u32> {
     let newest = toolkit.cuda_version();
     let is_usable = |release: &u32| *release <= newest && release / 1000 == newest / 1000;

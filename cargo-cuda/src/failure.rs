@@ -8,6 +8,9 @@ use cuda_find_core::error::io_hint;
 
 use crate::exit_code;
 
+/// The result of what a command does.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
 #[derive(Debug, thiserror::Error)]
 #[error("error: {message}{}", hint_lines(hints))]
 pub struct Failure {
@@ -26,11 +29,6 @@ impl Failure {
         }
     }
 
-    /// A wheel could not be built, or a built wheel is not valid.
-    pub fn wheel(message: impl Into<String>) -> Self {
-        Self::new(exit_code::WHEEL, message)
-    }
-
     /// A file does not have the format of a wheel.
     pub fn invalid_wheel(message: impl Into<String>) -> Self {
         Self::wheel(message)
@@ -43,7 +41,7 @@ impl Failure {
         let path = path.to_owned();
         move |error| {
             let hint = io_hint(&path, &error);
-            Self::new(exit_code::DISK, format!("{message}: {error}")).hint(hint)
+            Self::disk(format!("{message}: {error}")).hint(hint)
         }
     }
 

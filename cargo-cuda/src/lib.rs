@@ -1,10 +1,7 @@
 //! `cargo cuda`: fetch CUDA components, build crates with them, package wheels per CUDA major.
 //!
 //! This is a library so that tests can use its modules; `main.rs` contains no logic.
-#![allow(
-    missing_docs,
-    reason = "only this program and its tests use this library"
-)]
+#![allow(missing_docs, reason = "the library of one program and its tests")]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(

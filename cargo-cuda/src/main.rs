@@ -3,6 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = std::env::args_os().skip(1).collect();
-    cargo_cuda::cli::main(arguments)
+    cargo_cuda::cli::main(std::env::args_os().skip(1).collect())
 }

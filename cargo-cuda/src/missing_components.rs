@@ -10,6 +10,7 @@ use cuda_find_core::root::Root;
 
 use crate::dependencies::{Guess, ORDINARY_NAMES};
 use crate::isolated_build::Build;
+use crate::output::joined;
 
 #[derive(Debug, Default)]
 pub struct MissingComponents {
@@ -33,11 +34,10 @@ impl MissingComponents {
             missing.add_libraries(build, &targets, |_| true);
         } else if headers.is_empty() {
             let linked = linked_libraries(root, &build.directory.path);
-            let is_named = |name: &str| {
+            missing.add_libraries(build, &linked, |name: &str| {
                 let texts = [format!("-l{name}"), format!("static library `{name}`")];
                 messages.is_empty() || texts.iter().any(|text| messages.contains(text))
-            };
-            missing.add_libraries(build, &linked, is_named);
+            });
         }
         for (component, header) in headers {
             if !component.facts().is_header_package() {
@@ -58,8 +58,8 @@ impl MissingComponents {
         });
     }
 
-    /// Adds those of the libraries that the toolkit lacks, if `is_named` is true for one of them: the linker or rustc may
-    /// stop at the first.
+    /// Adds those of the libraries that the toolkit lacks, if `is_named` is true for one of them: the linker or rustc
+    /// may stop at the first.
     fn add_libraries(
         &mut self,
         build: &Build,
@@ -98,10 +98,10 @@ impl MissingComponents {
         }
         if !components.is_empty() {
             let ids: Vec<&str> = components.iter().map(|(c, _)| c.id()).collect();
+            let names = ids.join(", ");
             self.hints.push(format!(
-                "a build script links {}, which this CUDA {version} does not have; declare \
-                 `components = {ids:?}` in `[package.metadata.cuda]`, and run `cargo cuda fetch`",
-                ids.join(", ")
+                "a build script links {names}, which this CUDA {version} does not have; declare \
+                 `components = {ids:?}` in `[package.metadata.cuda]`, and run `cargo cuda fetch`"
             ));
         }
         if !archives.is_empty() {
@@ -118,8 +118,8 @@ impl MissingComponents {
     }
 }
 
-/// The libraries of the targets in CMake's `Target "a" links to target "CUDA::cublas" but the target was not found`, and
-/// in the form of newer CMake, which puts the name into a line of its own.
+/// The libraries of the targets in CMake's `Target "a" links to target "CUDA::cublas" but the target was not found`,
+/// and in the form of newer CMake, which puts the name into a line of its own.
 fn cmake_targets(messages: &str) -> BTreeSet<String> {
     let words: Vec<&str> = messages.split_whitespace().collect();
     let missing = words
@@ -144,10 +144,11 @@ fn linked_libraries(root: &Root, target: &Path) -> BTreeSet<String> {
         names.map(|name| directory.join(name)).collect()
     };
     let changed = |file: PathBuf| root.metadata(&file).ok()?.modified().ok();
-    let profiles = below(target);
-    let profiles_of_triples = profiles.iter().flat_map(|triple| below(triple));
-    let profiles = profiles.clone().into_iter().chain(profiles_of_triples);
-    let directories = profiles.flat_map(|profile| below(&profile.join("build")));
+    let mut profiles = below(target);
+    profiles.extend(below(target).iter().flat_map(|triple| below(triple)));
+    let directories = profiles
+        .iter()
+        .flat_map(|profile| below(&profile.join("build")));
     let mut runs: Vec<(SystemTime, PathBuf)> = directories
         .filter_map(|path| Some((changed(path.join("invoked.timestamp"))?, path)))
         .collect();
@@ -163,7 +164,7 @@ fn linked_libraries(root: &Root, target: &Path) -> BTreeSet<String> {
         let output = directory.join("output");
         (changed(output.clone())? >= started).then(|| root.text(&output).ok())?
     });
-    let outputs = Vec::from_iter(outputs).join("\n");
+    let outputs = joined(outputs, "\n");
     outputs.lines().filter_map(linked_library).collect()
 }
 
@@ -171,8 +172,7 @@ fn linked_libraries(root: &Root, target: &Path) -> BTreeSet<String> {
 fn linked_library(line: &str) -> Option<String> {
     let line = line.strip_prefix("cargo:")?.trim_start_matches(':');
     let value = line.strip_prefix("rustc-link-lib=")?;
-    let name = value.rsplit(['=', ':']).next()?;
-    Some(name.to_owned())
+    Some(value.rsplit(['=', ':']).next()?.to_owned())
 }
 
 #[cfg(test)]
@@ -218,8 +218,8 @@ mod tests {
     fn cmake_targets_of_both_forms() {
         let old = |name: &str| {
             format!(
-                "  CMake Error at CMakeLists.txt:4 (add_executable):\n    Target \"whisper\" links to target \"{name}\" \
-                 but the target was not\n    found.  Perhaps a find_package() call is missing\n"
+                "  CMake Error at CMakeLists.txt:4 (add_executable):\n    Target \"whisper\" links to target \
+                 \"{name}\" but the target was not\n    found.  Perhaps a find_package() call is missing\n"
             )
         };
         let new = |name: &str| {

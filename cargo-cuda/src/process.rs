@@ -15,11 +15,12 @@ use std::time::{Duration, Instant};
 use cuda_find_core::{command::Invocation, env::Env};
 
 use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::{output, progress, signals};
 
-/// Runs a program to its end and returns its exit code: 128 plus the signal's number, as in a shell, if a signal ended it.
-pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
+/// Runs a program to its end and returns its exit code: 128 plus the signal's number, as in a shell, if a signal ended
+/// it.
+pub fn run(call: &Invocation, env: &Env) -> Result<u8> {
     print_call(call);
     let status = progress::shown_while(call, |call| wait_for(call, &mut command(call, env)))?;
     Ok(exit_code_of(status))
@@ -27,7 +28,7 @@ pub fn run(call: &Invocation, env: &Env) -> Result<u8, Failure> {
 
 /// As [`run`] for cargo, and returns what it writes to standard error, which is shown at once. Cargo writes to a pipe,
 /// so variables request the colours and the progress of a terminal.
-pub fn run_with_messages(call: &Invocation, env: &Env) -> Result<(u8, String), Failure> {
+pub fn run_with_messages(call: &Invocation, env: &Env) -> Result<(u8, String)> {
     let Ok((reader, writer)) = io::pipe() else {
         return Ok((run(call, env)?, String::new()));
     };
@@ -69,7 +70,7 @@ fn relay(mut reader: io::PipeReader, sender: &mpsc::Sender<Vec<u8>>) {
 }
 
 /// As [`run`], for commands of cargo that run a program of the user. The program decides how it reacts to a signal.
-pub fn run_program(call: &Invocation, env: &Env) -> Result<u8, Failure> {
+pub fn run_program(call: &Invocation, env: &Env) -> Result<u8> {
     print_call(call);
     signals::leave_to_program();
     let status = progress::shown_while(call, |call| wait_for(call, &mut command(call, env)))?;
@@ -78,22 +79,20 @@ pub fn run_program(call: &Invocation, env: &Env) -> Result<u8, Failure> {
 }
 
 /// Starts a command that was made for `call`, and waits for its end.
-pub fn wait_for(call: &Invocation, command: &mut Command) -> Result<ExitStatus, Failure> {
+pub fn wait_for(call: &Invocation, command: &mut Command) -> Result<ExitStatus> {
     let status = signals::start(command).and_then(|mut child| signals::wait(&mut child));
     status.map_err(|error| cannot_start(call, &error))
 }
 
 fn exit_code_of(status: ExitStatus) -> u8 {
-    let code = status
-        .signal()
-        .map_or(status.code(), |signal| Some(128 + signal));
-    code.and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(exit_code::FAILURE)
+    let code = status.signal().map(|signal| 128 + signal).or(status.code());
+    let code = code.and_then(|code| u8::try_from(code).ok());
+    code.unwrap_or(exit_code::FAILURE)
 }
 
 /// Replaces this process with a program. The program then receives the signals, and its exit code is
 /// that of this process. Returns only if the program cannot be started.
-pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
+pub fn replace(call: &Invocation, env: &Env) -> Result<u8> {
     print_call(call);
     Err(cannot_start(call, &command(call, env).exec()))
 }
@@ -101,10 +100,8 @@ pub fn replace(call: &Invocation, env: &Env) -> Result<u8, Failure> {
 /// With `--verbose`, prints the command without its variables, which `cargo cuda env` prints.
 pub fn print_call(call: &Invocation) {
     if output::is_verbose() {
-        let call = Invocation {
-            variables: Vec::new(),
-            ..call.clone()
-        };
+        let mut call = call.clone();
+        call.variables.clear();
         output::status("Running", &format!("`{call}`"));
     }
 }
@@ -141,7 +138,7 @@ pub fn command(call: &Invocation, env: &Env) -> Command {
 pub fn cannot_start(call: &Invocation, error: &io::Error) -> Failure {
     let program = call.program.display();
     let text = format!("could not run `{program}`: {error}");
-    Failure::new(exit_code::MISSING_PROGRAM, text)
+    Failure::missing_program(text)
         .hint("install it, or put its directory on `PATH`; the file must be executable")
 }
 

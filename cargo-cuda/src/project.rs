@@ -11,7 +11,7 @@ use cuda_find_core::{env::Env, root::Root, select::RequestedRelease, target::Tar
 use crate::cargo_arguments::CargoOptions;
 use crate::cargo_config::CargoConfig;
 use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::store;
 use crate::toolkits::{self, Finder, LockPolicy};
 use crate::workspace::{self, Package, Resolve, Workspace};
@@ -99,20 +99,17 @@ pub enum WorkspaceUse {
 
 impl WorkspaceOptions {
     /// Loads the workspace that these options choose, if there is one.
-    pub fn load(&self, root: &Root, env: &Env) -> Result<Option<Workspace>, Failure> {
+    pub fn load(&self, root: &Root, env: &Env) -> Result<Option<Workspace>> {
         let manifest = self.manifest_path.as_deref();
         let load = || Workspace::load(root, env, manifest, &self.cargo, self.resolve);
+        // Cargo would search the same directories, but starting it takes ten times as long as creating a view.
+        let may_exist = || manifest.is_some() || workspace::nearest_manifest(root).is_some();
         let workspace = match self.workspace {
             WorkspaceUse::Required => Some(load()?),
-            // Cargo would search the same directories, but starting it takes ten times as long as creating a view.
-            WorkspaceUse::Optional
-                if manifest.is_some() || workspace::nearest_manifest(root).is_some() =>
-            {
-                match load() {
-                    Err(failure) if failure.code == exit_code::MISSING_PROGRAM => None,
-                    workspace => Some(workspace?),
-                }
-            }
+            WorkspaceUse::Optional if may_exist() => match load() {
+                Err(failure) if failure.code == exit_code::MISSING_PROGRAM => None,
+                workspace => Some(workspace?),
+            },
             WorkspaceUse::Optional | WorkspaceUse::Ignored => None,
         };
         if let (Some(name), Some(workspace)) = (&self.package, &workspace) {
@@ -126,7 +123,7 @@ impl WorkspaceOptions {
 #[derive(Clone, Debug)]
 pub struct Project {
     pub root: Root,
-    /// The user's environment with the variables of `[env]` in Cargo's configuration and those of the command's options.
+    /// The user's environment with the variables of `[env]` in Cargo's configuration and of the command's options.
     /// Programs are started in it.
     pub env: Env,
     /// `env` with the variable that names the workspace's lock file.
@@ -147,7 +144,7 @@ impl Project {
         root: &Root,
         build_options: &BuildOptions,
         workspace_options: &WorkspaceOptions,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let configs: Vec<String> = workspace_options.cargo.values("--config").collect();
         let config = CargoConfig::of_current_directory(root, user_env, &configs);
         let mut env = config.env_of_build_scripts(user_env);
@@ -165,10 +162,8 @@ impl Project {
             workspace_options.resolve = Resolve::Always;
         }
         let workspace = workspace_options.load(root, &env)?;
-        let mut packages = match &workspace {
-            Some(workspace) => workspace.packages.clone(),
-            None => Vec::new(),
-        };
+        let mut packages = Vec::new();
+        packages.extend(workspace.iter().flat_map(|it| it.packages.iter().cloned()));
         if let Some(name) = &workspace_options.package {
             packages.retain(|package| package.name == *name);
         }
@@ -193,39 +188,36 @@ impl Project {
 
     /// The same project for one CUDA release.
     pub fn for_release(&self, release: RequestedRelease) -> Self {
-        let with_release = |env: &Env| {
-            env.clone()
-                .with(RequestedRelease::VARIABLE, release.to_string())
-        };
-        Self {
-            env: with_release(&self.env),
-            search_env: with_release(&self.search_env),
-            ..self.clone()
+        let mut project = self.clone();
+        for env in [&mut project.env, &mut project.search_env] {
+            *env = env
+                .clone()
+                .with(RequestedRelease::VARIABLE, release.to_string());
         }
+        project
     }
 
     /// Refuses to build for other machines while a variable makes build scripts leave out CUDA code: the package would
     /// fail on every GPU.
-    pub fn check_not_skipped(&self) -> Result<(), Failure> {
+    pub fn check_not_skipped(&self) -> Result<()> {
         let Some(variable) = skipped_by(&self.env)? else {
             return Ok(());
         };
         let text = format!("`{variable}` is set, so the package would be built without CUDA code");
-        Err(Failure::new(exit_code::CONFIGURATION, text).hint(format!("unset `{variable}`")))
+        Err(Failure::configuration(text).hint(format!("unset `{variable}`")))
     }
 
     /// Whether Cargo puts intermediate files outside its target directory (`build.build-dir`).
     pub fn has_separate_build_directory(&self) -> bool {
-        let workspace = self.workspace.as_ref();
-        workspace.is_some_and(|workspace| workspace.has_separate_build_directory)
+        self.workspace
+            .as_ref()
+            .is_some_and(|it| it.has_separate_build_directory)
     }
 
     pub fn finder(&self) -> Finder<'_> {
         let workspace = self.workspace.as_ref();
-        Finder {
-            fetch: self.fetch,
-            lock: self.lock,
-            ..Finder::new(&self.search_env, &self.root, &self.target, workspace)
-        }
+        let mut finder = Finder::new(&self.search_env, &self.root, &self.target, workspace);
+        (finder.fetch, finder.lock) = (self.fetch, self.lock);
+        finder
     }
 }

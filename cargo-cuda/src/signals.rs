@@ -1,8 +1,8 @@
 //! Passes signals that end this process on to the program that it has started.
 //!
-//! Otherwise a signal to this process alone (`kill`, a CI runner's cancel) would leave cargo, build scripts, nvcc or pip
-//! running, with cargo's lock held. So a program gets a process group of its own, and signals are passed on to it. If
-//! standard input is a terminal, the program stays in this process's group: it may read from the terminal, and the
+//! Otherwise a signal to this process alone (`kill`, a CI runner's cancel) would leave cargo, build scripts, nvcc or
+//! pip running, with cargo's lock held. So a program gets a process group of its own, and signals are passed on to it.
+//! If standard input is a terminal, the program stays in this process's group: it may read from the terminal, and the
 //! terminal sends the SIGINT of Ctrl-C to both.
 //!
 //! The main thread waits for the program, removes temporary files and calls [`finish`], which ends this process by the
@@ -40,9 +40,8 @@ const CLEAN_UP_TIME: Duration = Duration::from_secs(2);
 /// Starts to pass signals on.
 pub fn watch() {
     // `nohup`, and `command &` in a script, start a program with some signals ignored. Those signals must stay ignored.
-    let status = Root::system()
-        .text(Path::new("/proc/self/status"))
-        .unwrap_or_default();
+    let status = Root::system().text(Path::new("/proc/self/status"));
+    let status = status.unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     let is_ignored = |signal: i32| ignored.unwrap_or(0) >> (signal - 1) & 1 == 1;
@@ -96,9 +95,9 @@ pub fn start(command: &mut Command) -> io::Result<Child> {
     let child = command.spawn()?;
     CHILD.store(child.id().cast_signed(), Ordering::SeqCst);
     // The signal may have come before the program was started.
-    received()
-        .into_iter()
-        .for_each(|signal| send(signal.into()));
+    if let Some(signal) = received() {
+        send(signal.into());
+    }
     Ok(child)
 }
 
@@ -128,8 +127,8 @@ pub fn leave_to_program() {
     IS_USERS_PROGRAM.store(true, Ordering::SeqCst);
 }
 
-/// Call this when the user's program has ended. Unless the received signal ended it, [`finish`] does not end this process
-/// by a signal.
+/// Call this when the user's program has ended. Unless the received signal ended it, [`finish`] does not end this
+/// process by a signal.
 pub fn program_ended(signal: Option<i32>) {
     IS_USERS_PROGRAM.store(false, Ordering::SeqCst);
     if signal != Some(RECEIVED.load(Ordering::SeqCst)) {

@@ -19,8 +19,8 @@ struct Embedded {
 }
 
 /// One row for each template: its name on the command line is that of the enum's variant and of the directory in
-/// `templates/`; then the name of the crate, and its files. They are read through links in `cargo-cuda/templates`: cargo
-/// packages no file from outside of the package, and no directory with a file `Cargo.toml`.
+/// `templates/`; then the name of the crate, and its files. They are read through links in `cargo-cuda/templates`:
+/// cargo packages no file from outside of the package, and no directory with a file `Cargo.toml`.
 macro_rules! templates {
     ($($(#[$attribute:meta])* $variant:ident $directory:literal $name:literal [$($file:tt),*],)*) => {
         /// A crate that is copied.
@@ -58,8 +58,8 @@ templates! {
     /// A Python module with pyo3, one wheel per CUDA major
     Python "python" "saxpy" [
         // Git does not follow a link with the name of its own file.
-        ".github/workflows/wheels.yml", (".gitignore" from "gitignore"), "build.rs", "cuda_backend.py", "kernels/axpy.cu",
-        "pyproject.toml", "python/saxpy/__init__.py", "src/lib.rs", "tests/test_saxpy.py"
+        ".github/workflows/wheels.yml", (".gitignore" from "gitignore"), "build.rs", "cuda_backend.py",
+        "kernels/axpy.cu", "pyproject.toml", "python/saxpy/__init__.py", "src/lib.rs", "tests/test_saxpy.py"
     ],
     /// A CMake project that uses CUDA
     Cmake "cmake" "cmake-app" ["build.rs", "native/CMakeLists.txt", "native/saxpy.cu", "src/main.rs"],
@@ -128,13 +128,13 @@ pub struct Changes {
     pub different: Vec<String>,
 }
 
-/// Adds to `manifest` what the template's manifest has in addition, and keeps comments and format. `origin` is the key and
-/// the value of the dependency on cuda-build: `git` or `path`. `[lib]` is added only to a new package: other packages and
-/// tests could not use the library.
+/// Adds to `manifest` what the template's manifest has in addition, and keeps comments and format. `key` and `value`
+/// are those of the dependency on cuda-build: `git` or `path`. `[lib]` is added only to a new package: other packages
+/// and tests could not use the library.
 pub fn add_to_manifest(
     manifest: &mut DocumentMut,
     template: &str,
-    origin: (&str, &str),
+    (key, value): (&str, &str),
     is_new: bool,
 ) -> Result<Changes, TomlError> {
     let mut template: DocumentMut = template.parse()?;
@@ -150,16 +150,11 @@ pub fn add_to_manifest(
     if let Some(dependency) = dependency.and_then(Item::as_inline_table_mut) {
         dependency.remove("path");
         dependency.remove("version");
-        dependency.insert(origin.0, origin.1.into());
+        dependency.insert(key, value.into());
         dependency.fmt();
     }
     let mut changes = Changes::default();
-    merge(
-        manifest.as_table_mut(),
-        template.as_table(),
-        "",
-        &mut changes,
-    );
+    merge(manifest.as_table_mut(), &template, "", &mut changes);
     Ok(changes)
 }
 
@@ -172,11 +167,8 @@ fn merge(to: &mut dyn TableLike, from: &Table, prefix: &str, changes: &mut Chang
                     merge(existing, table, &format!("{name}."), changes);
                 }
             }
-            (Some(existing), item) => {
-                if existing.to_string().trim() != item.to_string().trim() {
-                    changes.different.push(name);
-                }
-            }
+            (Some(existing), item) if existing.to_string().trim() == item.to_string().trim() => {}
+            (Some(_), _) => changes.different.push(name),
             (None, item) => {
                 let mut item = item.clone();
                 clear_positions(&mut item);

@@ -5,26 +5,20 @@ use std::path::PathBuf;
 
 use cuda_build::{Component, Toolkit, ToolkitVersion};
 use cuda_build::{driver, view::ViewPlace};
-use cuda_find_core::error::Error;
-use cuda_find_core::{
-    env::Env,
-    found::ComponentSet,
-    release::is_nvcc_packaged,
-    root::Root,
-    search::{self, Outcome, SearchContext},
-    select::{Need, Part, Request, RequestedRelease, Strength},
-    sources::{self, Proposals, SearchStep},
-    target::Target,
-    toolkit::Note,
-};
+use cuda_find_core::search::{self, Outcome, SearchContext};
+use cuda_find_core::select::{Need, Part, Request, RequestedRelease, Strength};
+use cuda_find_core::sources::{self, Proposals, SearchStep};
+use cuda_find_core::{env::Env, error::Error, root::Root, target::Target};
+use cuda_find_core::{found::ComponentSet, release::is_nvcc_packaged, toolkit::Note};
 
 use crate::cargo_config;
 use crate::dependencies::Guess;
 use crate::driver_limit::DriverLimit;
 use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output;
-use crate::store::{self, AcceptedVersions, AddRequest, Added, Lock, PackageSet, ReleaseToFetch};
+use crate::store::{self, AcceptedVersions, AddRequest, AddedToolkit};
+use crate::store::{Lock, PackageSet, ReleaseToFetch};
 use crate::workspace::Workspace;
 
 /// Finds a toolkit for one workspace.
@@ -116,13 +110,10 @@ impl<'a> Finder<'a> {
             alternatives,
             ..Request::default()
         };
-        request
-            .toolkit
-            .comparators
-            .extend(release.and_then(RequestedRelease::comparator));
+        let comparator = release.and_then(RequestedRelease::comparator);
+        request.toolkit.comparators.extend(comparator);
         for package in self.workspace.iter().flat_map(|w| &w.packages) {
-            let declared = cuda_build::script::request(&package.config);
-            request.require(&declared);
+            request.require(&cuda_build::script::request(&package.config));
         }
         // A build script may use components that the manifest does not declare.
         request.take_everything = true;
@@ -143,11 +134,8 @@ impl<'a> Finder<'a> {
 
     /// A request for a toolkit with nvcc or NVRTC.
     fn any_compiler_request(&self) -> Result<Request, Error> {
-        self.request(vec![
-            nvcc_and_nvrtc_needs(),
-            vec![nvrtc_need()],
-            nvcc_needs(),
-        ])
+        let nvrtc_needs = vec![nvrtc_need()];
+        self.request(vec![nvcc_and_nvrtc_needs(), nvrtc_needs, nvcc_needs()])
     }
 
     /// Runs the search, and returns all its attempts.
@@ -160,7 +148,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Finds the toolkit. With `fetch`, fetches what it lacks, and pins it in the lock file.
-    pub fn find(&self) -> Result<Toolkit, Failure> {
+    pub fn find(&self) -> Result<Toolkit> {
         // The search does not use fetched toolkits if the user has named a root. For Jetson boards there are none.
         let uses_fetched = !self.target.is_jetson() && !self.has_named_root(&self.sources());
         if self.fetch && uses_fetched {
@@ -181,17 +169,16 @@ impl<'a> Finder<'a> {
                 true => "run `cargo cuda fetch`".to_owned(),
                 false => format!("run `cargo cuda fetch --target {}`", self.target),
             };
-            return Err(Failure::new(exit_code::LOCK, text).hint(fetch));
+            return Err(Failure::lock(text).hint(fetch));
         } else {
             self.find_without_fetching(&requests)?
         };
         if uses_fetched && (self.fetch || self.lock == LockPolicy::Unchanged) {
             self.pin(&toolkit)?;
         }
-        for note in toolkit.notes() {
-            if matches!(note, Note::LockNotFetched { .. }) {
-                output::message(&format!("warning: {note}"));
-            }
+        let is_about_lock = |note: &&Note| matches!(note, Note::LockNotFetched { .. });
+        for note in toolkit.notes().iter().filter(is_about_lock) {
+            output::message(&format!("warning: {note}"));
         }
         Ok(toolkit)
     }
@@ -209,7 +196,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Finds a toolkit with the shared libraries of `components`, which need no compiler.
-    pub fn find_libraries(&self, components: &BTreeSet<Component>) -> Result<Toolkit, Failure> {
+    pub fn find_libraries(&self, components: &BTreeSet<Component>) -> Result<Toolkit> {
         let needs = components.iter();
         let needs = needs.map(|c| Need::new(*c, Part::Shared, "the program needs its libraries"));
         Ok(self.search().find(&self.request(vec![needs.collect()])?)?)
@@ -221,7 +208,7 @@ impl<'a> Finder<'a> {
         &self,
         requests: &[Request],
         is_locked_but_not_fetched: bool,
-    ) -> Result<Toolkit, Failure> {
+    ) -> Result<Toolkit> {
         let search = self.search();
         let with_guesses: Vec<Request> = requests.iter().map(|r| self.with_guesses(r)).collect();
         let last_request = &requests[requests.len() - 1];
@@ -240,9 +227,9 @@ impl<'a> Finder<'a> {
         Ok(found.or_else(|_| search.find_first(requests))?)
     }
 
-    /// Pins a toolkit for each declared major, so that the lock file does not depend on which toolkits this machine has.
-    /// If no toolkit of a major is found, versions are resolved and locked, but not fetched.
-    fn lock_declared_majors(&self) -> Result<(), Failure> {
+    /// Pins a toolkit for each declared major, so that the lock file does not depend on which toolkits this machine
+    /// has. If no toolkit of a major is found, versions are resolved and locked, but not fetched.
+    fn lock_declared_majors(&self) -> Result<()> {
         let majors = self.majors_to_choose_from()?;
         if majors.len() < 2 {
             return Ok(());
@@ -254,18 +241,17 @@ impl<'a> Finder<'a> {
             if finder.newest_locked(&request)?.is_some() {
                 continue;
             }
-            match finder
-                .search()
-                .find_first(&finder.requests(&finder.sources())?)
-            {
-                Ok(toolkit) => finder.pin(&toolkit)?,
-                Err(_) => match store::lock(&finder.add_request(&request)?, self.env) {
-                    Err(failure) if failure.code != exit_code::LOCK => output::message(&format!(
-                        "note: CUDA {major} was not locked: {}",
-                        failure.message
-                    )),
-                    locked => locked?,
-                },
+            let requests = finder.requests(&finder.sources())?;
+            if let Ok(toolkit) = finder.search().find_first(&requests) {
+                finder.pin(&toolkit)?;
+                continue;
+            }
+            match store::lock(&finder.add_request(&request)?, self.env) {
+                Err(failure) if failure.code != exit_code::LOCK => {
+                    let reason = failure.message;
+                    output::message(&format!("note: CUDA {major} was not locked: {reason}"));
+                }
+                locked => locked?,
             }
         }
         Ok(())
@@ -273,7 +259,7 @@ impl<'a> Finder<'a> {
 
     /// Pins a toolkit of the store, unless the lock file pins it already. A toolkit from elsewhere has no packages that
     /// could be pinned.
-    fn pin(&self, toolkit: &Toolkit) -> Result<(), Failure> {
+    fn pin(&self, toolkit: &Toolkit) -> Result<()> {
         let request = self.any_compiler_request()?;
         let Some(toolkits) = sources::toolkits_dir(self.env) else {
             return Ok(());
@@ -297,11 +283,9 @@ impl<'a> Finder<'a> {
         store::pin(name, &add, self.env)
     }
 
-    /// The newest toolkit of the lock file that satisfies a request, with the release that was requested when it was locked.
-    fn newest_locked(
-        &self,
-        request: &Request,
-    ) -> Result<Option<(ReleaseToFetch, PackageSet)>, Failure> {
+    /// The newest toolkit of the lock file that satisfies a request, with the release that was requested when it was
+    /// locked.
+    fn newest_locked(&self, request: &Request) -> Result<Option<(ReleaseToFetch, PackageSet)>> {
         let mut toolkits = Lock::of(self.env)?.toolkits().into_iter();
         let newest = toolkits.find(|(_, version, _)| request.is_locked_by(*version));
         Ok(newest.map(|(release, _, set)| (release, set)))
@@ -318,20 +302,18 @@ impl<'a> Finder<'a> {
 
     /// Whether a directory that a variable of a product names, such as `CUTLASS_DIR`, meets a need.
     fn is_named(&self, need: &Need) -> bool {
-        let mut products = self.sources().candidates.into_iter();
-        products.any(|candidate| {
+        self.sources().candidates.into_iter().any(|candidate| {
             let is_met = |set: &ComponentSet| {
                 let found = set.get(need.component);
                 found.is_some_and(|found| need.is_met_by(found))
             };
-            let is_product = candidate.step == SearchStep::Product;
             let probe = || search::probe(self.root, self.target, &candidate);
-            is_product && probe().sets.iter().any(is_met)
+            candidate.step == SearchStep::Product && probe().sets.iter().any(is_met)
         })
     }
 
     /// Whether the lock file has a toolkit for a request, but without some of its components.
-    fn lock_lacks(&self, request: &Request) -> Result<bool, Failure> {
+    fn lock_lacks(&self, request: &Request) -> Result<bool> {
         let accepted = accepted_versions(request);
         let lacks = |set: PackageSet| set.lacking(self.components_to_fetch(request), &accepted);
         let locked = self.newest_locked(request)?;
@@ -340,33 +322,32 @@ impl<'a> Finder<'a> {
 
     /// Fetches the guessed components for the release of `toolkit`, which lacks some of them. A failure is only a note,
     /// because the build may work without them.
-    fn fetch_guesses(&self, toolkit: &Toolkit) -> Result<(), Failure> {
-        let ToolkitVersion { major, minor } = toolkit.version();
-        let minor = Some(minor);
-        let env = self.env_for_release(RequestedRelease { major, minor });
+    fn fetch_guesses(&self, toolkit: &Toolkit) -> Result<()> {
+        let release = release_of(toolkit.version());
+        let env = self.env_for_release(release);
         let finder = Finder { env: &env, ..*self };
         let request = finder.any_compiler_request()?;
+        let major = release.major;
         // A fetched toolkit would be locked, and the search prefers locked toolkits: the build would lose nvcc.
         let would_lose_nvcc = toolkit.get(Component::Nvcc).is_some() && !is_nvcc_packaged(major);
         let reason = if would_lose_nvcc && finder.newest_locked(&request)?.is_none() {
             format!(
                 "the Python packages of CUDA {major} have no nvcc, and the toolkit that is found has it"
             )
+        } else if let Err(failure) = finder.fetch_for(&request) {
+            failure.message
         } else {
-            match finder.fetch_for(&request) {
-                Ok(_) => return Ok(()),
-                Err(failure) => failure.message,
-            }
+            return Ok(());
         };
-        let text = format!("note: could not fetch what the build may need: {reason}");
-        output::message(&text);
+        output::message(&format!(
+            "note: could not fetch what the build may need: {reason}"
+        ));
         Ok(())
     }
 
     /// The components that the workspace's dependencies probably need.
     pub fn guesses(&self) -> &'a [Guess] {
-        self.workspace
-            .map_or(&[], |workspace| &workspace.dependencies.guesses)
+        self.workspace.map_or(&[], |it| &it.dependencies.guesses)
     }
 
     /// The same request, which also requires the guessed components.
@@ -374,26 +355,25 @@ impl<'a> Finder<'a> {
         let mut request = request.clone();
         for guess in self.guesses() {
             let part = Part::main(guess.component);
-            let need = Need::new(guess.component, part, guess.to_string());
             for needs in request.lists_of_needs() {
-                needs.push(need.clone());
+                needs.push(Need::new(guess.component, part, guess.to_string()));
             }
         }
         request
     }
 
-    /// Fetches the toolkits that the workspace needs: if a release is requested, a toolkit of this release; otherwise one
-    /// for each major that packages declare, otherwise one for each major in the lock file, otherwise one toolkit.
-    pub fn fetch_all(&self) -> Result<Vec<Added>, Failure> {
+    /// Fetches the toolkits that the workspace needs: if a release is requested, a toolkit of this release; otherwise
+    /// one for each major that packages declare, otherwise one for each major in the lock file, otherwise one toolkit.
+    pub fn fetch_all(&self) -> Result<Vec<AddedToolkit>> {
         let request = self.any_compiler_request()?;
         let is_requested = RequestedRelease::from_env(self.env)?.is_some();
         let mut majors = self.majors_to_choose_from()?;
         if majors.is_empty() && !is_requested {
-            let locked = Lock::of(self.env)?.toolkits().into_iter();
-            let releases = locked.map(|(_, release, _)| release);
-            let admitted = releases.filter(|release| request.admits_release(*release));
-            majors = admitted.map(|release| release.major).collect();
-            majors.dedup();
+            for (_, release, _) in Lock::of(self.env)?.toolkits() {
+                if request.admits_release(release) && majors.last() != Some(&release.major) {
+                    majors.push(release.major);
+                }
+            }
         }
         if majors.is_empty() {
             return Ok(vec![self.fetch_for(&request)?]);
@@ -407,7 +387,7 @@ impl<'a> Finder<'a> {
     }
 
     /// The declared majors that the manifest's `toolkit` admits, newest first; none if a release is requested.
-    fn majors_to_choose_from(&self) -> Result<Vec<u32>, Failure> {
+    fn majors_to_choose_from(&self) -> Result<Vec<u32>> {
         if RequestedRelease::from_env(self.env)?.is_some() {
             return Ok(Vec::new());
         }
@@ -424,7 +404,7 @@ impl<'a> Finder<'a> {
     }
 
     /// A request to the store for the components of `request` and the guessed components.
-    fn add_request(&self, request: &Request) -> Result<AddRequest, Failure> {
+    fn add_request(&self, request: &Request) -> Result<AddRequest> {
         let components: Vec<Component> = self.components_to_fetch(request).collect();
         let guesses = self.guesses().iter().map(|guess| guess.component);
         Ok(AddRequest {
@@ -438,7 +418,7 @@ impl<'a> Finder<'a> {
         })
     }
 
-    fn fetch_for(&self, request: &Request) -> Result<Added, Failure> {
+    fn fetch_for(&self, request: &Request) -> Result<AddedToolkit> {
         let is_decided = request.wanted_major().is_some() || self.newest_locked(request)?.is_some();
         if !is_decided
             && let Some(limit) = self.driver_limit()
@@ -453,15 +433,13 @@ impl<'a> Finder<'a> {
         let mut guesses = self.guesses().to_vec();
         guesses.retain(|guess| add.optional.contains(&guess.component));
         if !guesses.is_empty() {
-            let shown: Vec<String> = guesses.iter().map(Guess::to_string).collect();
-            output::status("Guessed", &shown.join(", "));
+            output::status("Guessed", &output::joined(&guesses, ", "));
         }
-        // The target's files come first, because pip cannot fetch them: it fails before it fetches those of this machine.
+        // The target's files come first, because pip cannot fetch them: it fails before it fetches those of this
+        // machine.
         if !self.target.is_native() {
-            let add_for_target = AddRequest {
-                target: Some(self.target.clone()),
-                ..add.clone()
-            };
+            let mut add_for_target = add.clone();
+            add_for_target.target = Some(self.target.clone());
             store::add(&add_for_target, self.env)?;
         }
         let added = store::add(&add, self.env)?;
@@ -486,24 +464,22 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The release to fetch. As in the search, the newest release in the lock file that satisfies the request comes first;
-    /// then the release that the user requested, then the newest declared major that the request admits, then the newest
-    /// major that the request admits.
-    fn release_for(&self, request: &Request) -> Result<ReleaseToFetch, Failure> {
+    /// The release to fetch. As in the search, the newest release in the lock file that satisfies the request comes
+    /// first; then the release that the user requested, then the newest declared major that the request admits, then
+    /// the newest major that the request admits.
+    fn release_for(&self, request: &Request) -> Result<ReleaseToFetch> {
         if let Some((release, _)) = self.newest_locked(request)? {
             return Ok(release);
         }
         if let Some(release) = RequestedRelease::from_env(self.env)? {
             return Ok(release.into());
         }
-        match request.wanted_major().or_else(|| request.newest_major()) {
-            Some(major) => Ok(RequestedRelease { major, minor: None }.into()),
-            None => {
-                let text = format!("no CUDA release meets `toolkit = \"{}\"`", request.toolkit);
-                Err(Failure::new(exit_code::NOT_FOUND, text)
-                    .hint("change `toolkit` in `[package.metadata.cuda]`, for example to `>=12`"))
-            }
-        }
+        let Some(major) = request.wanted_major().or_else(|| request.newest_major()) else {
+            let text = format!("no CUDA release meets `toolkit = \"{}\"`", request.toolkit);
+            let hint = "change `toolkit` in `[package.metadata.cuda]`, for example to `>=12`";
+            return Err(Failure::not_found(text).hint(hint));
+        };
+        Ok(RequestedRelease { major, minor: None }.into())
     }
 
     /// The sources of the search; none if a variable is invalid, because the search itself reports that error.
@@ -518,16 +494,19 @@ impl<'a> Finder<'a> {
     }
 }
 
+/// The release that has exactly this version.
+pub fn release_of(version: ToolkitVersion) -> RequestedRelease {
+    let ToolkitVersion { major, minor } = version;
+    let minor = Some(minor);
+    RequestedRelease { major, minor }
+}
+
 /// The variable that names the directory of views.
 pub const VIEWS_VARIABLE: &str = "CUDA_BUILD_VIEWS";
 
 /// Where `cargo cuda view` creates a view: in the directory that [`VIEWS_VARIABLE`] names, else in the
 /// workspace's target directory, else in the user's cache directory.
-pub fn view_place(
-    env: &Env,
-    workspace: Option<&Workspace>,
-    target: &Target,
-) -> Result<ViewPlace, Failure> {
+pub fn view_place(env: &Env, workspace: Option<&Workspace>, target: &Target) -> Result<ViewPlace> {
     if workspace.is_none() || env.peek(VIEWS_VARIABLE).is_some() {
         return Ok(ViewPlace::from_env(env, target)?);
     }
@@ -537,12 +516,11 @@ pub fn view_place(
 
 /// The parent of all target directories of `cargo cuda`. It is in the workspace's target directory,
 /// or in the user's cache directory if there is no workspace.
-pub fn builds_directory(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf, Failure> {
-    let place = match workspace {
-        Some(workspace) => workspace.target_directory.clone(),
-        None => store::cache_dir(env)?,
-    };
-    Ok(place.join("cargo-cuda"))
+pub fn builds_directory(env: &Env, workspace: Option<&Workspace>) -> Result<PathBuf> {
+    let parent = workspace.map(|workspace| Ok(workspace.target_directory.clone()));
+    Ok(parent
+        .unwrap_or_else(|| store::cache_dir(env))?
+        .join("cargo-cuda"))
 }
 
 /// The platform of `--target`, otherwise of Cargo's configuration, otherwise of this machine.
@@ -550,15 +528,15 @@ pub fn choose_target(
     option: Option<&str>,
     configured: Option<&str>,
     jetson: bool,
-) -> Result<Target, Failure> {
+) -> Result<Target> {
     let triple = option
         .or(configured)
         .map_or_else(cargo_config::host, cargo_config::target_directory_name);
     let target = Target::from_triple(&triple)?;
     if target.is_windows() {
-        let reason =
+        let text =
             format!("`cargo cuda` cannot build for {target}: no view can be made for Windows");
-        return Err(Failure::new(exit_code::USAGE, reason).hint(
+        return Err(Failure::usage(text).hint(
             "run plain `cargo build` on Windows, where cuda-build compiles modules with NVRTC; or build in WSL 2",
         ));
     }

@@ -1,5 +1,6 @@
 //! The workspace, as `cargo metadata` describes it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
@@ -8,8 +9,8 @@ use cuda_find_core::{env::Env, root::Root};
 
 use crate::cargo_arguments::CargoOptions;
 use crate::dependencies::Dependencies;
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
+use crate::output::joined;
 
 /// A workspace with its packages.
 #[derive(Clone, Debug)]
@@ -79,51 +80,48 @@ impl Workspace {
         manifest: Option<&Path>,
         options: &CargoOptions,
         resolve: Resolve,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let mut command = metadata_command(env, manifest, options.metadata_arguments());
         let metadata = command.no_deps().exec().map_err(metadata_failure)?;
         let mut packages = Vec::new();
         for package in metadata.workspace_packages() {
             let manifest = package.manifest_path.clone().into_std_path_buf();
             let directory = manifest.parent().unwrap_or(Path::new("."));
-            let uses = |name: &str, kind: DependencyKind| {
+            let uses = |names: &[&str], kind: DependencyKind| {
                 let mut dependencies = package.dependencies.iter();
-                dependencies.any(|dependency| dependency.name == name && dependency.kind == kind)
+                dependencies.any(|it| names.contains(&it.name.as_str()) && it.kind == kind)
             };
             let mut targets = package.targets.iter();
             let programs = targets.clone().filter(|target| target.is_bin());
+            let cdylib = targets.find(|target| target.is_cdylib());
             packages.push(Package {
                 programs: programs.map(|target| target.name.clone()).collect(),
-                cdylib: targets
-                    .find(|target| target.is_cdylib())
-                    .map(|target| target.name.replace('-', "_")),
+                cdylib: cdylib.map(|target| target.name.replace('-', "_")),
                 name: package.name.to_string(),
                 version: package.version.to_string(),
-                uses_cuda_build: uses("cuda-build", DependencyKind::Build),
-                uses_pyo3: uses("pyo3", DependencyKind::Normal)
-                    || uses("pyo3-ffi", DependencyKind::Normal),
+                uses_cuda_build: uses(&["cuda-build"], DependencyKind::Build),
+                uses_pyo3: uses(&["pyo3", "pyo3-ffi"], DependencyKind::Normal),
                 config: Config::read(root, env, directory)?,
                 manifest,
             });
         }
-        let build_directory = metadata.build_directory.as_ref();
         let lock = root.text(metadata.workspace_root.join("Cargo.lock").as_std_path());
         let has_no_cudarc = lock.is_ok_and(|text| !text.contains("name = \"cudarc\""));
-        let resolve_dependencies = || {
+        let resolve_dependencies = || -> Result<Dependencies> {
             let arguments = [options.metadata_arguments(), options.feature_arguments()].concat();
             let metadata = metadata_command(env, manifest, arguments).exec();
-            metadata
-                .map(|metadata| Dependencies::new(&metadata))
-                .map_err(metadata_failure)
+            Ok(Dependencies::new(&metadata.map_err(metadata_failure)?))
         };
         let dependencies = match resolve {
             Resolve::Always => resolve_dependencies()?,
             Resolve::ForCudarc if has_no_cudarc => Dependencies::default(),
             Resolve::ForCudarc | Resolve::IfPossible => resolve_dependencies().unwrap_or_default(),
         };
+        let has_separate_build_directory = metadata
+            .build_directory
+            .is_some_and(|directory| directory != metadata.target_directory);
         Ok(Self {
-            has_separate_build_directory: build_directory
-                .is_some_and(|directory| *directory != metadata.target_directory),
+            has_separate_build_directory,
             dependencies,
             root: metadata.workspace_root.into_std_path_buf(),
             target_directory: metadata.target_directory.into_std_path_buf(),
@@ -132,34 +130,29 @@ impl Workspace {
     }
 
     /// The package of this name.
-    pub fn package(&self, name: &str) -> Result<&Package, Failure> {
+    pub fn package(&self, name: &str) -> Result<&Package> {
         let found = self.packages.iter().find(|package| package.name == name);
         found.ok_or_else(|| {
-            let names: Vec<&str> = self.packages.iter().map(|p| p.name.as_str()).collect();
-            let (root, names) = (self.root.display(), names.join(", "));
+            let names = joined(self.packages.iter().map(|p| &p.name), ", ");
+            let root = self.root.display();
             let text = format!("no package `{name}` in the workspace {root}; it has {names}");
-            Failure::new(exit_code::USAGE, text).hint("give one of these names after `--package`")
+            Failure::usage(text).hint("give one of these names after `--package`")
         })
     }
 
     /// The package with this manifest, by default the one in or above the current directory.
     pub fn package_at(&self, root: &Root, manifest: Option<&Path>) -> Option<&Package> {
-        let manifest = manifest.map(Path::to_owned);
-        let path = root.resolve(&manifest.or_else(|| nearest_manifest(root))?);
+        let nearest = || nearest_manifest(root);
+        let path = root.resolve(&manifest.map(Path::to_owned).or_else(nearest)?);
         let mut packages = self.packages.iter();
         packages.find(|package| root.resolve(&package.manifest) == path)
     }
 
     /// The majors that packages declare, newest first.
     pub fn majors(&self) -> Vec<u32> {
-        let mut majors: Vec<u32> = self
-            .packages
-            .iter()
-            .flat_map(|p| p.config.majors.iter().copied())
-            .collect();
-        majors.sort_unstable_by(|a, b| b.cmp(a));
-        majors.dedup();
-        majors
+        let declared = self.packages.iter().flat_map(|it| &it.config.majors);
+        let majors: BTreeSet<u32> = declared.copied().collect();
+        majors.into_iter().rev().collect()
     }
 }
 
@@ -171,21 +164,13 @@ pub fn nearest_manifest(root: &Root) -> Option<PathBuf> {
 }
 
 fn metadata_failure(error: cargo_metadata::Error) -> Failure {
-    match error {
-        cargo_metadata::Error::CargoMetadata { stderr } => Failure::new(
-            exit_code::FAILURE,
-            stderr.trim().trim_start_matches("error: "),
-        )
-        .hint(match stderr.contains("could not find `Cargo.toml`") {
-            true => {
-                "change to the directory of a package, or name its manifest with `--manifest-path`"
-            }
-            false => "correct what cargo reports; `cargo metadata` reports it too",
-        }),
-        other => {
-            let text = format!("could not query cargo: {other}");
-            Failure::new(exit_code::MISSING_PROGRAM, text)
-                .hint("install Rust, and put the directory of `cargo` on `PATH`")
-        }
-    }
+    let cargo_metadata::Error::CargoMetadata { stderr } = error else {
+        return Failure::missing_program(format!("could not query cargo: {error}"))
+            .hint("install Rust, and put the directory of `cargo` on `PATH`");
+    };
+    let hint = match stderr.contains("could not find `Cargo.toml`") {
+        true => "change to the directory of a package, or name its manifest with `--manifest-path`",
+        false => "correct what cargo reports; `cargo metadata` reports it too",
+    };
+    Failure::other(stderr.trim().trim_start_matches("error: ")).hint(hint)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use cargo_cuda::exit_code;
-use cargo_cuda::package::archive::{Wheel, WheelFile};
+use cargo_cuda::package::archive::{WheelArchive, WheelFile};
 use cargo_cuda::package::archive_writer;
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn wheel(place: &Path, files: &[(&str, Vec<u8>)]) -> PathBuf {
     let entries = files
         .chain(texts)
         .map(|(path, content)| (path, WheelFile::new(content, false).unwrap()));
-    let wheel = Wheel::new(dist_info.to_owned(), entries.collect());
+    let wheel = WheelArchive::new(dist_info.to_owned(), entries.collect());
     let path = place.join("saxpy_cu13-0.1.0-cp39-abi3-manylinux_2_17_x86_64.whl");
     archive_writer::write(&wheel, &path).unwrap();
     path

@@ -258,7 +258,7 @@ mod online {
         let run = pip();
         assert_eq!(run.code, 0, "{run:?}");
         let wheels = crate::wheel_template::files(&project.join("out"));
-        let wheel = cargo_cuda::package::archive::Wheel::open(&wheels[0]).unwrap();
+        let wheel = cargo_cuda::package::archive::WheelArchive::open(&wheels[0]).unwrap();
         let metadata = wheel
             .text(&format!("{}/METADATA", wheel.dist_info))
             .unwrap();

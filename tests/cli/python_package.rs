@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cargo_cuda::package::archive::Wheel;
+use cargo_cuda::package::archive::WheelArchive;
 use tempfile::TempDir;
 
 use crate::project::{checkout, store};
@@ -93,7 +93,7 @@ impl Package {
 }
 
 /// The metadata that indexes show.
-fn check_metadata(wheel: &Wheel) {
+fn check_metadata(wheel: &WheelArchive) {
     let info = format!("cargo_cuda-{VERSION}.dist-info");
     let metadata = wheel.text(&format!("{info}/METADATA")).unwrap();
     for line in [
@@ -129,7 +129,7 @@ fn the_program_is_installed_by_pip_and_uv() {
     let name = package.wheel.file_name().unwrap().to_str().unwrap();
     let expected = format!("cargo_cuda-{VERSION}-py3-none-manylinux_2_");
     assert!(name.starts_with(&expected), "{name}");
-    check_metadata(&Wheel::open(&package.wheel).unwrap());
+    check_metadata(&WheelArchive::open(&package.wheel).unwrap());
     let mut check = Command::new(publisher("twine"));
     run(check
         .args(["check", "--strict"])

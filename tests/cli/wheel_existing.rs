@@ -7,7 +7,7 @@ mod online {
     use std::process::Command;
 
     use cargo_cuda::exit_code;
-    use cargo_cuda::package::archive::{Wheel, WheelFile};
+    use cargo_cuda::package::archive::{WheelArchive, WheelFile};
     use cargo_cuda::package::archive_writer;
 
     use crate::components::site_packages;
@@ -52,7 +52,7 @@ mod online {
         ];
         let entries =
             entries.map(|(path, content)| (path, WheelFile::new(content, false).unwrap()));
-        let wheel = Wheel::new(info.to_owned(), BTreeMap::from(entries));
+        let wheel = WheelArchive::new(info.to_owned(), BTreeMap::from(entries));
         let path = work.join(OLD);
         archive_writer::write(&wheel, &path).unwrap();
         path
@@ -76,8 +76,8 @@ mod online {
         let work = place("wheel-existing-large");
         let old = wheel(&work, 100_000_000, "");
         rewrite(&old, "--cuda 13").succeeded();
-        let new = Wheel::open(&work.join("dist").join(NEW)).unwrap();
-        let old = Wheel::open(&old).unwrap();
+        let new = WheelArchive::open(&work.join("dist").join(NEW)).unwrap();
+        let old = WheelArchive::open(&old).unwrap();
         assert_eq!(old.entries[MODULE].digest, new.entries[MODULE].digest);
     }
 
@@ -97,7 +97,10 @@ mod online {
         expected.push(work.join(NEW));
         expected.sort();
         assert_eq!(files(&work), expected);
-        let (old, new) = (Wheel::open(&old), Wheel::open(&work.join(NEW)));
+        let (old, new) = (
+            WheelArchive::open(&old),
+            WheelArchive::open(&work.join(NEW)),
+        );
         let (old, new) = (old.unwrap(), new.unwrap());
         assert_eq!(old.entries[MODULE].digest, new.entries[MODULE].digest);
     }

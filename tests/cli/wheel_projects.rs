@@ -8,7 +8,7 @@ pub mod online {
     use std::process::Command;
 
     use cargo_cuda::exit_code;
-    use cargo_cuda::package::archive::Wheel;
+    use cargo_cuda::package::archive::WheelArchive;
     use cargo_cuda::package::elf::ElfFacts;
 
     use crate::project::{Project, place, store};
@@ -79,7 +79,7 @@ fn main() {
     }
 
     #[track_caller]
-    fn facts(wheel: &Wheel, path: &str) -> ElfFacts {
+    fn facts(wheel: &WheelArchive, path: &str) -> ElfFacts {
         let entry = wheel.entries.get(path);
         let entry = entry.unwrap_or_else(|| panic!("{:?}", wheel.entries.keys()));
         entry.elf.clone().unwrap()
@@ -123,7 +123,7 @@ fn main() {
         );
         library("../..");
         let wheels = built(&project, &cache, &["--profile", "dev"]);
-        let content = Wheel::open(&wheels[0]).unwrap();
+        let content = WheelArchive::open(&wheels[0]).unwrap();
         let moved = facts(&content, "cuda_version_cu13.scripts/cuda-version");
         assert_eq!(moved.rpath, ["$ORIGIN/../nvidia/cu13/lib"]);
         let script = "cuda_version_cu13-2.0.0.data/scripts/cuda-version";
@@ -226,7 +226,7 @@ fn main() {
                 panic!("{found:?}");
             };
             assert!(name.starts_with("outer_cu13-2.0.0-"), "{name}");
-            let content = Wheel::open(&wheels[0]).unwrap();
+            let content = WheelArchive::open(&wheels[0]).unwrap();
             let metadata = content.text("outer_cu13-2.0.0.dist-info/METADATA").unwrap();
             assert!(metadata.contains("Requires-Python: >=3.9"), "{metadata}");
         };
@@ -306,7 +306,7 @@ fn main() {
             (files(&work.join("dist")).remove(0), run)
         };
         let tags = |wheel: &Path| {
-            let content = Wheel::open(wheel).unwrap();
+            let content = WheelArchive::open(wheel).unwrap();
             let text = content.text("foreign_cu13-2.0.0.dist-info/WHEEL").unwrap();
             let tags = text.lines().filter_map(|line| line.strip_prefix("Tag: "));
             tags.map(str::to_owned).collect::<Vec<_>>()
@@ -344,7 +344,7 @@ fn main() {
         let name = grafted.file_name().unwrap().to_str().unwrap();
         assert!(name.contains("-manylinux_2_"), "{name}");
         assert!(!output.stdout.contains("expects "), "{output:?}");
-        let content = Wheel::open(&grafted).unwrap();
+        let content = WheelArchive::open(&grafted).unwrap();
         let libraries: Vec<&String> = content
             .entries
             .keys()
@@ -461,7 +461,7 @@ mod rtc {
     }
 
     fn module(wheel: &Path) -> (String, ElfFacts, String) {
-        let content = Wheel::open(wheel).unwrap();
+        let content = WheelArchive::open(wheel).unwrap();
         let (path, facts) = content.modules().next().unwrap();
         let metadata = content.text(&format!("{}/METADATA", content.dist_info));
         (path.to_owned(), facts.clone(), metadata.unwrap())

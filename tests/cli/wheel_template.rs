@@ -117,7 +117,7 @@ pub fn loaded(run: &Finished, soname: &str) -> PathBuf {
 
 mod online {
     use cargo_cuda::exit_code;
-    use cargo_cuda::package::archive::Wheel;
+    use cargo_cuda::package::archive::WheelArchive;
 
     use super::*;
     use crate::project::{place, store};
@@ -177,7 +177,7 @@ mod online {
             name.contains("manylinux") && name.ends_with("_aarch64.whl"),
             "{name}"
         );
-        let content = Wheel::open(&wheel).unwrap();
+        let content = WheelArchive::open(&wheel).unwrap();
         let (_, facts) = content.modules().next().unwrap();
         assert_eq!(facts.rpath, ["$ORIGIN/../nvidia/cu13/lib"]);
         let mut audit = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
@@ -220,7 +220,7 @@ mod online {
             (&wheels[0], 12, "12090", "nvidia/cuda_runtime/lib"),
             (&wheels[1], 13, "13040", "nvidia/cu13/lib"),
         ] {
-            let content = Wheel::open(wheel).unwrap();
+            let content = WheelArchive::open(wheel).unwrap();
             let info = format!("saxpy_cu{major}-0.1.0.dist-info");
             let names: Vec<&str> = content.entries.keys().map(String::as_str).collect();
             let expected = [

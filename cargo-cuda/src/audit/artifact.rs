@@ -6,8 +6,8 @@ use std::path::Path;
 use cuda_build::{Component, Version};
 use cuda_find_core::release::NEWEST_MAJOR;
 
-use crate::failure::Failure;
-use crate::package::archive::{self, Wheel};
+use crate::failure::Result;
+use crate::package::archive::{self, WheelArchive};
 use crate::package::device::DeviceCode;
 use crate::package::elf::ElfFacts;
 use crate::package::metadata::{Metadata, normalized_name};
@@ -60,29 +60,27 @@ pub struct Majors {
 
 impl Artifact {
     /// Reads a wheel or a library.
-    pub fn read(path: &Path) -> Result<Self, Failure> {
+    pub fn read(path: &Path) -> Result<Self> {
         let (file, size) = archive::open(path)?;
         if path.extension().is_some_and(|extension| extension == "whl") {
-            return Self::of_wheel(&Wheel::open(path)?, path, size);
+            return Self::of_wheel(&WheelArchive::open(path)?, path, size);
         }
         let elf = ElfFacts::read(file).map_err(|failure| {
             let failure = failure.in_file(&path.display().to_string());
             failure.hint("name a `.whl` file or a shared library")
         })?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = crate::output::file_name(path);
+        let module = NativeModule { path: name, elf };
         Ok(Self {
             path: path.display().to_string(),
             size,
-            modules: vec![NativeModule {
-                path: name.into_owned(),
-                elf,
-            }],
+            modules: vec![module],
             ..Self::default()
         })
     }
 
     /// The content of a wheel.
-    pub fn of_wheel(wheel: &Wheel, path: &Path, size: u64) -> Result<Self, Failure> {
+    pub fn of_wheel(wheel: &WheelArchive, path: &Path, size: u64) -> Result<Self> {
         let text = wheel.text(&format!("{}/METADATA", wheel.dist_info))?;
         let metadata = Metadata::parse(&text);
         let mut requires = Vec::new();
@@ -97,10 +95,13 @@ impl Artifact {
             path: installed(path).to_owned(),
             elf: elf.clone(),
         });
-        let device_files = wheel
-            .entries
-            .iter()
-            .filter(|(_, entry)| !entry.device.is_empty());
+        let mut device_files = Vec::new();
+        for (path, entry) in &wheel.entries {
+            if !entry.device.is_empty() {
+                device_files.push((installed(path).to_owned(), entry.device.clone()));
+            }
+        }
+        let files = wheel.entries.keys().map(|path| installed(path).to_owned());
         let loads_libraries = |path: &str| {
             let text = wheel.text(path).unwrap_or_default();
             PRELOADS.iter().any(|call| text.contains(call))
@@ -113,15 +114,9 @@ impl Artifact {
             name: Some(normalized_name(metadata.one("Name")?)),
             requires,
             invalid_requires,
-            files: wheel
-                .entries
-                .keys()
-                .map(|path| installed(path).to_owned())
-                .collect(),
+            files: files.collect(),
             modules: modules.collect(),
-            device_files: device_files
-                .map(|(path, entry)| (installed(path).to_owned(), entry.device.clone()))
-                .collect(),
+            device_files,
             preloads: python.any(|path| loads_libraries(path)),
         })
     }
@@ -148,61 +143,51 @@ impl Artifact {
 
     /// The requirements that hold without an extra.
     pub fn required(&self) -> impl Iterator<Item = &Requirement> {
-        self.requires
-            .iter()
-            .filter(|requirement| requirement.of_extra().is_none())
+        let requires = self.requires.iter();
+        requires.filter(|requirement| requirement.of_extra().is_none())
     }
 
     /// The device code of each file, with the CUDA major that compiled it: the one that its images name, else that of
     /// the file's libraries, else that of the artifact.
     pub fn device_code(&self, majors: &Majors) -> Vec<(&str, &DeviceCode, u32)> {
         let last = |majors: &BTreeSet<u32>| majors.last().copied();
-        let other = last(&majors.modules)
-            .or(majors.name)
-            .or(last(&majors.requirements));
-        let other = other.unwrap_or(NEWEST_MAJOR);
+        let other = last(&majors.modules).or(majors.name);
+        let other = other.or(last(&majors.requirements)).unwrap_or(NEWEST_MAJOR);
         let modules = self.modules.iter().map(|module| {
             let major = majors.of_module(module).unwrap_or(other);
             (module.path.as_str(), &module.elf.device, major)
         });
         let files = self.device_files.iter();
-        let all = modules.chain(files.map(|(path, code)| (path.as_str(), code, other)));
-        let all = all.filter(|(_, code, _)| !code.is_empty());
-        all.map(|(path, code, major)| (path, code, code.release.map_or(major, |r| r.major)))
-            .collect()
+        let mut all = Vec::from_iter(modules);
+        all.extend(files.map(|(path, code)| (path.as_str(), code, other)));
+        all.retain(|(_, code, _)| !code.is_empty());
+        for (_, code, major) in &mut all {
+            *major = code.release.map_or(*major, |release| release.major);
+        }
+        all
     }
 }
 
 impl NativeModule {
     /// The majors of the SONAMEs that exist for one major only.
     pub fn majors(&self) -> BTreeSet<u32> {
-        let majors = self
-            .elf
-            .needed
-            .iter()
-            .map(|soname| majors_of_soname(soname));
-        majors
-            .filter(|majors| majors.len() == 1)
-            .flatten()
-            .collect()
+        let sonames = self.elf.needed.iter();
+        let majors = sonames.map(|soname| majors_of_soname(soname));
+        let single = majors.filter(|majors| majors.len() == 1);
+        single.flatten().collect()
     }
 }
 
 impl Majors {
     pub fn of(artifact: &Artifact) -> Self {
         let name = artifact.name.as_deref().unwrap_or_default();
+        let requirements = artifact.required().filter_map(Requirement::cuda_major);
+        let modules = artifact.modules.iter().flat_map(NativeModule::majors);
         Self {
             // `saxpy-cu12`, `cupy-cuda13x`, `jax-cuda12-plugin`, `torch-cu118`.
             name: name.split('-').skip(1).find_map(major_of_word),
-            requirements: artifact
-                .required()
-                .filter_map(Requirement::cuda_major)
-                .collect(),
-            modules: artifact
-                .modules
-                .iter()
-                .flat_map(NativeModule::majors)
-                .collect(),
+            requirements: requirements.collect(),
+            modules: modules.collect(),
         }
     }
 

@@ -5,6 +5,8 @@ use std::fmt;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 
+use super::artifact::{Artifact, Majors};
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -69,14 +71,27 @@ pub fn files_as_text(paths: &[String]) -> String {
     }
 }
 
-/// The findings so far. Files with the same fault are one finding.
-#[derive(Debug, Default)]
-pub struct Findings(pub Vec<Finding>);
+/// An artifact with the findings so far. Files with the same fault are one finding.
+#[derive(Debug)]
+pub struct Audit<'a> {
+    pub artifact: &'a Artifact,
+    pub majors: &'a Majors,
+    pub findings: Vec<Finding>,
+}
 
-impl Findings {
+impl<'a> Audit<'a> {
+    pub fn new(artifact: &'a Artifact, majors: &'a Majors) -> Self {
+        let findings = Vec::new();
+        Self {
+            artifact,
+            majors,
+            findings,
+        }
+    }
+
     /// Adds a fault of the whole wheel.
     pub fn add(&mut self, check: &Check, severity: Severity, message: String) {
-        self.0.push(Finding {
+        self.findings.push(Finding {
             code: check.code,
             severity,
             files: Vec::new(),
@@ -87,14 +102,14 @@ impl Findings {
 
     /// Adds a fault of a file.
     pub fn add_file(&mut self, check: &Check, severity: Severity, path: &str, message: String) {
-        let same = self.0.iter().position(|finding| {
+        let same = self.findings.iter().position(|finding| {
             (finding.code, finding.severity, &finding.message) == (check.code, severity, &message)
         });
         let index = same.unwrap_or_else(|| {
             self.add(check, severity, message);
-            self.0.len() - 1
+            self.findings.len() - 1
         });
-        let files = &mut self.0[index].files;
+        let files = &mut self.findings[index].files;
         if files.last().is_none_or(|last| last != path) {
             files.push(path.to_owned());
         }
@@ -137,7 +152,8 @@ checks! {
     W13: "add PTX of a capability below those of the missing GPUs, as in `capabilities = [\"8.0\", \"9.0+PTX\"]`";
     W14: "add the capability without suffix, or PTX for an older one: code with a suffix runs on few GPUs";
     W15: "remove the section `__nv_relfatbin` (`objcopy --remove-section`)";
-    W17: "drop capabilities that PTX covers, compress device code (`-Xfatbin -compress-all`), or request a higher limit";
+    W17: "drop capabilities that PTX covers, compress device code (`-Xfatbin -compress-all`), or request a higher \
+          limit";
     W18: "correct the requirement: installers refuse the wheel";
     W21: "build with an older CUDA release (`--cuda`), or raise `driver` in `[package.metadata.cuda]`";
 }
@@ -162,12 +178,13 @@ mod tests {
 
     #[test]
     fn files_with_one_fault_are_one_finding() {
-        let mut findings = Findings::default();
+        let (artifact, majors) = (Artifact::default(), Majors::default());
+        let mut audit = Audit::new(&artifact, &majors);
         for path in ["a.so", "b.so", "b.so", "c.so"] {
-            findings.add_file(&W05, Severity::Error, path, "needs x".to_owned());
+            audit.add_file(&W05, Severity::Error, path, "needs x".to_owned());
         }
-        findings.add_file(&W05, Severity::Note, "a.so", "needs x".to_owned());
-        let texts: Vec<String> = findings.0.iter().map(ToString::to_string).collect();
+        audit.add_file(&W05, Severity::Note, "a.so", "needs x".to_owned());
+        let texts: Vec<String> = audit.findings.iter().map(ToString::to_string).collect();
         assert_eq!(
             texts,
             [

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::artifact::{Artifact, Majors};
 use super::check::{Finding, Severity, files_as_text};
 use super::rules;
-use crate::output::human_size;
-use crate::package::device::{Coverage, DeviceCode, Image, ImageKind, Runs};
+use crate::output::{human_size, joined};
+use crate::package::device::{Coverage, DeviceCode, DeviceImage, ImageKind, Runs};
 
 /// The result for one argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -31,7 +31,7 @@ pub struct Audited {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Device {
     pub files: Vec<String>,
-    pub images: Vec<Image>,
+    pub images: Vec<DeviceImage>,
     /// The oldest driver that runs the SASS; `None` if there is none, or if it is not known.
     pub driver: Option<&'static str>,
     pub gpus: Vec<Coverage>,
@@ -41,20 +41,16 @@ impl Audited {
     /// Checks an artifact. Findings of the checks whose codes are in `allow` do not count.
     pub fn new(artifact: &Artifact, allow: &[String]) -> Self {
         let majors = Majors::of(artifact);
-        let is_allowed = |finding: &Finding| {
-            allow
-                .iter()
-                .any(|code| code.eq_ignore_ascii_case(finding.code))
-        };
-        let findings = rules::findings(artifact, &majors);
-        let (allowed, findings) = findings.into_iter().partition(is_allowed);
+        let findings = rules::findings(artifact, &majors).into_iter();
+        let (allowed, findings) = findings.partition(|finding| {
+            let mut codes = allow.iter();
+            codes.any(|code| code.eq_ignore_ascii_case(finding.code))
+        });
         let mut device_code: Vec<Device> = Vec::new();
         for (path, code, major) in artifact.device_code(&majors) {
             let device = Device::new(path, code, major);
-            match device_code
-                .iter_mut()
-                .find(|other| other.has_code_of(&device))
-            {
+            let mut others = device_code.iter_mut();
+            match others.find(|other| other.has_code_of(&device)) {
                 Some(other) => other.add(&device),
                 None => device_code.push(device),
             }
@@ -71,10 +67,9 @@ impl Audited {
     }
 
     pub fn of_severity(&self, severity: Severity) -> Vec<&Finding> {
-        let findings = self.findings.iter();
+        let mut findings = Vec::from_iter(&self.findings);
+        findings.retain(|finding| finding.severity == severity);
         findings
-            .filter(|finding| finding.severity == severity)
-            .collect()
     }
 
     /// The report as text, each hint once.
@@ -91,10 +86,7 @@ impl Audited {
         let count = |severity: Severity| self.of_severity(severity).len();
         let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
         let allowed = self.allowed.len();
-        text.push_str(&format!(
-            "  errors: {errors}, warnings: {warnings}, allowed: {allowed}\n"
-        ));
-        text
+        text + &format!("  errors: {errors}, warnings: {warnings}, allowed: {allowed}\n")
     }
 }
 
@@ -110,8 +102,8 @@ impl Device {
     }
 
     fn has_code_of(&self, other: &Self) -> bool {
-        let keys = other.images.iter().map(Image::key);
-        self.driver == other.driver && self.images.iter().map(Image::key).eq(keys)
+        let keys = other.images.iter().map(DeviceImage::key);
+        self.driver == other.driver && self.images.iter().map(DeviceImage::key).eq(keys)
     }
 
     fn add(&mut self, other: &Self) {
@@ -126,10 +118,7 @@ impl Device {
             0 => image.label(),
             bytes => format!("{} ({})", image.label(), human_size(bytes)),
         });
-        let (files, images) = (
-            files_as_text(&self.files),
-            Vec::from_iter(images).join(", "),
-        );
+        let (files, images) = (files_as_text(&self.files), joined(images, ", "));
         let mut text = format!("  device code in {files}: {images}\n");
         if let Some(driver) = self.driver {
             text.push_str(&format!("    SASS needs driver {driver} or newer\n"));

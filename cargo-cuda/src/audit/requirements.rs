@@ -4,75 +4,69 @@ use std::collections::BTreeSet;
 
 use cuda_build::Component;
 
-use super::artifact::{Artifact, Majors, NativeModule};
+use super::artifact::{Artifact, NativeModule};
 use super::check::Severity::{Error, Note, Warning};
-use super::check::{Findings, W05, W08, W09, W10, W18};
+use super::check::{Audit, W05, W08, W09, W10, W18};
+use crate::output::joined;
 use crate::package::nvidia::{component_of, is_nvidia_library};
 use crate::package::requirement::{Requirement, major_of_word};
 use crate::package::symbols::{self, Added};
 
-pub fn check(artifact: &Artifact, majors: &Majors, findings: &mut Findings) {
+pub fn check(audit: &mut Audit<'_>) {
+    let (artifact, majors) = (audit.artifact, audit.majors);
     for module in &artifact.modules {
         let of_module = module.majors();
         if of_module.len() > 1 {
-            let text = format!("needs libraries of CUDA {}", list(&of_module));
-            findings.add_file(&W08, Error, &module.path, text);
+            let text = format!("needs libraries of CUDA {}", joined(&of_module, " and "));
+            audit.add_file(&W08, Error, &module.path, text);
         }
     }
     let Some(name) = &artifact.name else {
         return;
     };
-    check_majors(name, majors, findings);
+    check_majors(audit, name);
     for fault in &artifact.invalid_requires {
         let text = format!("the wheel requires {fault}");
-        findings.add(&W18, Error, text);
+        audit.add(&W18, Error, text);
     }
     for requirement in &artifact.requires {
         if let Some(fault) = requirement.unbounded() {
-            let severity = match requirement.of_extra() {
-                Some(_) => Warning,
-                None => Error,
-            };
-            findings.add(&W09, severity, format!("the wheel {fault}"));
+            let is_of_extra = requirement.of_extra().is_some();
+            let severity = if is_of_extra { Warning } else { Error };
+            audit.add(&W09, severity, format!("the wheel {fault}"));
         }
     }
     for module in &artifact.modules {
         if let Some(major) = majors.of_module(module) {
-            check_coverage(artifact, module, major, findings);
-            check_lower_bounds(artifact, module, major, findings);
+            check_coverage(audit, module, major);
+            check_lower_bounds(audit, module, major);
         }
     }
 }
 
 /// W08: the name, the native modules and the requirements.
-fn check_majors(name: &str, majors: &Majors, findings: &mut Findings) {
+fn check_majors(audit: &mut Audit<'_>, name: &str) {
+    let majors = audit.majors;
     let named = BTreeSet::from_iter(majors.name);
     let parts = [
         (format!("the name `{name}` is"), &named),
         ("the native modules are".to_owned(), &majors.modules),
         ("the requirements are".to_owned(), &majors.requirements),
     ];
-    let parts: Vec<_> = parts
+    let mut parts = Vec::from(parts);
+    parts.retain(|(_, majors)| !majors.is_empty());
+    if parts
         .iter()
-        .filter(|(_, majors)| !majors.is_empty())
-        .collect();
-    let Some(((_, first), others)) = parts.split_first() else {
-        return;
-    };
-    if others.iter().any(|(_, majors)| majors.is_disjoint(first)) {
-        let texts = parts
-            .iter()
-            .map(|(what, majors)| format!("{what} for CUDA {}", list(majors)));
-        findings.add(&W08, Error, Vec::from_iter(texts).join(", "));
+        .any(|(_, majors)| majors.is_disjoint(parts[0].1))
+    {
+        let text = |(what, majors)| format!("{what} for CUDA {}", joined(majors, " and "));
+        audit.add(&W08, Error, joined(parts.into_iter().map(text), ", "));
     }
 }
 
-fn list(majors: &BTreeSet<u32>) -> String {
-    Vec::from_iter(majors.iter().map(u32::to_string)).join(" and ")
-}
-
 /// W05: components that no requirement brings.
-fn check_coverage(artifact: &Artifact, module: &NativeModule, major: u32, findings: &mut Findings) {
+fn check_coverage(audit: &mut Audit<'_>, module: &NativeModule, major: u32) {
+    let artifact = audit.artifact;
     if foreign_package_of_module(artifact, module).is_some() {
         return;
     }
@@ -86,22 +80,18 @@ fn check_coverage(artifact: &Artifact, module: &NativeModule, major: u32, findin
         if is_package_of_component || artifact.required().any(|r| brings(r, component)) {
             continue;
         }
-        let (severity, fault) = if artifact.requires.iter().any(|r| brings(r, component)) {
-            (
-                Warning,
-                "which only an extra of the wheel brings".to_owned(),
-            )
+        let needs = format!("needs `{soname}` of `{component}`");
+        let (severity, text) = if artifact.requires.iter().any(|r| brings(r, component)) {
+            let text = format!("{needs}, which only an extra of the wheel brings");
+            (Warning, text)
         } else if let Some(other) = package_that_may_require_cuda(artifact, module, major) {
-            let fault = format!("which no requirement brings, unless `{other}` does");
-            (Note, fault)
+            let text = format!("{needs}, which no requirement brings, unless `{other}` does");
+            (Note, text)
         } else {
-            (
-                Error,
-                "and no requirement of the wheel brings it".to_owned(),
-            )
+            let text = format!("{needs}, and no requirement of the wheel brings it");
+            (Error, text)
         };
-        let text = format!("needs `{soname}` of `{component}`, {fault}");
-        findings.add_file(&W05, severity, &module.path, text);
+        audit.add_file(&W05, severity, &module.path, text);
     }
 }
 
@@ -112,11 +102,10 @@ fn package_that_may_require_cuda<'a>(
     module: &NativeModule,
     major: u32,
 ) -> Option<&'a str> {
-    let is_other = |requirement: &&Requirement| {
+    let other = artifact.required().find(|requirement: &&Requirement| {
         !requirement.is_nvidias()
             && (requirement.name == "torch" || requirement.major_in_name() == Some(major))
-    };
-    let other = artifact.required().find(is_other);
+    });
     let mut needed = module.elf.needed.iter();
     let links_torch = needed.any(|soname| ["libtorch.so", "libc10.so"].contains(&&**soname));
     let other = other.map(|requirement| requirement.name.as_str());
@@ -131,9 +120,8 @@ pub fn foreign_package_of_module<'a>(
 ) -> Option<&'a str> {
     let needed = module.elf.needed.iter();
     let foreign = needed.filter(|soname| !is_nvidia_library(soname) && !artifact.has_file(soname));
-    foreign
-        .into_iter()
-        .find_map(|soname| package_of_library(artifact, soname))
+    let mut packages = foreign.filter_map(|soname| package_of_library(artifact, soname));
+    packages.next()
 }
 
 /// The requirement whose package probably has a library: `libtorch_cuda.so` belongs to `torch`, `librmm.so` to
@@ -146,7 +134,7 @@ fn package_of_library<'a>(artifact: &'a Artifact, soname: &str) -> Option<&'a st
     let mut names = required.map(|requirement| requirement.name.as_str());
     names.find(|name| {
         let words = name.split('-').filter(|word| major_of_word(word).is_none());
-        let name = Vec::from_iter(words).join("-");
+        let name = joined(words, "-");
         let name = name.strip_prefix("lib").unwrap_or(&name);
         let is_part =
             |short: &str, long: &str| short.len() > 2 && long.starts_with(&format!("{short}-"));
@@ -158,12 +146,7 @@ fn package_of_library<'a>(artifact: &'a Artifact, soname: &str) -> Option<&'a st
 }
 
 /// W10: requirements whose lowest version lacks a symbol that the module needs.
-fn check_lower_bounds(
-    artifact: &Artifact,
-    module: &NativeModule,
-    major: u32,
-    findings: &mut Findings,
-) {
+fn check_lower_bounds(audit: &mut Audit<'_>, module: &NativeModule, major: u32) {
     let mut reported = BTreeSet::new();
     for import in &module.elf.imports {
         let Some(soname) = &import.library else {
@@ -175,9 +158,8 @@ fn check_lower_bounds(
         }) else {
             continue;
         };
-        let names = artifact
-            .required()
-            .filter(|requirement| requirement.names(component, major));
+        let required = audit.artifact.required();
+        let names = required.filter(|requirement| requirement.names(component, major));
         let [requirement] = Vec::from_iter(names)[..] else {
             continue;
         };
@@ -195,7 +177,7 @@ fn check_lower_bounds(
             let (symbol, requirement) = (&import.symbol, &requirement.text);
             let text =
                 format!("needs `{symbol}`, which the lowest version of `{requirement}` lacks");
-            findings.add_file(&W10, Error, &module.path, text);
+            audit.add_file(&W10, Error, &module.path, text);
         }
     }
 }

@@ -1,43 +1,43 @@
 //! What the checks find: NVIDIA's libraries in the wheel (W01, W02, W12), the driver's libraries as dependencies (W03),
 //! device code (W13 to W15, W21), the size (W17), and the findings of the other modules.
 
-use cuda_build::{Capability, Component};
+use cuda_build::Component;
 use cuda_find_core::release;
 
 use super::artifact::{Artifact, Majors, NativeModule, file_name};
 use super::check::Severity::{Error, Note, Warning};
-use super::check::{Finding, Findings, W01, W02, W03, W12, W13, W14, W15, W17, W21};
+use super::check::{Audit, Finding, W01, W02, W03, W12, W13, W14, W15, W17, W21};
 use super::{paths, requirements};
-use crate::output::human_size;
+use crate::output::{human_size, joined};
 use crate::package::INDEX_LIMIT;
 use crate::package::nvidia::{component_of, is_driver_library, is_nvidia_library, without_hash};
 
 /// What the checks find in an artifact, in the order of the codes.
 pub fn findings(artifact: &Artifact, majors: &Majors) -> Vec<Finding> {
-    let mut findings = Findings::default();
-    check_libraries(artifact, &mut findings);
-    paths::check(artifact, majors, &mut findings);
-    requirements::check(artifact, majors, &mut findings);
-    check_device_code(artifact, majors, &mut findings);
+    let mut audit = Audit::new(artifact, majors);
+    check_libraries(&mut audit);
+    paths::check(&mut audit);
+    requirements::check(&mut audit);
+    check_device_code(&mut audit);
     if artifact.is_wheel() {
-        check_size(artifact.size, &mut findings);
+        check_size(&mut audit);
     }
+    let mut findings = audit.findings;
+    findings.sort_by(|a, b| (a.code, &a.message).cmp(&(b.code, &b.message)));
     findings
-        .0
-        .sort_by(|a, b| (a.code, &a.message).cmp(&(b.code, &b.message)));
-    findings.0
 }
 
-fn check_libraries(artifact: &Artifact, findings: &mut Findings) {
+fn check_libraries(audit: &mut Audit<'_>) {
+    let artifact = audit.artifact;
     for module in &artifact.modules {
         let needed = module.elf.needed.iter();
         for soname in needed.filter(|soname| is_driver_library(soname)) {
             if let Some(original) = without_hash(soname) {
                 let text = format!("needs `{soname}`, a copy of the driver's `{original}`");
-                findings.add_file(&W01, Error, &module.path, text);
+                audit.add_file(&W01, Error, &module.path, text);
             } else {
                 let text = format!("needs `{soname}`, so an import fails without a GPU driver");
-                findings.add_file(&W03, Warning, &module.path, text);
+                audit.add_file(&W03, Warning, &module.path, text);
             }
         }
     }
@@ -50,13 +50,13 @@ fn check_libraries(artifact: &Artifact, findings: &mut Findings) {
     };
     if artifact.name.as_deref().is_some_and(|name| !is_owner(name)) {
         for module in &artifact.modules {
-            check_copy(artifact, module, findings);
+            check_copy(audit, module);
         }
     }
 }
 
 /// Reports a copy of one of NVIDIA's libraries.
-fn check_copy(artifact: &Artifact, module: &NativeModule, findings: &mut Findings) {
+fn check_copy(audit: &mut Audit<'_>, module: &NativeModule) {
     let path = &module.path;
     let soname = module.elf.soname.as_deref().unwrap_or(file_name(path));
     let names = [file_name(path), soname];
@@ -65,81 +65,76 @@ fn check_copy(artifact: &Artifact, module: &NativeModule, findings: &mut Finding
     };
     if is_driver_library(name) {
         let text = format!("is a copy of the driver's library `{name}`");
-        findings.add_file(&W01, Error, path, text);
+        audit.add_file(&W01, Error, path, text);
         return;
     }
     let original = without_hash(name).unwrap_or_else(|| name.to_owned());
     let has_builtins = || {
-        let mut files = artifact.files.iter().map(|file| file_name(file));
+        let mut files = audit.artifact.files.iter().map(|file| file_name(file));
         files.any(|file| file.starts_with("libnvrtc-builtins.so."))
     };
     let is_renamed = original != name || component_of(soname).is_none();
     if original.starts_with("libnvrtc.so.") && !has_builtins() {
         let text = "is a copy of NVRTC, and no `libnvrtc-builtins.so.<release>` is in the wheel";
-        findings.add_file(&W12, Error, path, text.to_owned());
+        audit.add_file(&W12, Error, path, text.to_owned());
     } else {
         let (severity, copy) = match is_renamed {
             true => (Error, "a modified copy"),
             false => (Warning, "a copy"),
         };
         let text = format!("is {copy} of NVIDIA's `{original}`");
-        findings.add_file(&W02, severity, path, text);
+        audit.add_file(&W02, severity, path, text);
     }
 }
 
-fn check_device_code(artifact: &Artifact, majors: &Majors, findings: &mut Findings) {
-    let list = |capabilities: Vec<Capability>| -> Vec<String> {
-        capabilities.iter().map(ToString::to_string).collect()
-    };
-    for (path, code, major) in artifact.device_code(majors) {
+fn check_device_code(audit: &mut Audit<'_>) {
+    for (path, code, major) in audit.artifact.device_code(audit.majors) {
         if code.relocatable > 0 {
             let size = human_size(code.relocatable);
             let text = format!("has {size} of relocatable device code, which is linked already");
-            findings.add_file(&W15, Note, path, text);
+            audit.add_file(&W15, Note, path, text);
         }
         if code.images.is_empty() {
             continue;
         }
-        let gaps = list(code.gaps(major)).join(", ");
+        let gaps = joined(code.gaps(major), ", ");
         let gaps = (!gaps.is_empty()).then(|| format!("GPUs {gaps}"));
         let future = (!code.runs_on_future()).then(|| "future GPUs".to_owned());
         let without_code: Vec<String> = gaps.into_iter().chain(future).collect();
         if !without_code.is_empty() {
             let text = format!("has no code for {}", without_code.join(" and "));
-            findings.add_file(&W13, Warning, path, text);
+            audit.add_file(&W13, Warning, path, text);
         }
-        let missing = list(code.without_fallback(major)).join(", ");
+        let missing = joined(code.without_fallback(major), ", ");
         if !missing.is_empty() {
             let text = format!("has code for {missing} and no portable code for the same GPU");
-            findings.add_file(&W14, Warning, path, text);
+            audit.add_file(&W14, Warning, path, text);
         }
-        if let Some(driver) = &artifact.driver
+        if let Some(driver) = &audit.artifact.driver
             && let Some(needed) = code.needs_newer_driver_than(driver, major)
         {
             let text = format!("{needed}, and the manifest accepts driver {driver}");
-            findings.add_file(&W21, Warning, path, text);
+            audit.add_file(&W21, Warning, path, text);
         }
     }
 }
 
 /// W17: a file that indexes refuse, or that is near their limit.
-fn check_size(size: u64, findings: &mut Findings) {
-    let text = format!(
-        "the wheel has {}, and indexes accept {} by default",
-        human_size(size),
-        human_size(INDEX_LIMIT)
-    );
+fn check_size(audit: &mut Audit<'_>) {
+    let size = audit.artifact.size;
+    let (shown, limit) = (human_size(size), human_size(INDEX_LIMIT));
+    let text = format!("the wheel has {shown}, and indexes accept {limit} by default");
     if size > INDEX_LIMIT {
-        findings.add(&W17, Error, text);
+        audit.add(&W17, Error, text);
     } else if size * 10 > INDEX_LIMIT * 6 {
-        findings.add(&W17, Warning, text);
+        audit.add(&W17, Warning, text);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::package::device::{Image, ImageKind};
+    use crate::package::device::{DeviceImage, ImageKind};
     use crate::package::elf::{ElfFacts, Import};
     use crate::package::requirement::Requirement;
 
@@ -207,7 +202,7 @@ mod tests {
         let mut artifact = with(&[REQUIRES], &[]);
         let images = sass.iter().map(|c| (ImageKind::Sass, c));
         let images = images.chain(ptx.iter().map(|c| (ImageKind::Ptx, c)));
-        let images = images.map(|(kind, capability)| Image {
+        let images = images.map(|(kind, capability)| DeviceImage {
             kind,
             capability: capability.parse().unwrap(),
             isa: (8, 8),

@@ -8,8 +8,8 @@ use crate::audit::artifact::Artifact;
 use crate::audit::check::{self, Severity};
 use crate::audit::report::Audited;
 use crate::exit_code;
-use crate::failure::Failure;
-use crate::output::printable;
+use crate::failure::Result;
+use crate::output::{joined, printable};
 use crate::report;
 
 /// Check wheels and libraries of any builder
@@ -27,24 +27,20 @@ pub struct AuditArgs {
 }
 
 /// Returns the report with the exit code.
-pub fn run(arguments: &AuditArgs) -> Result<(String, u8), Failure> {
-    let artifacts = arguments
-        .files
-        .iter()
-        .map(|path| Ok(Audited::new(&Artifact::read(path)?, &arguments.allow)))
-        .collect::<Result<Vec<Audited>, Failure>>()?;
-    let has_errors = |audited: &Audited| !audited.of_severity(Severity::Error).is_empty();
-    let code = match artifacts.iter().any(has_errors) {
-        true => exit_code::AUDIT,
-        false => exit_code::SUCCESS,
-    };
+pub fn run(arguments: &AuditArgs) -> Result<(String, u8)> {
+    let mut artifacts = Vec::new();
+    let mut code = exit_code::SUCCESS;
+    for path in &arguments.files {
+        let audited = Audited::new(&Artifact::read(path)?, &arguments.allow);
+        if !audited.of_severity(Severity::Error).is_empty() {
+            code = exit_code::AUDIT;
+        }
+        artifacts.push(audited);
+    }
     let text = match arguments.json {
         true => report::json_list("artifacts", &artifacts),
-        false => {
-            let texts = artifacts.iter().map(Audited::text);
-            // File names come from the wheel.
-            printable(&texts.collect::<Vec<_>>().join("\n"))
-        }
+        // File names come from the wheel.
+        false => printable(&joined(artifacts.iter().map(Audited::text), "\n")),
     };
     Ok((text, code))
 }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use cuda_find_core::{command::Invocation, env::Env, root::Root};
 
 use crate::cargo_arguments::{CargoOptions, SplitArguments};
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::isolated_build::{self, Build, Purpose};
 use crate::missing_components::MissingComponents;
+use crate::output::joined;
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::{output, process};
 
@@ -22,22 +23,30 @@ const NO_DRIVER: &str = "note: this machine has no driver of NVIDIA's, so a prog
                          hint: to run tests that need no GPU on such a machine, load the driver when it is used: \
                          enable the crate's feature for that (cudarc: `dynamic-loading`), or use libloading";
 
+/// One of cargo's commands, which may run twice.
+struct CargoRun<'a> {
+    arguments: &'a SplitArguments,
+    user_env: &'a Env,
+    project: &'a Project,
+    cargo: &'a CargoOptions,
+    /// The value of `--target-dir`.
+    target_directory: Option<&'a Path>,
+}
+
 /// Runs `cargo <command> <arguments>`, and returns its exit code with what it was run with.
 pub fn run(
     options: &BuildOptions,
     arguments: &SplitArguments,
     user_env: &Env,
     root: &Root,
-) -> Result<(u8, Build), Failure> {
+) -> Result<(u8, Build)> {
     let command = arguments.command.as_str();
     let cargo = CargoOptions::parse(&arguments.for_cargo);
-    let manifest_path = match command {
-        "install" => cargo
-            .value("--path")
-            .map(|path| Path::new(&path).join("Cargo.toml")),
+    let target_directory = cargo.value("--target-dir").map(PathBuf::from);
+    let manifest_path = match (command, cargo.value("--path")) {
+        ("install", path) => path.map(|path| Path::new(&path).join("Cargo.toml")),
         _ => cargo.value("--manifest-path").map(PathBuf::from),
     };
-    let target_directory = cargo.value("--target-dir").map(PathBuf::from);
     let workspace_options = WorkspaceOptions {
         target: cargo.value("--target"),
         workspace: match (command, &manifest_path) {
@@ -50,106 +59,119 @@ pub fn run(
         ..WorkspaceOptions::default()
     };
     let project = Project::open(user_env, root, options, &workspace_options)?;
+    let cargo_run = CargoRun {
+        arguments,
+        user_env,
+        project: &project,
+        cargo: &workspace_options.cargo,
+        target_directory: target_directory.as_deref(),
+    };
     let gpus = isolated_build::gpus();
     let prepare = |project: &Project| {
         Build::prepare(project, Purpose::Cargo, &gpus, target_directory.as_deref())
     };
     let mut build = prepare(&project)?;
     build.print_notes();
-    let runs_programs = ["run", "test", "bench", "nextest"].contains(&command);
-    let call = |build: &Build, words: &[&str]| {
-        let directory = &build.directory.path;
-        let mut call = Invocation::new(user_env.peek("CARGO").unwrap_or("cargo".as_ref()))
-            .args(words)
-            .args(arguments.for_cargo.iter().cloned());
-        call.variables = match runs_programs {
-            true => build.variables.clone(),
-            false => build.variables_without_loader_path(),
-        };
-        call.variables.extend(build.rustflags(&project, Vec::new()));
-        if command == "nextest" {
-            // Only some nextest commands accept `--target-dir`.
-            call = call.variable("CARGO_TARGET_DIR", directory);
-        } else if target_directory.is_none() {
-            call = call.args(["--target-dir".as_ref(), directory.as_os_str()]);
-        }
-        if project.has_separate_build_directory() {
-            // The user may have set this key with `--config`, which no variable overrides.
-            let path = toml::Value::from(&*directory.to_string_lossy());
-            call = call.args(["--config".to_owned(), format!("build.build-dir={path}")]);
-        }
-        call
-    };
-    let has = |option: &str| arguments.for_cargo.iter().any(|given| given == option);
-    // With `--fetch`, the command may run twice, but a program of the user must not. So what it needs is built first.
-    let builds_first: &[&str] = match command {
-        "run" if project.fetch => &["build"],
-        "test" | "bench" if project.fetch && !has("--no-run") && !has("--doc") => {
-            &[command, "--no-run"]
-        }
-        _ => &[],
-    };
-    // The exit code and what cargo wrote to standard error; empty if a program may have started, because a copied stream
-    // is not in order with standard output.
-    let run = |build: &Build| -> Result<(u8, String), Failure> {
-        if !builds_first.is_empty() {
-            let call = call(build, builds_first);
-            let (code, messages) = process::run_with_messages(&call, user_env)?;
-            if code != 0 {
-                return Ok((code, messages));
-            }
-        }
-        let call = call(build, &[command]).args(arguments.for_program.iter().cloned());
-        let code = match command {
-            _ if runs_programs => process::run_program(&call, user_env)?,
-            // A browser that `--open` starts keeps the stream.
-            "doc" => process::run(&call, user_env)?,
-            _ => return process::run_with_messages(&call, user_env),
-        };
-        Ok((code, String::new()))
-    };
-    let (mut code, messages) = run(&build)?;
+    let (mut code, messages) = cargo_run.run(&build)?;
     let mut missing = MissingComponents::default();
     if code == CARGO_FAILED {
         missing = MissingComponents::of(&build, root, &messages);
     }
+    let mut with_guesses = project.clone();
     // Without messages, it is not known whether the build has failed, or a program.
     if project.fetch
         && !(messages.is_empty() || missing.components.is_empty())
-        && let Some(mut workspace) = project.workspace.clone()
+        && let Some(workspace) = &mut with_guesses.workspace
     {
         let guesses = &mut workspace.dependencies.guesses;
         guesses.extend_from_slice(&missing.components);
-        let with_missing = prepare(&Project {
-            workspace: Some(workspace),
-            ..project.clone()
-        })?;
-        let mut added: Vec<&str> = Vec::new();
-        for guess in &missing.components {
-            let found = with_missing.toolkit.get(guess.component);
-            added.extend(found.map(|_| guess.component.id()));
-        }
+        let with_missing = prepare(&with_guesses)?;
+        let mut added = missing.components;
+        added.retain(|guess| with_missing.toolkit.get(guess.component).is_some());
         if !added.is_empty() {
-            let text = format!("`cargo {command}` with {}", added.join(", "));
-            output::status("Retrying", &text);
+            let added = joined(added.iter().map(|guess| guess.component), ", ");
+            output::status("Retrying", &format!("`cargo {command}` with {added}"));
             build = with_missing;
-            let retried = run(&build)?;
-            code = retried.0;
-            missing = MissingComponents::of(&build, root, &retried.1);
+            let (code_of_retry, messages) = cargo_run.run(&build)?;
+            code = code_of_retry;
+            missing.hints = MissingComponents::of(&build, root, &messages).hints;
         }
     }
-    let directory = &build.directory.path;
-    if code == LOADER_FAILED && runs_programs && !isolated_build::has_driver() {
+    if code == LOADER_FAILED && cargo_run.runs_programs() && !isolated_build::has_driver() {
         output::message(NO_DRIVER);
     } else if code == CARGO_FAILED {
         for hint in missing.hints {
             output::message(&format!("hint: {hint}"));
         }
     } else if code == 0 && command == "build" {
+        let directory = &build.directory.path;
         let current = std::env::current_dir().unwrap_or_default();
         let shown = directory.strip_prefix(current).unwrap_or(directory);
         let text = format!("{} (CUDA {})", shown.display(), build.toolkit.version());
         output::status("Result in", &text);
     }
     Ok((code, build))
+}
+
+impl CargoRun<'_> {
+    fn runs_programs(&self) -> bool {
+        ["run", "test", "bench", "nextest"].contains(&self.arguments.command.as_str())
+    }
+
+    /// Runs the command. Returns the exit code and what cargo wrote to standard error; empty if a program may have
+    /// started, because a copied stream is not in order with standard output.
+    fn run(&self, build: &Build) -> Result<(u8, String)> {
+        let command = self.arguments.command.as_str();
+        // With `--fetch`, the command may run twice, but a program of the user must not. So what it needs is built
+        // first.
+        let builds_first: &[&str] = match command {
+            "run" if self.project.fetch => &["build"],
+            "test" | "bench" if self.project.fetch && !self.cargo.has(&["--no-run", "--doc"]) => {
+                &[command, "--no-run"]
+            }
+            _ => &[],
+        };
+        if !builds_first.is_empty() {
+            let call = self.call(build, builds_first);
+            let (code, messages) = process::run_with_messages(&call, self.user_env)?;
+            if code != 0 {
+                return Ok((code, messages));
+            }
+        }
+        let call = self.call(build, &[command]);
+        let call = call.args(self.arguments.for_program.iter().cloned());
+        let code = match command {
+            _ if self.runs_programs() => process::run_program(&call, self.user_env)?,
+            // A browser that `--open` starts keeps the stream.
+            "doc" => process::run(&call, self.user_env)?,
+            _ => return process::run_with_messages(&call, self.user_env),
+        };
+        Ok((code, String::new()))
+    }
+
+    /// The call of cargo whose first arguments are `words`.
+    fn call(&self, build: &Build, words: &[&str]) -> Invocation {
+        let directory = &build.directory.path;
+        let cargo = self.user_env.peek("CARGO").unwrap_or("cargo".as_ref());
+        let mut call = Invocation::new(cargo).args(words);
+        call = call.args(self.arguments.for_cargo.iter().cloned());
+        call.variables = match self.runs_programs() {
+            true => build.variables.clone(),
+            false => build.variables_without_loader_path(),
+        };
+        call.variables
+            .extend(build.rustflags(self.project, Vec::new()));
+        if self.arguments.command == "nextest" {
+            // Only some nextest commands accept `--target-dir`.
+            call = call.variable("CARGO_TARGET_DIR", directory);
+        } else if self.target_directory.is_none() {
+            call = call.args(["--target-dir".as_ref(), directory.as_os_str()]);
+        }
+        if self.project.has_separate_build_directory() {
+            // The user may have set this key with `--config`, which no variable overrides.
+            let path = toml::Value::from(&*directory.to_string_lossy());
+            call = call.args(["--config".to_owned(), format!("build.build-dir={path}")]);
+        }
+        call
+    }
 }

@@ -15,14 +15,15 @@ use super::build;
 use crate::cargo_arguments::{CargoOptions, SplitArguments, check_profile};
 use crate::cargo_config::target_directory_name;
 use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, file_name, human_size};
 use crate::package::archive;
 use crate::package::elf::ElfFacts;
 use crate::package::licence::Licence;
 use crate::package::metadata::is_on_manylinux;
-use crate::package::nvidia::{Origin, component_of, majors_of_soname, origin};
+use crate::package::nvidia::{LibraryOrigin, component_of, majors_of_soname, origin};
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
+use crate::toolkits::release_of;
 use crate::wheel::needs::{BuiltWith, Needs, with_dependencies};
 use crate::wheel::runpath::{SearchPathKind, link_arguments};
 use crate::workspace::{Package, Resolve};
@@ -53,7 +54,9 @@ pub struct BundleArgs {
 }
 
 /// Component, path and ELF facts of each library, by SONAME, and of the program, which has no component.
-type Files = BTreeMap<String, (Option<Component>, PathBuf, ElfFacts)>;
+type BundledFiles = BTreeMap<String, (Option<Component>, PathBuf, ElfFacts)>;
+
+type Licences = BTreeMap<Component, Licence>;
 
 /// The size in bytes of each file of a bundle.
 type Sizes = BTreeMap<String, u64>;
@@ -64,7 +67,7 @@ pub fn run(
     split: &SplitArguments,
     user_env: &Env,
     root: &Root,
-) -> Result<(String, u8), Failure> {
+) -> Result<(String, u8)> {
     let cargo = CargoOptions::parse(&split.for_cargo);
     let options = WorkspaceOptions {
         target: cargo.value("--target"),
@@ -91,28 +94,23 @@ pub fn run(
     let output = arguments.output.clone().unwrap_or(default.into());
     output::check_replaceable(&output, DESCRIPTION)?;
 
-    let mut file = arguments.program.clone().unwrap_or_default();
-    let mut release = RequestedRelease::from_env(&project.env)?;
-    if arguments.program.is_none() {
-        let profile = cargo.value("--profile");
-        let profile = profile.as_deref().unwrap_or("release");
-        check_profile(profile)?;
+    let (file, release) = if let Some(file) = &arguments.program {
+        (file.clone(), RequestedRelease::from_env(&project.env)?)
+    } else {
+        let profile = cargo.value("--profile").unwrap_or("release".to_owned());
+        check_profile(&profile)?;
         let call = rustc_call(split, &cargo, &name);
         let (code, build) = build::run(&arguments.build, &call, user_env, root)?;
         if code != exit_code::SUCCESS {
             return Ok((String::new(), code));
         }
         let triple = options.target.as_deref().or(project.config.build_target());
-        file = build.directory.path;
+        let mut file = build.directory.path;
         file.extend(triple.map(target_directory_name));
-        file.push(if profile == "dev" { "debug" } else { profile });
+        file.push(if profile == "dev" { "debug" } else { &profile });
         file.push(&name);
-        let version = build.toolkit.version();
-        release = Some(RequestedRelease {
-            major: version.major,
-            minor: Some(version.minor),
-        });
-    }
+        (file, Some(release_of(build.toolkit.version())))
+    };
     let program = ElfFacts::read_tables(archive::open(&file)?.0)?;
     let mut majors = program.needed.iter().map(|soname| majors_of_soname(soname));
     let only = majors.find(|majors| majors.len() == 1);
@@ -128,48 +126,42 @@ pub fn run(
     let loaded = guesses.filter(|guess| guess.is_loaded);
     needs.required.extend(loaded.map(|guess| guess.component));
     needs.required.extend(&linked);
-    needs
-        .required
-        .extend(arguments.nvrtc.then_some(Component::Nvrtc));
+    if arguments.nvrtc {
+        needs.required.insert(Component::Nvrtc);
+    }
     needs.required = with_dependencies(&needs.required, release.major);
     let mut searched = needs.required.clone();
     // cudart's package has the headers that programs include when they compile.
     searched.extend(arguments.nvrtc.then_some(Component::Cudart));
-    let toolkit = match searched.is_empty() {
-        true => None,
-        false => Some(project.finder().find_libraries(&searched)?),
-    };
-    let newest = || BuiltWith::newest(release.major);
-    let built_with = toolkit.as_ref().map_or_else(newest, BuiltWith::of);
+    let (mut toolkit, mut built_with) = (None, BuiltWith::newest(release.major));
+    if !searched.is_empty() {
+        let found = project.finder().find_libraries(&searched)?;
+        built_with = BuiltWith::of(&found);
+        toolkit = Some(found);
+    }
     needs.add_module(&program, &built_with)?;
-    let mut files = Files::new();
-    if !arguments.no_libraries {
-        for found in toolkit.iter().flat_map(Toolkit::components) {
-            let is_needed = needs.required.contains(&found.component);
-            for path in found.libraries.iter().filter(|_| is_needed) {
-                let elf = ElfFacts::read_tables(archive::open(path)?.0)?;
-                let soname = elf.soname.clone().unwrap_or_else(|| file_name(path));
-                files.insert(soname, (Some(found.component), path.clone(), elf));
-            }
-        }
-        files = selected(&program, &linked, files);
-    }
-    files.insert(name.clone(), (None, file, program));
-    if !arguments.no_libraries {
-        check(&name, &files, &needs, &built_with)?;
-    }
-    let mut messages = Vec::new();
-    let licences = licences(&mut files, root, release.major, &mut messages)?;
-    output::messages(&messages);
 
-    let headers = match &toolkit {
-        Some(toolkit) if arguments.nvrtc && !arguments.no_libraries => headers(toolkit, root),
-        _ => Vec::new(),
+    let bundled = toolkit.as_ref().filter(|_| !arguments.no_libraries);
+    let mut files = BundledFiles::new();
+    for found in bundled.into_iter().flat_map(Toolkit::components) {
+        let is_needed = needs.required.contains(&found.component);
+        for path in found.libraries.iter().filter(|_| is_needed) {
+            let elf = ElfFacts::read_tables(archive::open(path)?.0)?;
+            let soname = elf.soname.clone().unwrap_or_else(|| file_name(path));
+            files.insert(soname, (Some(found.component), path.clone(), elf));
+        }
+    }
+    files = selected(&program, &linked, files);
+    files.insert(name.clone(), (None, file, program));
+    let installation = if arguments.no_libraries {
+        installation(&needs, &built_with)?
+    } else {
+        check(&name, &files, &needs, &built_with)?;
+        String::new()
     };
-    let installation = match arguments.no_libraries {
-        true => installation(&needs, &built_with)?,
-        false => String::new(),
-    };
+    let licences = licences(&mut files, root, release.major)?;
+    let with_headers = bundled.filter(|_| arguments.nvrtc);
+    let headers = with_headers.map_or(Vec::new(), |toolkit| headers(toolkit, root));
     let describe = |sizes| description(&sizes, &files, release.major) + &installation;
     let copy = |directory: &Path| copy_all(&files, &headers, &licences, directory);
     let text = write(&output, copy, describe)?;
@@ -179,12 +171,11 @@ pub fn run(
 /// Writes the directory or the archive in another place, and renames it when it is complete. Returns its description.
 fn write(
     output: &Path,
-    copy: impl FnOnce(&Path) -> Result<Sizes, Failure>,
+    copy: impl FnOnce(&Path) -> Result<Sizes>,
     describe: impl FnOnce(Sizes) -> String,
-) -> Result<String, Failure> {
+) -> Result<String> {
     let top = file_name(output);
-    let parent = output.parent().filter(|parent| *parent != Path::new(""));
-    let parent = parent.unwrap_or(Path::new("."));
+    let parent = output::parent(output);
     output::make_directory(parent)?;
     let beside = output::temporary_directory(parent)?;
     let directory = beside.path().join(top.trim_end_matches(".tar.gz"));
@@ -194,22 +185,20 @@ fn write(
         output::archive(&directory, output)?;
         return Ok(text);
     }
-    let old = beside.path().join(".old");
-    let has_old = output.is_dir();
-    if has_old {
-        output::rename(output, &old)?;
+    if !output.is_dir() {
+        return output::rename(&directory, output).map(|()| text);
     }
+    let old = beside.path().join(".old");
+    output::rename(output, &old)?;
     if let Err(failure) = output::rename(&directory, output) {
-        if has_old {
-            output::rename(&old, output)?;
-        }
+        output::rename(&old, output)?;
         return Err(failure);
     }
     Ok(text)
 }
 
 /// The file that cargo builds: a program, or the package's `cdylib`.
-fn built_file(cargo: &CargoOptions, package: Option<&Package>) -> Result<String, Failure> {
+fn built_file(cargo: &CargoOptions, package: Option<&Package>) -> Result<String> {
     let programs = package.map_or(&[][..], |package| &package.programs);
     let library = package.and_then(|package| package.cdylib.as_ref());
     let library = library.map(|name| format!("lib{name}.so"));
@@ -226,18 +215,16 @@ fn built_file(cargo: &CargoOptions, package: Option<&Package>) -> Result<String,
     };
     let hint =
         "name one with `--package` and `--bin` or `--lib`, or a finished one with `--program`";
-    Err(Failure::new(exit_code::USAGE, text).hint(hint))
+    Err(Failure::usage(text).hint(hint))
 }
 
 /// The headers that may be redistributed with NVRTC.
 fn headers(toolkit: &Toolkit, root: &Root) -> Vec<(String, PathBuf)> {
     let mut headers = Vec::new();
     for found in toolkit.components() {
-        let Some(library) = found.libraries.first() else {
-            continue;
-        };
-        let licence = Licence::of(root, library, found.component, found.major);
-        for name in licence.headers() {
+        let library = found.libraries.first();
+        let licence = library.map(|file| Licence::of(root, file, found.component, found.major));
+        for name in licence.iter().flat_map(Licence::headers) {
             let mut files = found.include.iter().map(|directory| directory.join(name));
             let file = files.find(|file| root.is_file(file));
             headers.extend(file.map(|file| (name.to_owned(), file)));
@@ -248,13 +235,9 @@ fn headers(toolkit: &Toolkit, root: &Root) -> Vec<(String, PathBuf)> {
 
 /// The licence of each component. A library that must not be redistributed is an error if the program needs it.
 /// Otherwise it is left out, such as `libcusolverMg.so` beside `libcusolver.so`.
-fn licences(
-    files: &mut Files,
-    root: &Root,
-    major: u32,
-    messages: &mut Vec<String>,
-) -> Result<BTreeMap<Component, Licence>, Failure> {
-    let mut licences: BTreeMap<Component, Licence> = BTreeMap::new();
+fn licences(files: &mut BundledFiles, root: &Root, major: u32) -> Result<Licences> {
+    let mut messages = Vec::new();
+    let mut licences = Licences::new();
     let mut left_out = Vec::new();
     let linked = sonames(files);
     for (name, (component, path, _)) in &*files {
@@ -271,7 +254,7 @@ fn licences(
         if linked.contains(name) || name.starts_with(&main) {
             let text = format!("{name} must not be redistributed: {reason}");
             let hint = "let users install it: `--no-libraries`";
-            return Err(Failure::new(exit_code::AUDIT, text).hint(hint));
+            return Err(Failure::audit(text).hint(hint));
         }
         messages.push(format!("note: {name} is left out: {reason}"));
         left_out.push(name.clone());
@@ -283,16 +266,17 @@ fn licences(
              not checked"
         ));
     }
+    output::messages(&messages);
     Ok(licences)
 }
 
 /// Copies the program, the libraries, the headers and the licence files, and returns their sizes.
 fn copy_all(
-    files: &Files,
+    files: &BundledFiles,
     headers: &[(String, PathBuf)],
-    licences: &BTreeMap<Component, Licence>,
+    licences: &Licences,
     directory: &Path,
-) -> Result<Sizes, Failure> {
+) -> Result<Sizes> {
     let mut sizes = BTreeMap::new();
     let mut copy = |file: &Path, to: String| {
         output::copy(file, &directory.join(&to)).map(|size| sizes.insert(to, size))
@@ -339,7 +323,11 @@ fn rustc_call(users: &SplitArguments, cargo: &CargoOptions, name: &str) -> Split
 
 /// Of the libraries of needed components, those that the program or another library links, and every library of a
 /// component that is opened by name. cuDNN opens its engines by name, and NVRTC its builtins.
-fn selected(program: &ElfFacts, linked: &BTreeSet<Component>, mut all: Files) -> Files {
+fn selected(
+    program: &ElfFacts,
+    linked: &BTreeSet<Component>,
+    mut all: BundledFiles,
+) -> BundledFiles {
     let mut open = program.needed.clone();
     for (soname, component) in all
         .iter()
@@ -351,7 +339,7 @@ fn selected(program: &ElfFacts, linked: &BTreeSet<Component>, mut all: Files) ->
             open.push(soname.clone());
         }
     }
-    let mut selected = Files::new();
+    let mut selected = BundledFiles::new();
     while let Some(soname) = open.pop() {
         if let Some(library) = all.remove(&soname) {
             open.extend(library.2.needed.iter().cloned());
@@ -362,17 +350,17 @@ fn selected(program: &ElfFacts, linked: &BTreeSet<Component>, mut all: Files) ->
 }
 
 /// The SONAMEs that files need.
-fn sonames(files: &Files) -> BTreeSet<&String> {
+fn sonames(files: &BundledFiles) -> BTreeSet<&String> {
     files.values().flat_map(|(.., elf)| &elf.needed).collect()
 }
 
 /// Fails if the loader would not find a library for the program `name`, or a symbol in it.
-fn check(name: &str, files: &Files, needs: &Needs, built_with: &BuiltWith) -> Result<(), Failure> {
+fn check(name: &str, files: &BundledFiles, needs: &Needs, built_with: &BuiltWith) -> Result<()> {
     let (_, path, program) = &files[name];
     let file = path.display();
-    let failed = |text: String| Failure::new(exit_code::AUDIT, format!("{file} {text}"));
+    let failed = |text: String| Failure::audit(format!("{file} {text}"));
     let mut missing = sonames(files);
-    missing.retain(|soname| matches!(origin(soname), Origin::Component(_)));
+    missing.retain(|soname| matches!(origin(soname), LibraryOrigin::Component(_)));
     missing.retain(|soname| !files.contains_key(*soname));
     let mut missing: Vec<String> = missing.into_iter().cloned().collect();
     for (component, oldest) in &needs.raised {
@@ -383,10 +371,9 @@ fn check(name: &str, files: &Files, needs: &Needs, built_with: &BuiltWith) -> Re
     }
     if !missing.is_empty() {
         let (version, missing) = (built_with.toolkit, missing.join(", "));
-        return Err(failed(format!(
-            "needs {missing}, which CUDA {version} does not have"
-        ))
-        .hint("name the release that the program was built with: `--cuda 13.4`"));
+        let text = format!("needs {missing}, which CUDA {version} does not have");
+        let hint = "name the release that the program was built with: `--cuda 13.4`";
+        return Err(failed(text).hint(hint));
     }
     let is_beside = name.contains(".so") && program.searches("$ORIGIN");
     if files.len() == 1 || is_beside || program.searches(SEARCH_PATH) {
@@ -397,7 +384,7 @@ fn check(name: &str, files: &Files, needs: &Needs, built_with: &BuiltWith) -> Re
 }
 
 /// A table of sizes, and what the target system must have.
-fn description(sizes: &Sizes, files: &Files, major: u32) -> String {
+fn description(sizes: &Sizes, files: &BundledFiles, major: u32) -> String {
     let width = sizes.keys().map(String::len).max().unwrap_or_default();
     let row = |name: &str, size: u64| format!("  {name:width$} {:>9}\n", human_size(size));
     let mut text: String = sizes.iter().map(|(name, size)| row(name, *size)).collect();
@@ -414,9 +401,9 @@ fn description(sizes: &Sizes, files: &Files, major: u32) -> String {
                  `--include-path`, or set `CUDA_HOME` to the bundle if the program reads it\n";
     }
     for soname in sonames(files) {
-        if origin(soname) == Origin::Driver {
+        if origin(soname) == LibraryOrigin::Driver {
             text += &format!("  {soname} is left out, because it belongs to the driver\n");
-        } else if origin(soname) == Origin::Foreign && !is_on_manylinux(soname) {
+        } else if origin(soname) == LibraryOrigin::Foreign && !is_on_manylinux(soname) {
             text += &format!("  {soname} must be on the system\n");
         }
     }
@@ -425,7 +412,7 @@ fn description(sizes: &Sizes, files: &Files, major: u32) -> String {
 
 /// What installs the libraries on the target system. NVIDIA's apt repository has them as `libcublas-13-4`; the names of
 /// products such as cuDNN do not follow from the toolkit's release.
-fn installation(needs: &Needs, built_with: &BuiltWith) -> Result<String, Failure> {
+fn installation(needs: &Needs, built_with: &BuiltWith) -> Result<String> {
     let pip = needs.requirements(built_with)?.join("' '");
     if pip.is_empty() {
         return Ok("  needs no library of NVIDIA's but the driver's\n".to_owned());
@@ -434,8 +421,9 @@ fn installation(needs: &Needs, built_with: &BuiltWith) -> Result<String, Failure
     let name = |component: &Component| {
         let facts = component.facts();
         let name = format!(" {}-{}", facts.redist.first()?, built_with.toolkit);
-        let is_named_by_release = facts.is_part_of_toolkit();
-        is_named_by_release.then(|| name.replace(['_', '.'], "-"))
+        facts
+            .is_part_of_toolkit()
+            .then(|| name.replace(['_', '.'], "-"))
     };
     if let Some(names) = needs.required.iter().map(name).collect::<Option<String>>() {
         text += &format!("  or from NVIDIA's repository: apt install{names}\n");

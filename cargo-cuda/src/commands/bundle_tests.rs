@@ -4,7 +4,7 @@ use Component::{Cublas, Cudart, Cusolver, Npp, Nvrtc};
 
 use super::*;
 
-fn libraries(list: &[(&str, Component, &[&str])]) -> Files {
+fn libraries(list: &[(&str, Component, &[&str])]) -> BundledFiles {
     let library = |&(soname, component, needed): &(&str, Component, &[&str])| {
         let library = (
             Some(component),
@@ -64,7 +64,7 @@ fn a_library_that_the_licence_does_not_name_is_left_out_or_refused() {
         }
         let program = ElfFacts::linking(&[needed], &[]);
         files.insert("app".to_owned(), (None, "app".into(), program));
-        let licences = licences(&mut files, &Root::system(), 13, &mut Vec::new());
+        let licences = licences(&mut files, &Root::system(), 13);
         match licences {
             Ok(licences) if is_permitted => {
                 assert_eq!(licences[&Cusolver].files.len(), 1);
@@ -172,7 +172,7 @@ fn what_the_loader_or_the_program_would_lack_is_an_error() {
         "  needs no library of NVIDIA's but the driver's\n"
     );
     let program = (None, PathBuf::from("app"), ElfFacts::linking(&needed, &[]));
-    let files = Files::from([("app".to_owned(), program)]);
+    let files = BundledFiles::from([("app".to_owned(), program)]);
     let text = description(&BTreeMap::new(), &files, 13);
     assert!(
         text.contains("libcuda.so.1 is left out") && text.contains("libssl.so.3 must be"),

@@ -2,15 +2,11 @@
 
 use clap::Args;
 use cuda_build::ToolkitVersion;
-use cuda_find_core::{
-    capability::{self, CapabilityFacts, Declared, Suffix},
-    release,
-    select::RequestedRelease,
-};
+use cuda_find_core::capability::{self, CapabilityFacts, Declared, Suffix};
+use cuda_find_core::{release, select::RequestedRelease};
 use serde::Serialize;
 
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::report;
 
 /// Show compute capabilities, and the CUDA releases that compile for them
@@ -28,7 +24,7 @@ pub struct CapabilitiesArgs {
 }
 
 #[derive(Serialize)]
-struct Row {
+struct CapabilityRow {
     capability: String,
     generation: &'static str,
     devices: &'static str,
@@ -38,7 +34,7 @@ struct Row {
     family_since: Option<String>,
 }
 
-pub fn run(arguments: &CapabilitiesArgs) -> Result<String, Failure> {
+pub fn run(arguments: &CapabilitiesArgs) -> Result<String> {
     let release = arguments.cuda.map(named_release).transpose()?;
     let mut listed = Vec::new();
     if !arguments.list.is_empty() {
@@ -48,38 +44,36 @@ pub fn run(arguments: &CapabilitiesArgs) -> Result<String, Failure> {
         listed = [plan.real, plan.ptx].concat();
     }
     let oldest = ToolkitVersion::new(release::OLDEST_MAJOR, 0);
-    let rows: Vec<Row> = capability::all()
-        .filter(|facts| match release {
+    let is_shown = |facts: &&CapabilityFacts| {
+        let is_supported = match release {
             Some(release) => facts.built_by(None, release),
             None => facts.removed_in.is_none_or(|removed| removed > oldest),
-        })
-        .filter(|facts| {
-            let mut bases = listed.iter().map(|listed| listed.base());
-            listed.is_empty() || bases.any(|base| base == facts.capability)
-        })
-        .map(Row::new)
-        .collect();
+        };
+        let is_listed = listed.iter().any(|it| it.base() == facts.capability);
+        is_supported && (is_listed || listed.is_empty())
+    };
+    let facts = capability::all().filter(is_shown);
+    let rows: Vec<CapabilityRow> = facts.map(CapabilityRow::new).collect();
     Ok(match arguments.json {
         true => report::json_list("capabilities", &rows),
         false => text(&rows),
     })
 }
 
-fn named_release(release: RequestedRelease) -> Result<ToolkitVersion, Failure> {
-    let major = release.major;
-    if let Some(minor) = release.minor {
-        let release = ToolkitVersion::new(major, minor);
-        if !release::was_released(release) {
-            let message = format!("CUDA {release} was never released");
-            let example = format!("use a release such as `{}`", release::newest());
-            return Err(Failure::new(exit_code::USAGE, message).hint(example));
-        }
+fn named_release(release: RequestedRelease) -> Result<ToolkitVersion> {
+    let RequestedRelease { major, minor } = release;
+    let Some(minor) = minor else {
+        return Ok(release::newest_of(major).unwrap_or(ToolkitVersion::new(major, 0)));
+    };
+    let release = ToolkitVersion::new(major, minor);
+    if release::was_released(release) {
         return Ok(release);
     }
-    Ok(release::newest_of(major).unwrap_or(ToolkitVersion::new(major, 0)))
+    let example = format!("use a release such as `{}`", release::newest());
+    Err(Failure::usage(format!("CUDA {release} was never released")).hint(example))
 }
 
-impl Row {
+impl CapabilityRow {
     fn new(facts: &'static CapabilityFacts) -> Self {
         let text = |release: Option<ToolkitVersion>| release.map(|release| release.to_string());
         Self {
@@ -94,16 +88,12 @@ impl Row {
     }
 }
 
-fn text(rows: &[Row]) -> String {
+fn text(rows: &[CapabilityRow]) -> String {
     let mut text = "capability  generation  since  removed      a      f  devices\n".to_owned();
     for row in rows {
-        let [since, removed, arch_specific, family] = [
-            &row.since,
-            &row.removed,
-            &row.arch_specific_since,
-            &row.family_since,
-        ]
-        .map(|release| release.as_deref().unwrap_or("-"));
+        let shown = |release: &Option<String>| release.clone().unwrap_or("-".to_owned());
+        let (since, removed) = (shown(&row.since), shown(&row.removed));
+        let (arch_specific, family) = (shown(&row.arch_specific_since), shown(&row.family_since));
         text += &format!(
             "{:<10}  {:<10}  {since:>5}  {removed:>7}  {arch_specific:>5}  {family:>5}  {}\n",
             row.capability, row.generation, row.devices

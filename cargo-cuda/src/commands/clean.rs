@@ -7,7 +7,7 @@ use cuda_build::compile::{output_store, remove_outputs};
 use cuda_find_core::cache::required_cache_dir;
 use cuda_find_core::{env::Env, root::Root};
 
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::isolated_build::directory;
 use crate::output::human_size;
 use crate::project::WorkspaceOptions;
@@ -29,7 +29,7 @@ pub struct CleanArgs {
 const UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Removes the directories, and returns a line for each.
-pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Failure> {
+pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String> {
     if arguments.images {
         return remove_images(env, arguments.unused);
     }
@@ -37,8 +37,8 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Fail
     let base = toolkits::builds_directory(env, workspace.as_ref())?;
     let mut text = String::new();
     if root.is_dir(&base) {
-        // A directory is moved before it is removed, so that no build finds only a part of its contents. If this command
-        // is killed, the next one removes the rest.
+        // A directory is moved before it is removed, so that no build finds only a part of its contents. If this
+        // command is killed, the next one removes the rest.
         let removed = output::TemporaryDirectory::below(&base)?;
         for path in directory::unused_for(root, &base, UNUSED) {
             let name = path.file_name().unwrap_or_default();
@@ -56,25 +56,21 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String, Fail
 /// Reads a time such as `14d` or `12h`.
 fn parse_time(text: &str) -> Result<Duration, String> {
     let hours = match text.split_at_checked(text.len().saturating_sub(1)) {
-        Some((days, "d")) => days
-            .parse::<u64>()
-            .ok()
-            .and_then(|days| days.checked_mul(24)),
+        Some((days, "d")) => days.parse().ok().and_then(|days: u64| days.checked_mul(24)),
         Some((hours, "h")) => hours.parse().ok(),
         _ => None,
     };
-    let hours = hours.and_then(|hours| hours.checked_mul(3600));
-    hours
+    let seconds = hours.and_then(|hours| hours.checked_mul(3600));
+    seconds
         .map(Duration::from_secs)
         .ok_or_else(|| "write days or hours, such as 14d or 12h".to_owned())
 }
 
-fn remove_images(env: &Env, unused: Option<Duration>) -> Result<String, Failure> {
+fn remove_images(env: &Env, unused: Option<Duration>) -> Result<String> {
     required_cache_dir(env)?;
     let directory = output_store(env).unwrap_or_default();
-    let size = remove_outputs(&directory, unused)?;
-    let (size, directory) = (human_size(size), directory.display());
-    Ok(format!("removed {size} from {directory}\n"))
+    let size = human_size(remove_outputs(&directory, unused)?);
+    Ok(format!("removed {size} from {}\n", directory.display()))
 }
 
 #[cfg(test)]

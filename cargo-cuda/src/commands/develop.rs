@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use cuda_find_core::{command::Invocation, env::Env, root::Root};
 
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::process;
 use crate::project::{SearchOptions, WorkspaceOptions};
 use crate::wheel::backend;
-use crate::wheel::source::Source;
+use crate::wheel::source::WheelSource;
 
 /// Install the Python package into the active environment, in editable mode
 #[derive(Args, Clone, Debug)]
@@ -24,20 +23,20 @@ pub struct DevelopArgs {
 }
 
 /// Replaces this process with the installer.
-pub fn run(arguments: &DevelopArgs, user_env: &Env, root: &Root) -> Result<u8, Failure> {
+pub fn run(arguments: &DevelopArgs, user_env: &Env, root: &Root) -> Result<u8> {
     let python = active_environment(user_env)?.join("bin/python");
     let site = backend::site_packages(&python, user_env).ok_or_else(|| {
         let python = python.display();
         let text = format!("{python} did not print its site-packages");
-        Failure::new(exit_code::CONFIGURATION, text).hint(format!(
+        Failure::configuration(text).hint(format!(
             "run `{python} -m site`; if it fails, make the environment again, or activate another one"
         ))
     })?;
     let options = arguments.search.clone().into();
-    let source = Source::open(&WorkspaceOptions::default(), &options, &[], user_env, root)?;
+    let source = WheelSource::open(&WorkspaceOptions::default(), &options, &[], user_env, root)?;
     source.project.check_not_skipped()?;
-    let pyproject = source.pyproject.as_ref();
-    let pyproject = pyproject.filter(|pyproject| pyproject.backend_file(root).is_some());
+    let mut pyproject = source.pyproject.iter();
+    let pyproject = pyproject.find(|it| it.backend_file(root).is_some());
     let pyproject = pyproject.ok_or_else(no_backend)?;
     // The toolkit is found, or fetched, before the installer starts, because installers do not show warnings of a
     // build backend.
@@ -49,44 +48,41 @@ pub fn run(arguments: &DevelopArgs, user_env: &Env, root: &Root) -> Result<u8, F
     if let Some(release) = arguments.search.cuda {
         call = call.args([setting, &format!("cuda={release}")]);
     }
+    call = call.args(arguments.passthrough.iter().cloned());
     // The build backend calls `cargo-cuda` on `PATH`.
+    let mut path = user_env.search_path();
     let program = std::env::current_exe().unwrap_or_default();
-    let own_directory = program.parent().map(PathBuf::from);
-    let path = std::env::join_paths(own_directory.into_iter().chain(user_env.search_path()));
-    let mut call = call.args(arguments.passthrough.iter().cloned());
+    path.splice(0..0, program.parent().map(PathBuf::from));
     // If this program's directory contains `:`, no `PATH` can name it.
-    if let Ok(path) = path {
+    if let Ok(path) = std::env::join_paths(path) {
         call = call.variable("PATH", path);
     }
     process::replace(&call, user_env)
 }
 
 /// The directory of the active environment.
-fn active_environment(user_env: &Env) -> Result<PathBuf, Failure> {
-    let mut names = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter();
-    let directory = names.find_map(|name| user_env.peek(name));
+fn active_environment(user_env: &Env) -> Result<PathBuf> {
+    let conda = user_env.peek("CONDA_PREFIX");
+    let directory = user_env.peek("VIRTUAL_ENV").or(conda);
     directory.map(PathBuf::from).ok_or_else(|| {
         let text = "no Python environment is active: neither `VIRTUAL_ENV` nor `CONDA_PREFIX` is set";
-        Failure::new(exit_code::CONFIGURATION, text)
+        Failure::configuration(text)
             .hint("run `python3 -m venv .venv && . .venv/bin/activate`, or activate an environment that you have")
     })
 }
 
 fn no_backend() -> Failure {
     let text = "pyproject.toml names no build backend in the source tree, so an installer would not call `cargo cuda`";
-    Failure::new(exit_code::CONFIGURATION, text).hint(
-        "copy `cuda_backend.py` from a package that `cargo cuda new --template python` makes, and write below `[build-system]`:\n\
+    Failure::configuration(text).hint(
+        "copy `cuda_backend.py` from a package that `cargo cuda new --template python` makes, and write below \
+         `[build-system]`:\n\
          build-backend = \"cuda_backend\"\nbackend-path = [\".\"]",
     )
 }
 
 /// The command that installs the package `name` into an environment, and its option for config settings: the
 /// environment's pip if it has one, otherwise uv.
-fn installer(
-    python: &Path,
-    name: &str,
-    user_env: &Env,
-) -> Result<(Invocation, &'static str), Failure> {
+fn installer(python: &Path, name: &str, user_env: &Env) -> Result<(Invocation, &'static str)> {
     let pip = Invocation::new(python).args(["-m", "pip"]);
     if process::stdout_of(&pip.clone().args(["--version"]), user_env).is_some() {
         return Ok((pip.args(["install"]), "--config-settings"));
@@ -94,8 +90,7 @@ fn installer(
     let uv = process::on_path(user_env, "uv").ok_or_else(|| {
         let python = python.display();
         let text = format!("{python} has no pip, and uv is not on `PATH`");
-        Failure::new(exit_code::NO_INSTALLER, text)
-            .hint(format!("install uv, or run `{python} -m ensurepip`"))
+        Failure::no_installer(text).hint(format!("install uv, or run `{python} -m ensurepip`"))
     })?;
     let call = Invocation::new(uv).args(["pip", "install", "--python"]);
     // Without this, uv would not build the package again after a change of a file that `cache-keys` does not list.

@@ -7,10 +7,11 @@ use cuda_find_core::{command::Invocation, env::Env, root::Root};
 use serde_json::json;
 
 use crate::environment;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::isolated_build::{self, Build, Purpose};
+use crate::output::{self, printable};
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
-use crate::{output, process, report};
+use crate::{process, report};
 
 /// Print the variables in which build tools look for CUDA
 #[derive(Args, Clone, Debug)]
@@ -32,24 +33,18 @@ pub struct ExecArgs {
     #[command(flatten)]
     workspace: WorkspaceOptions,
     /// The program and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "COMMAND"
-    )]
+    #[arg(required = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
 
-pub fn print(arguments: &EnvArgs, user_env: &Env, root: &Root) -> Result<String, Failure> {
+pub fn print(arguments: &EnvArgs, user_env: &Env, root: &Root) -> Result<String> {
     let (settings, build) = settings(&arguments.build, &arguments.workspace, user_env, root)?;
     let mut notes = build.notes;
     let mut variables = Vec::new();
     for (name, value) in settings {
         match value.into_string() {
-            Ok(value) if is_name(&name) && is_printable(&value) => {
-                variables.push((name, value));
-            }
+            Ok(value) if is_name(&name) && printable(&value) == value => variables.push((name, value)),
             _ => notes.push(format!(
                 "warning: {name:?} is left out: its name is not valid in a shell, or its value is not printable UTF-8"
             )),
@@ -57,17 +52,14 @@ pub fn print(arguments: &EnvArgs, user_env: &Env, root: &Root) -> Result<String,
     }
     output::messages(&notes);
     if arguments.json {
-        let variables = variables.iter();
-        let variables = variables.map(|(name, value)| json!({ "name": name, "value": value }));
-        let variables: Vec<_> = variables.collect();
+        let entry = |(name, value): &(String, String)| json!({ "name": name, "value": value });
+        let variables: Vec<_> = variables.iter().map(entry).collect();
         return Ok(report::json(
             &json!({ "variables": variables, "notes": notes }),
         ));
     }
-    let lines = variables.iter();
-    Ok(lines
-        .map(|(name, value)| export(name, value) + "\n")
-        .collect())
+    let line = |(name, value): &(String, String)| export(name, value) + "\n";
+    Ok(variables.iter().map(line).collect())
 }
 
 /// Whether `name` is a valid variable name in a shell. Another name could contain commands: `X; rm -r ~; Y`.
@@ -77,20 +69,13 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
 }
 
-/// Whether a value has no control characters, which could change the terminal.
-fn is_printable(value: &str) -> bool {
-    !value
-        .chars()
-        .any(|c| c.is_control() && !matches!(c, '\n' | '\t'))
-}
-
 /// The line that sets a variable in a POSIX shell. Between single quotes, only the single quote is special.
 fn export(name: &str, value: &str) -> String {
     format!("export {name}='{}'", value.replace('\'', r"'\''"))
 }
 
 /// Replaces this process with the program.
-pub fn exec(arguments: &ExecArgs, user_env: &Env, root: &Root) -> Result<u8, Failure> {
+pub fn exec(arguments: &ExecArgs, user_env: &Env, root: &Root) -> Result<u8> {
     let (settings, build) = settings(&arguments.build, &arguments.workspace, user_env, root)?;
     build.print_notes();
     let mut command = arguments.command.iter().cloned();
@@ -105,7 +90,7 @@ fn settings(
     workspace_options: &WorkspaceOptions,
     user_env: &Env,
     root: &Root,
-) -> Result<(Vec<environment::Variable>, Build), Failure> {
+) -> Result<(Vec<environment::Variable>, Build)> {
     let project = Project::open(user_env, root, build_options, workspace_options)?;
     let build = Build::prepare(&project, Purpose::Program, &isolated_build::gpus(), None)?;
     let mut settings = build.variables.clone();
@@ -146,7 +131,9 @@ mod tests {
         ] {
             assert!(!is_name(name), "{name}");
         }
-        assert!(is_printable("a\tb\nü") && !is_printable("a\u{1b}[0m") && !is_printable("\u{9b}"));
+        for (text, expected) in [("a\tb\nü", true), ("a\u{1b}[0m", false), ("\u{9b}", false)] {
+            assert_eq!(printable(text) == text, expected, "{text:?}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
 use crate::cargo_arguments::CargoOptions;
 use crate::commands::toolkit;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
 
 /// Fetch the toolkits that the workspace and its lock file need
@@ -47,7 +47,7 @@ impl FetchArgs {
 }
 
 /// Fetches the toolkits and returns the text for standard output.
-pub fn run(arguments: &FetchArgs, user_env: &Env, root: &Root) -> Result<String, Failure> {
+pub fn run(arguments: &FetchArgs, user_env: &Env, root: &Root) -> Result<String> {
     let build = BuildOptions::new(arguments.cuda, true);
     let workspace_options = WorkspaceOptions {
         cargo: arguments.cargo_options(),

@@ -3,14 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_find_core::{
-    command::{self, Invocation},
-    env::Env,
-    root::Root,
-};
-use toml_edit::DocumentMut;
+use cuda_find_core::command::{self, Invocation};
+use cuda_find_core::{env::Env, root::Root};
+use toml_edit::{DocumentMut, TomlError};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::template::{self, Changes, Template};
 use crate::{exit_code, output, process};
 
@@ -29,7 +26,7 @@ pub struct NewArgs {
     #[arg(long, value_name = "VCS")]
     vcs: Option<String>,
     #[command(flatten)]
-    origin: Origin,
+    origin: CudaBuildSource,
 }
 
 /// Add CUDA to the package in the current directory
@@ -41,25 +38,26 @@ pub struct InitArgs {
     #[arg(long, value_enum, default_value_t)]
     template: Template,
     #[command(flatten)]
-    origin: Origin,
+    origin: CudaBuildSource,
 }
 
 /// Where the package gets cuda-build from.
 #[derive(Args, Clone, Debug)]
-struct Origin {
+struct CudaBuildSource {
     /// A checkout of cuda-build to depend on, instead of its git repository
     #[arg(long, value_name = "DIRECTORY")]
     cuda_build_path: Option<PathBuf>,
 }
 
 /// Creates the package, and returns a text for the user, and cargo's exit code.
-pub fn new(arguments: &NewArgs, env: &Env, root: &Root) -> Result<(String, u8), Failure> {
+pub fn new(arguments: &NewArgs, env: &Env, root: &Root) -> Result<(String, u8)> {
     let origin = arguments.origin.dependency(root)?;
     let template = arguments.template;
     // Cargo checks the name and the directory, adds the package to a workspace, and makes a repository.
-    let kind = match template.is_library() {
-        true => "--lib",
-        false => "--bin",
+    let kind = if template.is_library() {
+        "--lib"
+    } else {
+        "--bin"
     };
     let cargo = env.peek("CARGO").unwrap_or("cargo".as_ref());
     let mut call = Invocation::new(cargo).args(["new", kind]);
@@ -70,7 +68,7 @@ pub fn new(arguments: &NewArgs, env: &Env, root: &Root) -> Result<(String, u8), 
     if code != exit_code::SUCCESS {
         return Ok((String::new(), code));
     }
-    let mut package = Package::read(&arguments.path, root)?;
+    let mut package = ManifestFile::read(&arguments.path, root)?;
     for file in template.files(&package.name) {
         output::write(&arguments.path.join(&file.path), file.content.as_bytes())?;
     }
@@ -87,10 +85,10 @@ pub fn new(arguments: &NewArgs, env: &Env, root: &Root) -> Result<(String, u8), 
 }
 
 /// Adds CUDA to the package in the current directory, and returns a line for each change.
-pub fn init(arguments: &InitArgs, root: &Root) -> Result<String, Failure> {
+pub fn init(arguments: &InitArgs, root: &Root) -> Result<String> {
     let origin = arguments.origin.dependency(root)?;
     let template = arguments.template;
-    let mut package = Package::read(Path::new(""), root)?;
+    let mut package = ManifestFile::read(Path::new(""), root)?;
     let table = package.manifest.get("package");
     let build = table.and_then(|table| table.get("build"));
     let has_other_script = build.is_some_and(|build| build.as_str() != Some("build.rs"));
@@ -102,7 +100,9 @@ pub fn init(arguments: &InitArgs, root: &Root) -> Result<String, Failure> {
             continue;
         }
         lines.push(if file.path == "build.rs" && has_other_script {
-            "not written: build.rs, because Cargo.toml has `build`: the package needs a build script with the template's calls of cuda-build".to_owned()
+            "not written: build.rs, because Cargo.toml has `build`: the package needs a build script with the \
+             template's calls of cuda-build"
+                .to_owned()
         } else if !root.exists(path) {
             output::write(path, file.content.as_bytes())?;
             format!("wrote {}", file.path)
@@ -113,66 +113,69 @@ pub fn init(arguments: &InitArgs, root: &Root) -> Result<String, Failure> {
         });
     }
     let changes = package.add(template, &origin, false)?;
-    for (what, keys) in [
-        ("added to", changes.added),
-        ("not changed in", changes.different),
-    ] {
+    let (added, different) = (changes.added, changes.different);
+    for (what, keys) in [("added to", added), ("not changed in", different)] {
         lines.extend(keys.iter().map(|key| format!("{what} Cargo.toml: {key}")));
     }
-    let kinds = package.manifest.get("lib");
-    let kinds = kinds.and_then(|lib| lib.get("crate-type")?.as_array());
+    let library = package.manifest.get("lib");
+    let kinds = library.and_then(|library| library.get("crate-type")?.as_array());
     let mut kinds = kinds.into_iter().flatten();
     if template == Template::Python && !kinds.any(|kind| kind.as_str() == Some("cdylib")) {
-        lines.push("not added to Cargo.toml: `[lib] crate-type = [\"cdylib\"]`, which a Python module needs; programs and tests cannot link a `cdylib`".to_owned());
+        let text = "not added to Cargo.toml: `[lib] crate-type = [\"cdylib\"]`, which a Python module needs; programs \
+                    and tests cannot link a `cdylib`";
+        lines.push(text.to_owned());
     }
     let name = template.name();
-    lines.push(format!("`cargo cuda new --template {name} example` makes a package with all files of the template\n"));
+    lines.push(format!(
+        "`cargo cuda new --template {name} example` makes a package with all files of the template\n"
+    ));
     Ok(lines.join("\n"))
 }
 
-impl Origin {
+impl CudaBuildSource {
     /// The key and the value of the dependency on cuda-build.
-    fn dependency(&self, root: &Root) -> Result<(&'static str, String), Failure> {
+    fn dependency(&self, root: &Root) -> Result<(&'static str, String)> {
         let Some(checkout) = &self.cuda_build_path else {
             return Ok(("git", env!("CARGO_PKG_REPOSITORY").to_owned()));
         };
         let path = checkout.join("cuda-build");
         if !root.is_file(&path.join("Cargo.toml")) {
             let message = format!("{} has no crate `cuda-build`", checkout.display());
-            return Err(Failure::new(exit_code::USAGE, message)
-                .hint("give `--cuda-build-path` the directory of a checkout of cuda-build"));
+            let hint = "give `--cuda-build-path` the directory of a checkout of cuda-build";
+            return Err(Failure::usage(message).hint(hint));
         }
         Ok(("path", root.resolve(&path).to_string_lossy().into_owned()))
     }
 }
 
-/// The package that is changed.
-struct Package {
+/// The `Cargo.toml` of the package that is changed.
+struct ManifestFile {
+    /// The package's name.
     name: String,
     path: PathBuf,
     manifest: DocumentMut,
 }
 
-impl Package {
-    fn read(directory: &Path, root: &Root) -> Result<Self, Failure> {
+impl ManifestFile {
+    fn read(directory: &Path, root: &Root) -> Result<Self> {
         let path = directory.join("Cargo.toml");
         let invalid = |reason: &str, hint: &str| {
             let message = format!("could not read {}: {}", path.display(), reason.trim_end());
-            Failure::new(exit_code::CONFIGURATION, message).hint(hint)
+            Failure::configuration(message).hint(hint)
         };
         let text = root.text(&path).map_err(|error| {
             let hint = "change to the directory of a package, or create one with `cargo cuda new`";
             invalid(&error.to_string(), hint)
         })?;
-        let manifest: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
+        let manifest: DocumentMut = text.parse().map_err(|error: TomlError| {
             invalid(&error.to_string(), "correct the syntax of the file")
         })?;
         let package = manifest.get("package");
-        let name = package.and_then(|table| table.get("name")?.as_str());
-        let name = name.map(str::to_owned).ok_or_else(|| {
+        let Some(name) = package.and_then(|table| table.get("name")?.as_str()) else {
             let hint = "change to the directory of a member of the workspace";
-            invalid("it has no `[package]` with a name", hint)
-        })?;
+            return Err(invalid("it has no `[package]` with a name", hint));
+        };
+        let name = name.to_owned();
         Ok(Self {
             name,
             path,
@@ -180,17 +183,17 @@ impl Package {
         })
     }
 
-    /// Adds the tables of the template to the manifest.
+    /// Adds the tables of the template.
     fn add(
         &mut self,
         template: Template,
         (key, value): &(&str, String),
         is_new: bool,
-    ) -> Result<Changes, Failure> {
+    ) -> Result<Changes> {
         let template = template.manifest(&self.name);
-        let manifest = &mut self.manifest;
-        let changes = template::add_to_manifest(manifest, &template, (key, value), is_new)
-            .map_err(|error| Failure::new(exit_code::FAILURE, error.to_string()))?;
+        let changes =
+            template::add_to_manifest(&mut self.manifest, &template, (key, value), is_new)
+                .map_err(|error| Failure::other(error.to_string()))?;
         output::write_if_changed(&self.path, self.manifest.to_string().as_bytes())?;
         Ok(changes)
     }

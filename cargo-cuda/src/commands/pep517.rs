@@ -7,9 +7,8 @@ use clap::{Args, ValueEnum};
 use cuda_find_core::{env::Env, root::Root};
 use serde::Deserialize;
 
-use crate::exit_code;
-use crate::failure::Failure;
-use crate::wheel::backend::{Backend, Settings};
+use crate::failure::{Failure, Result};
+use crate::wheel::backend::{Backend, BackendSettings};
 use crate::wheel::build::Mode;
 
 /// The hooks of PEP 517 and PEP 660, for a build backend in Python
@@ -53,12 +52,12 @@ enum Words {
 }
 
 /// Runs a hook, and returns the name of the file or directory that it made.
-pub fn run(arguments: &Pep517Args, user_env: &Env, root: &Root) -> Result<String, Failure> {
+pub fn run(arguments: &Pep517Args, user_env: &Env, root: &Root) -> Result<String> {
     let settings = settings(&arguments.config_settings).map_err(|reason| {
         let text = format!("the config settings are not valid: {reason}");
-        Failure::new(exit_code::USAGE, text).hint(
-            "the settings are `cuda` (`-C cuda=13`), `build-args` (arguments for maturin, as in `-C build-args=--locked`) \
-             and `site-packages` (a directory)",
+        Failure::usage(text).hint(
+            "the settings are `cuda` (`-C cuda=13`), `build-args` (arguments for maturin, as in \
+             `-C build-args=--locked`) and `site-packages` (a directory)",
         )
     })?;
     let (python, out) = (&arguments.python, &arguments.directory);
@@ -72,7 +71,7 @@ pub fn run(arguments: &Pep517Args, user_env: &Env, root: &Root) -> Result<String
     name.map(|name| name + "\n")
 }
 
-fn settings(json: &str) -> Result<Settings, String> {
+fn settings(json: &str) -> Result<BackendSettings, String> {
     let settings: ConfigSettings = serde_json::from_str(json).map_err(|error| error.to_string())?;
     let arguments = match settings.build_args {
         None => Vec::new(),
@@ -80,7 +79,7 @@ fn settings(json: &str) -> Result<Settings, String> {
         Some(Words::Line(line)) => shlex::split(&line)
             .ok_or_else(|| format!("`build-args` has an open quotation mark: {line}"))?,
     };
-    Ok(Settings {
+    Ok(BackendSettings {
         cuda: settings.cuda.map(|cuda| cuda.parse()).transpose()?,
         site_packages: settings.site_packages,
         arguments: arguments.into_iter().map(OsString::from).collect(),

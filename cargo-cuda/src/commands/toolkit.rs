@@ -5,10 +5,11 @@ use cuda_build::Component;
 use cuda_find_core::{env::Env, target::Target};
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::human_size;
 use crate::report;
-use crate::store::{self, AddRequest, Added, FetchFrom, Listed, ReleaseToFetch, parse_release};
+use crate::store::{self, AddRequest, AddedToolkit, FetchFrom, ListedToolkit};
+use crate::store::{ReleaseToFetch, parse_release};
 
 /// Add, list or remove toolkits in the user's cache directory
 #[derive(Args, Clone, Debug)]
@@ -49,12 +50,8 @@ struct AddArgs {
     #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
     components: Vec<Component>,
     /// Exactly these components, without the default set and without those that they need
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "COMPONENT",
-        conflicts_with = "components"
-    )]
+    #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
+    #[arg(conflicts_with = "components")]
     only: Vec<Component>,
     /// Fetch Python packages (`wheels`), or NVIDIA's archives (`redist`), which have nvcc for every release
     #[arg(long, value_name = "SOURCE", hide_possible_values = true)]
@@ -90,41 +87,34 @@ impl AddArgs {
 }
 
 /// Runs the action and returns the text for standard output.
-pub fn run(arguments: &ToolkitArgs, env: &Env) -> Result<String, Failure> {
-    let json = arguments.json;
-    Ok(match &arguments.action {
+pub fn run(arguments: &ToolkitArgs, env: &Env) -> Result<String> {
+    let (json, text) = match &arguments.action {
         Action::Add(add) => {
-            let requests = add.requests();
-            let added = requests.iter().map(|request| store::add(request, env));
-            let added = added.collect::<Result<Vec<Added>, Failure>>()?;
-            match json {
-                true => one_or_more(&added),
-                false => added.iter().map(added_text).collect(),
-            }
+            let requests = add.requests().into_iter();
+            let added = requests.map(|request| store::add(&request, env));
+            let added = added.collect::<Result<Vec<AddedToolkit>>>()?;
+            (one_or_more(&added), added.iter().map(added_text).collect())
         }
         Action::List => {
             let toolkits = store::list(env)?;
-            match json {
-                true => report::json_list("toolkits", &toolkits),
-                false => list_text(&toolkits),
-            }
+            (
+                report::json_list("toolkits", &toolkits),
+                list_text(&toolkits),
+            )
         }
         Action::Remove { toolkit, all } => {
             let removed = store::remove(toolkit, *all, env)?;
-            match json {
-                true => one_or_more(&removed),
-                false => removed_text(&removed),
-            }
+            (one_or_more(&removed), removed_text(&removed))
         }
         Action::Gc => {
-            let toolkits = store::collect_garbage(env)?;
-            match json {
-                true => report::json_list("toolkits", &toolkits),
-                false if toolkits.is_empty() => "no toolkit to remove\n".to_owned(),
-                false => removed_text(&toolkits),
-            }
+            let removed = store::collect_garbage(env)?;
+            (
+                report::json_list("toolkits", &removed),
+                removed_text(&removed),
+            )
         }
-    })
+    };
+    Ok(if arguments.json { json } else { text })
 }
 
 /// The report about one toolkit, or the list of reports about several.
@@ -135,16 +125,16 @@ fn one_or_more<T: Serialize>(toolkits: &[T]) -> String {
     }
 }
 
-fn removed_text(removed: &[Listed]) -> String {
-    let line = |toolkit: &Listed| {
-        let components = toolkit.components.join(", ");
-        format!("removed {} ({components})\n", toolkit.name)
-    };
+fn removed_text(removed: &[ListedToolkit]) -> String {
+    if removed.is_empty() {
+        return "no toolkit to remove\n".to_owned();
+    }
+    let line = |it: &ListedToolkit| format!("removed {} ({})\n", it.name, it.components.join(", "));
     removed.iter().map(line).collect()
 }
 
 /// The text report about an added toolkit.
-pub(super) fn added_text(added: &Added) -> String {
+pub(super) fn added_text(added: &AddedToolkit) -> String {
     let toolkit = format!("CUDA {} ({})", added.version, added.components.join(", "));
     let (path, size) = (added.path.display(), human_size(added.bytes));
     match added.new {
@@ -154,7 +144,7 @@ pub(super) fn added_text(added: &Added) -> String {
 }
 
 /// A table of the toolkits. They may share files.
-fn list_text(listed: &[Listed]) -> String {
+fn list_text(listed: &[ListedToolkit]) -> String {
     if listed.is_empty() {
         return "no toolkits; add one with `cargo cuda toolkit add latest`\n".to_owned();
     }
@@ -182,13 +172,13 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Cli {
+    struct TestCli {
         #[command(flatten)]
         toolkit: ToolkitArgs,
     }
 
     fn requests(arguments: &[&str]) -> Result<Vec<AddRequest>, String> {
-        let cli = Cli::try_parse_from([&["toolkit", "add"], arguments].concat())
+        let cli = TestCli::try_parse_from([&["toolkit", "add"], arguments].concat())
             .map_err(|e| e.to_string())?;
         match cli.toolkit.action {
             Action::Add(add) => Ok(add.requests()),

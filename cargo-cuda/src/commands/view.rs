@@ -8,12 +8,11 @@ use cuda_build::{Component, View};
 use cuda_find_core::{env::Env, root::Root, toolkit::Note};
 use serde_json::json;
 
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output;
 use crate::project::{Project, SearchOptions, WorkspaceOptions};
 use crate::report;
-use crate::toolkits::{self, Finder};
+use crate::toolkits;
 
 /// Join the components in one directory, and print its path
 #[derive(Args, Clone, Debug)]
@@ -40,7 +39,7 @@ pub struct ViewArgs {
 }
 
 /// Makes the view and returns the text for standard output.
-pub fn run(arguments: &ViewArgs, user_env: &Env, root: &Root) -> Result<String, Failure> {
+pub fn run(arguments: &ViewArgs, user_env: &Env, root: &Root) -> Result<String> {
     let build = arguments.search.clone().into();
     let project = Project::open(user_env, root, &build, &arguments.workspace)?;
     let mut place = match &arguments.output {
@@ -50,27 +49,25 @@ pub fn run(arguments: &ViewArgs, user_env: &Env, root: &Root) -> Result<String, 
     place.archives = arguments.archives;
     place.copy = arguments.copy;
     place.components = Some(arguments.components.clone()).filter(|names| !names.is_empty());
-    let toolkit = Finder {
-        accept_without_compiler: true,
-        ..project.finder()
-    }
-    .find()?;
+    let mut finder = project.finder();
+    finder.accept_without_compiler = true;
+    let toolkit = finder.find()?;
+    let mut warnings = toolkit.warnings().to_vec();
     // An incompatible component that `--components` names is an error below.
-    let incompatible = toolkit
-        .notes()
-        .iter()
-        .filter(|note| matches!(note, Note::Incompatible { .. }))
-        .filter(|_| arguments.components.is_empty())
-        .map(ToString::to_string);
-    for warning in toolkit.warnings().iter().cloned().chain(incompatible) {
+    if arguments.components.is_empty() {
+        let is_shown = |note: &&Note| matches!(note, Note::Incompatible { .. });
+        warnings.extend(toolkit.notes().iter().filter(is_shown).map(Note::to_string));
+    }
+    for warning in warnings {
         output::message(&format!("warning: {warning}"));
     }
     let mut requested = arguments.components.iter();
     if let Some(missing) = requested.find(|component| toolkit.get(**component).is_none()) {
         let version = toolkit.version();
         let message = format!("CUDA {version} has no component `{missing}`");
-        return Err(Failure::new(exit_code::NOT_FOUND, message).hint(format!(
-            "fetch it with `cargo cuda toolkit add {} --components {missing}`; `cargo cuda doctor` shows what was found",
+        return Err(Failure::not_found(message).hint(format!(
+            "fetch it with `cargo cuda toolkit add {} --components {missing}`; `cargo cuda doctor` shows what was \
+             found",
             version.major
         )));
     }

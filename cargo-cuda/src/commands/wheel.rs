@@ -8,18 +8,32 @@ use cuda_build::config::{Config, parse_size};
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
 use crate::audit::check;
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::isolated_build::gpus;
 use crate::output;
-use crate::package::archive::Wheel;
+use crate::package::archive::WheelArchive;
 use crate::project::{BuildOptions, SearchOptions, WorkspaceOptions};
-use crate::wheel::build::{Job, Prepared};
+use crate::wheel::build::{Prepared, WheelBuild};
 use crate::wheel::needs::check_major;
 use crate::wheel::rewrite::{BuiltWheel, Rewrite};
 use crate::wheel::runpath::SearchPathKind;
-use crate::wheel::source::Source;
+use crate::wheel::source::WheelSource;
 use crate::wheel::summary;
+
+/// The options that have no effect on a wheel that is built already.
+const OPTIONS_OF_A_BUILD: [&str; 11] = [
+    "package",
+    "manifest_path",
+    "capabilities",
+    "profile",
+    "fetch",
+    "locked",
+    "target",
+    "interpreter",
+    "exclude",
+    "rpath",
+    "passthrough",
+];
 
 /// Build one wheel for each CUDA major
 #[derive(Args, Clone, Debug)]
@@ -55,12 +69,7 @@ pub struct WheelArgs {
     #[arg(long, value_name = "LIBRARY")]
     exclude: Vec<String>,
     /// Rewrite this wheel of another builder for the major of `--cuda`, instead of building one
-    #[arg(
-        long,
-        value_name = "WHEEL",
-        requires = "cuda",
-        conflicts_with_all = ["package", "manifest_path", "capabilities", "profile", "fetch", "locked", "target", "interpreter", "exclude", "rpath", "passthrough"]
-    )]
+    #[arg(long, value_name = "WHEEL", requires = "cuda", conflicts_with_all = OPTIONS_OF_A_BUILD)]
     from_wheel: Option<PathBuf>,
     /// The largest wheel that the index accepts, as in `200 MiB`
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -80,7 +89,7 @@ pub struct WheelArgs {
 }
 
 /// Builds the wheels and returns a report about them. After a failure, finished wheels are kept.
-pub fn run(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<String, Failure> {
+pub fn run(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<String> {
     let (wheels, sdists, max_size) = match &arguments.from_wheel {
         Some(wheel) => (vec![rewrite(arguments, wheel)?], Vec::new(), None),
         None => build(arguments, user_env, root)?,
@@ -91,21 +100,22 @@ pub fn run(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<String,
 }
 
 /// Rewrites the wheel of another builder.
-fn rewrite(arguments: &WheelArgs, path: &Path) -> Result<BuiltWheel, Failure> {
+fn rewrite(arguments: &WheelArgs, path: &Path) -> Result<BuiltWheel> {
     let [RequestedRelease { major, minor: None }] = arguments.cuda[..] else {
         let text = "`--from-wheel` takes one CUDA major, because the wheel is built for one";
-        return Err(Failure::new(exit_code::USAGE, text)
-            .hint("name the major that the wheel was built for: `--cuda 13`"));
+        return Err(
+            Failure::usage(text).hint("name the major that the wheel was built for: `--cuda 13`")
+        );
     };
     check_major(major)?;
     let rewrite = Rewrite::of_other_builder(major, arguments.allow.clone());
-    rewrite.apply(Wheel::open(path)?, path, &arguments.out)
+    rewrite.apply(WheelArchive::open(path)?, path, &arguments.out)
 }
 
-type Built = (Vec<BuiltWheel>, Vec<PathBuf>, Option<u64>);
+type BuiltWheels = (Vec<BuiltWheel>, Vec<PathBuf>, Option<u64>);
 
 /// Builds the wheels and source distributions. Also returns the largest size that the manifest declares.
-fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built, Failure> {
+fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWheels> {
     // These options must come first, because `passthrough` may contain a `--`, and the arguments
     // after it are for rustc.
     let mut passthrough: Vec<OsString> = Vec::new();
@@ -130,31 +140,31 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built, Fa
             reads_fetch_variable: true,
         },
     };
-    let source = Source::open(&workspace_options, &options, &passthrough, user_env, root)?;
+    let source = WheelSource::open(&workspace_options, &options, &passthrough, user_env, root)?;
     source.project.check_not_skipped()?;
     let config = source.package.config.clone();
     let releases = releases(arguments, &config, &source.project.env)?;
     let declared_kind = || match &config.wheel.rpath {
         Some(text) => SearchPathKind::from_str(text, false).map_err(|_| {
             let text = format!("`{text}` is not a kind of search path");
-            Failure::new(exit_code::CONFIGURATION, text)
+            Failure::configuration(text)
                 .hint("use `rpath`, or `runpath`, which `LD_LIBRARY_PATH` overrides")
         }),
         None => Ok(SearchPathKind::default()),
     };
-    let job = Job {
+    let job = WheelBuild {
         kind: arguments.rpath.map_or_else(declared_kind, Ok)?,
         profile: arguments.profile.clone(),
         excluded: arguments.exclude.clone(),
         allow: arguments.allow.clone(),
-        ..Job::new(source, &arguments.out)?
+        ..WheelBuild::new(source, &arguments.out)?
     };
     // Every toolkit is found before the first wheel is compiled, so that a missing one fails at once.
     let gpus = gpus();
-    let mut prepared = releases
-        .into_iter()
-        .map(|release| job.prepare(release, &gpus))
-        .collect::<Result<Vec<Prepared>, Failure>>()?;
+    let mut prepared = Vec::new();
+    for release in releases {
+        prepared.push(job.prepare(release, &gpus)?);
+    }
     // If a build script needs nvcc, the build with a toolkit without nvcc fails. It comes first, so
     // that no other wheel is built before that.
     prepared.sort_by_key(Prepared::has_nvcc);
@@ -169,11 +179,7 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<Built, Fa
 }
 
 /// The releases to build for: from `--cuda`, otherwise from `CUDA_BUILD_RELEASE`, otherwise the declared majors.
-fn releases(
-    arguments: &WheelArgs,
-    config: &Config,
-    env: &Env,
-) -> Result<Vec<RequestedRelease>, Failure> {
+fn releases(arguments: &WheelArgs, config: &Config, env: &Env) -> Result<Vec<RequestedRelease>> {
     let mut releases = arguments.cuda.clone();
     if releases.is_empty() {
         releases.extend(RequestedRelease::from_env(env)?);
@@ -192,8 +198,9 @@ fn releases(
                 let text = format!(
                     "wheels for CUDA {other} and {release} are requested, but there is one wheel per CUDA major"
                 );
-                return Err(Failure::new(exit_code::USAGE, text)
-                    .hint(format!("give one of them: `--cuda {release}`")));
+                return Err(
+                    Failure::usage(text).hint(format!("give one of them: `--cuda {release}`"))
+                );
             }
         }
     }
@@ -201,7 +208,7 @@ fn releases(
         let hint =
             "write `majors = [12, 13]` below `[package.metadata.cuda]`, or give `--cuda 12,13`";
         let text = "no CUDA majors to build wheels for are declared";
-        return Err(Failure::new(exit_code::CONFIGURATION, text).hint(hint));
+        return Err(Failure::configuration(text).hint(hint));
     }
     Ok(chosen)
 }

@@ -1,9 +1,7 @@
 //! The files and directories that commands write.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "commands write files through this module"
-)]
+#![allow(clippy::disallowed_methods, reason = "commands write files here")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,29 +10,24 @@ use std::time::{Duration, SystemTime};
 
 use flate2::{Compression, write::GzEncoder};
 
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// Writes a whole file, unless it already has this content.
-pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    match fs::read(path).is_ok_and(|old| old == bytes) {
-        true => Ok(()),
-        false => write(path, bytes),
+pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<()> {
+    if fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(());
     }
+    write(path, bytes)
 }
 
 /// Writes a file as a whole or not at all, and creates its directory.
-pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     write_with(path, |file| file.write_all(bytes))
 }
 
 /// The same for a file that `fill` writes.
-pub fn write_with<T>(
-    path: &Path,
-    fill: impl FnOnce(&mut fs::File) -> io::Result<T>,
-) -> Result<T, Failure> {
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
-    let directory = parent.unwrap_or(Path::new("."));
+pub fn write_with<T>(path: &Path, fill: impl FnOnce(&mut fs::File) -> io::Result<T>) -> Result<T> {
+    let directory = parent(path);
     let write = || {
         fs::create_dir_all(directory)?;
         let mut builder = tempfile::Builder::new();
@@ -51,6 +44,12 @@ pub fn write_with<T>(
     write().map_err(Failure::io("write", path))
 }
 
+/// The directory of a file, which is `.` for a name without a directory.
+pub fn parent(path: &Path) -> &Path {
+    let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
 /// The name of a file, as text.
 pub fn file_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();
@@ -58,12 +57,12 @@ pub fn file_name(path: &Path) -> String {
 }
 
 /// Moves a file within a file system, and replaces the file that has the new name.
-pub fn rename(from: &Path, to: &Path) -> Result<(), Failure> {
+pub fn rename(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).map_err(Failure::io("write", to))
 }
 
 /// Copies a file into a directory, as a whole or not at all, and returns the new path.
-pub fn copy_into(file: &Path, directory: &Path) -> Result<PathBuf, Failure> {
+pub fn copy_into(file: &Path, directory: &Path) -> Result<PathBuf> {
     let path = directory.join(file.file_name().unwrap_or_default());
     let bytes = fs::read(file).map_err(Failure::io("read", file))?;
     write(&path, &bytes)?;
@@ -71,24 +70,24 @@ pub fn copy_into(file: &Path, directory: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Copies a file to a new path, and returns its size.
-pub fn copy(file: &Path, to: &Path) -> Result<u64, Failure> {
-    make_directory(to.parent().unwrap_or(Path::new(".")))?;
+pub fn copy(file: &Path, to: &Path) -> Result<u64> {
+    make_directory(parent(to))?;
     fs::copy(file, to).map_err(Failure::io("write", to))
 }
 
 /// Fails if a directory is not empty and does not contain the file `marker`.
-pub fn check_replaceable(directory: &Path, marker: &str) -> Result<(), Failure> {
+pub fn check_replaceable(directory: &Path, marker: &str) -> Result<()> {
     let is_empty = fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none());
     if is_empty || directory.join(marker).is_file() {
         return Ok(());
     }
     let directory = directory.display();
     let text = format!("this command did not write {directory}, which has no `{marker}`");
-    Err(Failure::new(exit_code::DISK, text).hint("remove it, or name another with `--output`"))
+    Err(Failure::disk(text).hint("remove it, or name another with `--output`"))
 }
 
 /// Writes a directory with all files and links into a `.tar.gz` archive, under its name.
-pub fn archive(directory: &Path, path: &Path) -> Result<(), Failure> {
+pub fn archive(directory: &Path, path: &Path) -> Result<()> {
     write_with(path, |file| {
         let mut archive = tar::Builder::new(GzEncoder::new(file, Compression::default()));
         archive.mode(tar::HeaderMode::Deterministic);
@@ -99,23 +98,23 @@ pub fn archive(directory: &Path, path: &Path) -> Result<(), Failure> {
 }
 
 /// Sets the modification time of a file to now, and creates the file if it does not exist.
-pub fn touch(path: &Path) -> Result<(), Failure> {
+pub fn touch(path: &Path) -> Result<()> {
     let file = fs::File::options().create(true).append(true).open(path);
     file.and_then(|file| file.set_modified(SystemTime::now()))
         .map_err(Failure::io("write", path))
 }
 
 /// Makes `link` a symbolic link to `target`. An existing link is replaced in one step.
-pub fn link(target: &Path, link: &Path) -> Result<(), Failure> {
+pub fn link(target: &Path, link: &Path) -> Result<()> {
     if fs::read_link(link).is_ok_and(|old| old == target) {
         return Ok(());
     }
     if fs::symlink_metadata(link).is_ok_and(|metadata| !metadata.is_symlink()) {
         let text = format!("{} is not a symbolic link", link.display());
         let hint = format!("remove {}", link.display());
-        return Err(Failure::new(exit_code::DISK, text).hint(hint));
+        return Err(Failure::disk(text).hint(hint));
     }
-    let directory = link.parent().unwrap_or(Path::new("."));
+    let directory = parent(link);
     fs::create_dir_all(directory)
         .and_then(|()| {
             let beside = tempfile::Builder::new()
@@ -128,7 +127,7 @@ pub fn link(target: &Path, link: &Path) -> Result<(), Failure> {
         .map_err(Failure::io("create", link))
 }
 
-pub fn make_directory(path: &Path) -> Result<(), Failure> {
+pub fn make_directory(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(Failure::io("create", path))
 }
 
@@ -139,7 +138,7 @@ pub fn age(path: &Path) -> Option<Duration> {
 }
 
 /// Waits for the lock of `directory`, and holds it until the returned file is dropped.
-pub fn lock(directory: &Path) -> Result<fs::File, Failure> {
+pub fn lock(directory: &Path) -> Result<fs::File> {
     let path = directory.join(".lock");
     fs::create_dir_all(directory)
         .and_then(|()| {
@@ -150,18 +149,15 @@ pub fn lock(directory: &Path) -> Result<fs::File, Failure> {
         .map_err(Failure::io("lock", &path))
 }
 
-/// Waits until one of `count` files in `directory` can be locked, and holds it until the returned file is dropped. `None` if
-/// the file system has no locks.
+/// Waits until one of `count` files in `directory` can be locked, and holds it until the returned file is dropped.
+/// `None` if the file system has no locks.
 pub fn lock_one_of(directory: &Path, count: usize) -> Option<fs::File> {
     const INTERVAL: Duration = Duration::from_millis(20);
     fs::create_dir_all(directory).ok()?;
     let open = |number: usize| {
-        let path = directory.join(format!("{number}.lock"));
-        fs::File::options()
-            .create(true)
-            .append(true)
-            .open(path)
-            .ok()
+        let mut options = fs::File::options();
+        options.create(true).append(true);
+        options.open(directory.join(format!("{number}.lock"))).ok()
     };
     let files: Vec<fs::File> = (0..count).filter_map(open).collect();
     while !files.is_empty() {
@@ -177,27 +173,21 @@ pub fn lock_one_of(directory: &Path, count: usize) -> Option<fs::File> {
     None
 }
 
-pub fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let entries = fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let mut files: Vec<PathBuf> = entries
-        .map_err(Failure::io("read", directory))?
-        .iter()
-        .map(fs::DirEntry::path)
-        .collect();
-    files.sort();
-    Ok(files)
+pub fn files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let paths = |entries: fs::ReadDir| entries.map(|entry| Ok(entry?.path())).collect();
+    let files: io::Result<BTreeSet<PathBuf>> = fs::read_dir(directory).and_then(paths);
+    Ok(Vec::from_iter(
+        files.map_err(Failure::io("read", directory))?,
+    ))
 }
 
 /// The prefix of the names of temporary directories. No user gives a directory such a name.
 const TEMPORARY_PREFIX: &str = ".cargo-cuda-";
 
 /// Creates an empty directory in `parent`, which is removed when the returned value is dropped.
-pub fn temporary_directory(parent: &Path) -> Result<tempfile::TempDir, Failure> {
-    let mut builder = tempfile::Builder::new();
-    builder
-        .prefix(TEMPORARY_PREFIX)
-        .tempdir_in(parent)
-        .map_err(Failure::io("create a directory in", parent))
+pub fn temporary_directory(parent: &Path) -> Result<tempfile::TempDir> {
+    let directory = tempfile::TempDir::with_prefix_in(TEMPORARY_PREFIX, parent);
+    directory.map_err(Failure::io("create a directory in", parent))
 }
 
 /// A temporary directory in a directory that only this program uses. It is locked, so that no other
@@ -210,7 +200,7 @@ pub struct TemporaryDirectory {
 
 impl TemporaryDirectory {
     /// Creates an empty directory in `parent`, and removes directories that killed processes left.
-    pub fn below(parent: &Path) -> Result<Self, Failure> {
+    pub fn below(parent: &Path) -> Result<Self> {
         // A file system without locks refuses `try_lock` too: then no directory is removed.
         let lock = |path: &Path| {
             let file = fs::File::open(path)?;
@@ -234,11 +224,8 @@ impl TemporaryDirectory {
         let _parent_lock = lock(parent).map_err(failed())?;
         remove_unused().map_err(failed())?;
         let directory = temporary_directory(parent)?;
-        let lock = lock(directory.path()).map_err(failed())?;
-        Ok(Self {
-            directory,
-            _lock: lock,
-        })
+        let _lock = lock(directory.path()).map_err(failed())?;
+        Ok(Self { directory, _lock })
     }
 
     pub fn path(&self) -> &Path {
@@ -293,7 +280,7 @@ mod tests {
         fs::create_dir(&name).unwrap();
         assert_eq!(
             link(Path::new("a"), &name).unwrap_err().code,
-            exit_code::DISK
+            crate::exit_code::DISK
         );
     }
 }

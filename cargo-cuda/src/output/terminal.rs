@@ -9,8 +9,7 @@ use clap::{ArgAction, Args, ColorChoice};
 use cuda_find_core::env::Env;
 use rustix::termios::tcgetwinsize;
 
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 pub const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -47,13 +46,8 @@ pub struct TerminalOptions {
     #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet", display_order = 901)]
     pub verbose: u8,
     /// When to use colour: auto, always or never
-    #[arg(
-        long,
-        global = true,
-        value_name = "WHEN",
-        hide_possible_values = true,
-        display_order = 902
-    )]
+    #[arg(long, global = true, value_name = "WHEN", display_order = 902)]
+    #[arg(hide_possible_values = true)]
     pub color: Option<ColorChoice>,
 }
 
@@ -69,13 +63,8 @@ pub fn set_up(options: TerminalOptions, env: &Env) {
 
 /// Sets when colour is used, for an error before all options are known.
 pub fn use_colour(option: Option<ColorChoice>, env: &Env) {
-    let variable = env
-        .peek("CARGO_TERM_COLOR")
-        .and_then(|value| value.to_str());
-    let choice = option
-        .or_else(|| variable?.parse().ok())
-        .unwrap_or_default();
-    match choice {
+    let variable = || env.peek("CARGO_TERM_COLOR")?.to_str()?.parse().ok();
+    match option.or_else(variable).unwrap_or_default() {
         ColorChoice::Auto => anstream::ColorChoice::Auto,
         ColorChoice::Always => anstream::ColorChoice::Always,
         ColorChoice::Never => anstream::ColorChoice::Never,
@@ -109,13 +98,12 @@ pub fn stderr_has_colour() -> bool {
 }
 
 /// Writes the result of a command to standard output.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub fn print(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes());
-    match written.and_then(|()| stdout.flush()) {
+    match write!(stdout, "{text}").and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let text = format!("could not write to standard output: {error}");
-            Err(Failure::new(exit_code::DISK, text)
+            Err(Failure::disk(text)
                 .hint("check the file or the disk that the output is redirected to"))
         }
         _ => Ok(()),
@@ -125,13 +113,17 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// Bytes in decimal units, as disks and package indexes count: `2.5 MB`.
 pub fn human_size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
-    for (unit, size) in UNITS {
-        if bytes >= size {
-            let tenths = (bytes * 10 + size / 2) / size;
-            return format!("{}.{} {unit}", tenths / 10, tenths % 10);
-        }
-    }
-    format!("{bytes} B")
+    let Some((unit, size)) = UNITS.into_iter().find(|(_, size)| bytes >= *size) else {
+        return format!("{bytes} B");
+    };
+    let tenths = (bytes * 10 + size / 2) / size;
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
+/// The items of a list in a message, with `separator` between them.
+pub fn joined(items: impl IntoIterator<Item: ToString>, separator: &str) -> String {
+    let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    texts.join(separator)
 }
 
 /// Escapes control characters, because a variable or a file name may contain a sequence that
@@ -171,14 +163,10 @@ pub fn message(text: &str) {
 pub fn status(verb: &str, text: &str) {
     if !is_quiet() {
         // On a terminal, cargo may have drawn a progress bar in the line.
-        let clear = match io::stderr().is_terminal() {
-            true => "\r\x1b[K",
-            false => "",
-        };
-        write(&format!(
-            "{clear}{GOOD}{verb:>12}{GOOD:#} {}",
-            printable(text)
-        ));
+        let is_terminal = io::stderr().is_terminal();
+        let clear = if is_terminal { "\r\x1b[K" } else { "" };
+        let text = printable(text);
+        write(&format!("{clear}{GOOD}{verb:>12}{GOOD:#} {text}"));
     }
 }
 
@@ -189,14 +177,11 @@ fn write(line: &str) {
 
 /// Puts the label at the beginning of each line in colour.
 fn with_colours(text: &str) -> String {
-    let line = |line: &str| {
-        let label = LABELS.iter().find(|(label, _)| line.starts_with(label));
-        label.map_or_else(
-            || line.to_owned(),
-            |(label, style)| format!("{style}{label}{style:#}{}", &line[label.len()..]),
-        )
+    let line = |line: &str| match LABELS.iter().find(|(label, _)| line.starts_with(label)) {
+        Some((label, style)) => format!("{style}{label}{style:#}{}", &line[label.len()..]),
+        None => line.to_owned(),
     };
-    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+    joined(text.split('\n').map(line), "\n")
 }
 
 #[cfg(test)]

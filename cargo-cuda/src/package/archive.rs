@@ -2,10 +2,7 @@
 //!
 //! Every file of a wheel is read once and in pieces, so that the memory does not depend on its size. Only its hash
 //! stays in memory, and of a native module the facts of its ELF headers.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "wheels are opened only in this module"
-)]
+#![allow(clippy::disallowed_methods, reason = "wheels are opened only here")]
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +19,7 @@ use super::device::DeviceCode;
 use super::elf::{self, ElfFacts};
 use super::metadata::{Digest, Hasher};
 use super::nvidia::is_nvidia_library;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::human_size;
 
 /// The most that a wheel may unpack to. Larger files need another zip format, and indexes accept much less.
@@ -33,7 +30,7 @@ const MODULE_IN_MEMORY: usize = 16 << 20;
 
 /// The files of a wheel without `RECORD`, which is computed from them.
 #[derive(Debug)]
-pub struct Wheel {
+pub struct WheelArchive {
     /// The metadata directory, such as `saxpy-0.1.0.dist-info`.
     pub dist_info: String,
     /// The files by their paths in the wheel, with `/`.
@@ -62,7 +59,7 @@ pub(super) enum Content {
 
 impl WheelFile {
     /// A file that was not in the wheel that was read.
-    pub fn new(content: Vec<u8>, executable: bool) -> Result<Self, Failure> {
+    pub fn new(content: Vec<u8>, executable: bool) -> Result<Self> {
         let mut new = Self::read(content.as_slice(), "")?;
         new.executable = executable;
         new.content = Content::New(content);
@@ -70,7 +67,7 @@ impl WheelFile {
     }
 
     /// Reads a file to its end.
-    fn read(mut file: impl Read, name: &str) -> Result<Self, Failure> {
+    fn read(mut file: impl Read, name: &str) -> Result<Self> {
         let unreadable = |error: io::Error| {
             Failure::invalid_wheel(format!("`{name}` could not be unpacked: {error}"))
         };
@@ -107,7 +104,7 @@ impl WheelFile {
 }
 
 /// Opens a file, and returns it with its size.
-pub fn open(path: &Path) -> Result<(File, u64), Failure> {
+pub fn open(path: &Path) -> Result<(File, u64)> {
     // Opening a FIFO would wait for a writer.
     let metadata = std::fs::metadata(path).map_err(Failure::io("open", path))?;
     if !metadata.is_file() {
@@ -119,7 +116,7 @@ pub fn open(path: &Path) -> Result<(File, u64), Failure> {
     Ok((file, metadata.len()))
 }
 
-impl Wheel {
+impl WheelArchive {
     /// A wheel that is made of new files.
     pub fn new(dist_info: String, entries: BTreeMap<String, WheelFile>) -> Self {
         Self {
@@ -130,20 +127,19 @@ impl Wheel {
     }
 
     /// Opens a wheel, and checks that it is one that installers accept.
-    pub fn open(path: &Path) -> Result<Self, Failure> {
+    pub fn open(path: &Path) -> Result<Self> {
         let (file, _) = open(path)?;
         Self::read(file).map_err(|failure| failure.in_file(&path.display().to_string()))
     }
 
-    fn read(file: File) -> Result<Self, Failure> {
+    fn read(file: File) -> Result<Self> {
         let file = BufReader::with_capacity(128 << 10, file);
         let mut archive = ZipArchive::new(file).map_err(unreadable)?;
         // Two programs could see different files in such an archive: the same name twice, entries that overlap (which
         // also make small files unpack to huge ones), or headers that differ.
         if archive.has_duplicate_names() {
-            return Err(Failure::invalid_wheel(
-                "contains two files of the same name",
-            ));
+            let text = "contains two files of the same name";
+            return Err(Failure::invalid_wheel(text));
         }
         archive.validate_header_consistency().map_err(unreadable)?;
         let mut entries = BTreeMap::new();
@@ -153,11 +149,12 @@ impl Wheel {
             let name = checked_name(file.name_raw())?;
             total = total.saturating_add(file.size());
             if total > MAX_SIZE {
-                return Err(Failure::wheel(format!(
-                    "its files have more than {} when unpacked, which is the largest size that cargo-cuda reads",
-                    human_size(MAX_SIZE)
-                ))
-                .hint("build the wheel without the files that its users do not need"));
+                let limit = human_size(MAX_SIZE);
+                let text = format!(
+                    "its files have more than {limit} when unpacked, which is the largest size that cargo-cuda reads"
+                );
+                let hint = "build the wheel without the files that its users do not need";
+                return Err(Failure::wheel(text).hint(hint));
             }
             if !file.is_dir() {
                 let executable = file.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
@@ -181,38 +178,37 @@ impl Wheel {
     /// The native modules and shared libraries, with their paths.
     pub fn modules(&self) -> impl Iterator<Item = (&str, &ElfFacts)> {
         let prefix = format!("{}/", self.dist_info);
-        let files = self.entries.iter();
-        files
-            .filter(move |(path, _)| !path.starts_with(&prefix))
-            .filter_map(|(path, entry)| Some((path.as_str(), entry.elf.as_ref()?)))
+        self.entries.iter().filter_map(move |(path, entry)| {
+            let elf = entry.elf.as_ref().filter(|_| !path.starts_with(&prefix));
+            Some((path.as_str(), elf?))
+        })
     }
 
     /// Fails if the wheel contains copies of NVIDIA's libraries. The licence forbids modified copies, and a copy of the
     /// driver's library does not match the driver of another machine.
-    pub fn reject_nvidia_libraries(&self) -> Result<(), Failure> {
-        let is_copy = |(path, entry): &(&String, &WheelFile)| {
+    pub fn reject_nvidia_libraries(&self) -> Result<()> {
+        let mut copies = String::new();
+        for (path, entry) in &self.entries {
             let soname = entry.elf.as_ref().and_then(|facts| facts.soname.as_deref());
             let file_name = path.rsplit('/').next().unwrap_or_default();
-            !path.starts_with(&self.dist_info)
+            if !path.starts_with(&self.dist_info)
                 && (is_nvidia_library(file_name) || soname.is_some_and(is_nvidia_library))
-        };
-        let copies = self.entries.iter().filter(is_copy);
-        let copies: Vec<&str> = copies.map(|(path, _)| path.as_str()).collect();
+            {
+                copies += &format!("\n  {path}");
+            }
+        }
         if copies.is_empty() {
             return Ok(());
         }
-        Err(Failure::wheel(format!(
-            "the wheel contains copies of NVIDIA's libraries:\n  {}",
-            copies.join("\n  ")
-        ))
-        .hint(
-            "build with `maturin build --auditwheel warn` (or `auditwheel repair --exclude`): users get these libraries \
-             from NVIDIA's own packages, and libcuda from the installed driver",
+        let text = format!("the wheel contains copies of NVIDIA's libraries:{copies}");
+        Err(Failure::wheel(text).hint(
+            "build with `maturin build --auditwheel warn` (or `auditwheel repair --exclude`): users get these \
+             libraries from NVIDIA's own packages, and libcuda from the installed driver",
         ))
     }
 
     /// The whole content of a file, which must be small.
-    pub fn bytes(&self, path: &str) -> Result<Vec<u8>, Failure> {
+    pub fn bytes(&self, path: &str) -> Result<Vec<u8>> {
         let missing = || Failure::invalid_wheel(format!("`{path}` is missing"));
         let entry = self.entries.get(path).ok_or_else(missing)?;
         let index = match &entry.content {
@@ -228,15 +224,15 @@ impl Wheel {
     }
 
     /// The content of a text file.
-    pub fn text(&self, path: &str) -> Result<String, Failure> {
+    pub fn text(&self, path: &str) -> Result<String> {
         String::from_utf8(self.bytes(path)?)
             .map_err(|_| Failure::invalid_wheel(format!("`{path}` is not UTF-8")))
     }
 
     /// Adds or replaces a text file.
-    pub fn set_text(&mut self, path: String, text: impl Into<Vec<u8>>) -> Result<(), Failure> {
-        self.entries
-            .insert(path, WheelFile::new(text.into(), false)?);
+    pub fn set_text(&mut self, path: String, text: impl Into<Vec<u8>>) -> Result<()> {
+        let file = WheelFile::new(text.into(), false)?;
+        self.entries.insert(path, file);
         Ok(())
     }
 }
@@ -247,32 +243,27 @@ fn unreadable(error: ZipError) -> Failure {
 }
 
 /// The name of an entry as a path below the directory in which a wheel is installed.
-fn checked_name(raw: &[u8]) -> Result<String, Failure> {
-    let shown = raw.escape_ascii();
-    let Ok(name) = std::str::from_utf8(raw) else {
-        return Err(Failure::invalid_wheel(format!(
-            "the file name `{shown}` is not UTF-8"
-        )));
-    };
+fn checked_name(raw: &[u8]) -> Result<String> {
     let is_plain = |part: PathPart<'_>| matches!(part, PathPart::Normal(_));
-    if name.contains(['\\', '\0']) || !Path::new(name).components().all(is_plain) {
-        return Err(Failure::invalid_wheel(format!(
-            "the file name `{shown}` is not a plain path below the wheel"
-        )));
-    }
-    Ok(name.to_owned())
+    let fault = match std::str::from_utf8(raw) {
+        Err(_) => "is not UTF-8",
+        Ok(name) if name.contains(['\\', '\0']) || !Path::new(name).components().all(is_plain) => {
+            "is not a plain path below the wheel"
+        }
+        Ok(name) => return Ok(name.to_owned()),
+    };
+    let text = format!("the file name `{}` {fault}", raw.escape_ascii());
+    Err(Failure::invalid_wheel(text))
 }
 
 /// The metadata directory, of which a wheel has one.
-fn dist_info(entries: &BTreeMap<String, WheelFile>) -> Result<String, Failure> {
-    let tops = entries
-        .keys()
-        .filter_map(|name| Some(name.split_once('/')?.0));
-    let directories: BTreeSet<&str> = tops.filter(|top| top.ends_with(".dist-info")).collect();
-    let [directory] = Vec::from_iter(directories)[..] else {
-        return Err(Failure::invalid_wheel(
-            "not a wheel: it does not have exactly one `.dist-info` directory",
-        ));
+fn dist_info(entries: &BTreeMap<String, WheelFile>) -> Result<String> {
+    let names = entries.keys();
+    let mut tops: BTreeSet<&str> = names.filter_map(|it| Some(it.split_once('/')?.0)).collect();
+    tops.retain(|top| top.ends_with(".dist-info"));
+    let [directory] = Vec::from_iter(tops)[..] else {
+        let text = "not a wheel: it does not have exactly one `.dist-info` directory";
+        return Err(Failure::invalid_wheel(text));
     };
     Ok(directory.to_owned())
 }

@@ -13,7 +13,7 @@ fn file(content: &[u8]) -> WheelFile {
     WheelFile::new(content.to_owned(), false).unwrap()
 }
 
-fn wheel() -> Wheel {
+fn wheel() -> WheelArchive {
     let executable = WheelFile::new(b"#!x".to_vec(), true).unwrap();
     let entries = [
         ("saxpy/__init__.py", file(b"x = 1\n")),
@@ -25,10 +25,10 @@ fn wheel() -> Wheel {
     let entries = entries
         .into_iter()
         .map(|(path, entry)| (path.to_owned(), entry));
-    Wheel::new("saxpy-0.1.0.dist-info".to_owned(), entries.collect())
+    WheelArchive::new("saxpy-0.1.0.dist-info".to_owned(), entries.collect())
 }
 
-fn bytes(wheel: &Wheel) -> Vec<u8> {
+fn bytes(wheel: &WheelArchive) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.whl");
     write(wheel, &path).unwrap();
@@ -36,7 +36,7 @@ fn bytes(wheel: &Wheel) -> Vec<u8> {
 }
 
 /// The paths, hashes and contents of a wheel's files.
-fn contents(wheel: &Wheel) -> BTreeMap<&str, (bool, &Digest, Vec<u8>)> {
+fn contents(wheel: &WheelArchive) -> BTreeMap<&str, (bool, &Digest, Vec<u8>)> {
     let entries = wheel.entries.iter();
     entries
         .map(|(path, entry)| {
@@ -53,7 +53,7 @@ fn a_written_wheel_reads_back() {
     let written = write(&wheel(), &target).unwrap();
     assert_eq!(written.size, std::fs::metadata(&target).unwrap().len());
     assert_eq!(written.files.len(), wheel().entries.len() + 1);
-    let read = Wheel::open(&target).unwrap();
+    let read = WheelArchive::open(&target).unwrap();
     assert_eq!(contents(&read), contents(&wheel()));
     assert_eq!(read.dist_info, wheel().dist_info);
     let names: Vec<_> = std::fs::read_dir(target.parent().unwrap())
@@ -127,7 +127,7 @@ fn unchanged_files_are_copied_compressed() {
     ] {
         let old = foreign(options);
         std::fs::write(&path, &old).unwrap();
-        let new = bytes(&Wheel::open(&path).unwrap());
+        let new = bytes(&WheelArchive::open(&path).unwrap());
         assert_eq!(packed(&new, "saxpy/a.py"), packed(&old, "saxpy/a.py"));
         let mut archive = ZipArchive::new(Cursor::new(new)).unwrap();
         let copied = archive.by_name("saxpy/a.py").unwrap();
@@ -151,7 +151,7 @@ fn headers_of_the_source_do_not_matter() {
     ];
     let written = variants.map(|options| {
         std::fs::write(&path, foreign(options)).unwrap();
-        bytes(&Wheel::open(&path).unwrap())
+        bytes(&WheelArchive::open(&path).unwrap())
     });
     assert!(written[0] == written[1] && written[0] == written[2]);
 }
@@ -162,7 +162,7 @@ fn other_files_are_refused() {
     let path = directory.path().join("x.whl");
     let reason = |content: &[u8]| {
         std::fs::write(&path, content).unwrap();
-        Wheel::open(&path).unwrap_err().message
+        WheelArchive::open(&path).unwrap_err().message
     };
     assert!(reason(b"").contains("not a readable zip file"));
     let good = bytes(&wheel());
@@ -176,7 +176,7 @@ fn other_files_are_refused() {
     assert!(reason(&with("../evil")).contains("`../evil` is not a plain path"));
     assert!(reason(&with("/etc/passwd")).contains("is not a plain path"));
     assert!(reason(&with("other-1.dist-info/METADATA")).contains("exactly one `.dist-info`"));
-    let error = Wheel::open(Path::new("/nowhere/x.whl")).unwrap_err();
+    let error = WheelArchive::open(Path::new("/nowhere/x.whl")).unwrap_err();
     assert_eq!(error.code, crate::exit_code::DISK);
 }
 
@@ -202,7 +202,7 @@ fn hostile_entries_are_refused() {
         // In the entry's own header and in the central directory.
         assert!(count >= 2, "{count}");
         std::fs::write(&path, changed).unwrap();
-        Wheel::open(&path)
+        WheelArchive::open(&path)
             .map_err(|error| error.to_string())
             .unwrap_err()
     };
@@ -228,7 +228,7 @@ fn hostile_entries_are_refused() {
     std::fs::remove_file(&path).unwrap();
     let fifo = std::process::Command::new("mkfifo").arg(&path).status();
     assert!(fifo.unwrap().success());
-    let text = Wheel::open(&path).unwrap_err().message;
+    let text = WheelArchive::open(&path).unwrap_err().message;
     assert!(text.contains("not a regular file"), "{text}");
 }
 
@@ -245,7 +245,7 @@ fn files_that_share_their_data_are_refused() {
         zip.shallow_copy_file("a", &format!("{number}")).unwrap();
     }
     std::fs::write(&path, zip.finish().unwrap().into_inner()).unwrap();
-    let error = Wheel::open(&path).unwrap_err().message;
+    let error = WheelArchive::open(&path).unwrap_err().message;
     assert!(error.contains("not a readable zip file"), "{error}");
     assert!(
         error.contains("overlapping") || error.contains("mismatch"),
@@ -266,7 +266,7 @@ fn damaged_wheels_are_errors() {
             let mut changed = good.clone();
             changed[at] ^= flip;
             std::fs::write(&path, changed).unwrap();
-            if let Ok(read) = Wheel::open(&path) {
+            if let Ok(read) = WheelArchive::open(&path) {
                 let read: Vec<_> = contents(&read)
                     .into_iter()
                     .map(|(k, v)| (k.to_owned(), v.2))

@@ -8,9 +8,9 @@ use zip::read::ZipFile;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
 
-use super::archive::{Content, Wheel, WheelFile};
-use super::metadata::{own_record_line, record_line};
-use crate::failure::Failure;
+use super::archive::{Content, WheelArchive, WheelFile};
+use super::metadata::record_line;
+use crate::failure::Result;
 use crate::output;
 
 /// zlib's default. Higher levels take much longer and gain little on device code, which is
@@ -31,7 +31,7 @@ pub struct Written {
 /// Writes a wheel atomically. Files are sorted, followed by the
 /// metadata, and `RECORD` is last. Dates are 1980-01-01, and modes are 0644 or 0755. A file that has
 /// neither a new content nor a new name is copied as it is compressed.
-pub fn write(wheel: &Wheel, target: &Path) -> Result<Written, Failure> {
+pub fn write(wheel: &WheelArchive, target: &Path) -> Result<Written> {
     output::write_with(target, |file| {
         let mut zip = ZipWriter::new(BufWriter::with_capacity(1 << 18, &mut *file));
         if let Err(error) = fill(wheel, &mut zip) {
@@ -58,18 +58,18 @@ fn written(file: &File) -> io::Result<Written> {
 
 type Writer<'a> = ZipWriter<BufWriter<&'a mut File>>;
 
-fn fill(wheel: &Wheel, zip: &mut Writer<'_>) -> io::Result<()> {
+fn fill(wheel: &WheelArchive, zip: &mut Writer<'_>) -> io::Result<()> {
     let metadata_prefix = format!("{}/", wheel.dist_info);
     let mut ordered: Vec<(&String, &WheelFile)> = wheel.entries.iter().collect();
     ordered.sort_by_key(|(path, _)| (path.starts_with(&metadata_prefix), *path));
 
     let mut record_text = String::new();
     for (path, entry) in ordered {
-        record_text.push_str(&record_line(path, &entry.digest));
+        record_text += &record_line(path, Some(&entry.digest));
         add(zip, wheel, path, entry)?;
     }
     let record_path = format!("{}/RECORD", wheel.dist_info);
-    record_text.push_str(&own_record_line(&record_path));
+    record_text += &record_line(&record_path, None);
     zip.start_file(record_path, options(false))?;
     zip.write_all(record_text.as_bytes())
 }
@@ -88,7 +88,12 @@ fn mode(executable: bool) -> u32 {
     if executable { 0o755 } else { 0o644 }
 }
 
-fn add(zip: &mut Writer<'_>, wheel: &Wheel, path: &str, entry: &WheelFile) -> io::Result<()> {
+fn add(
+    zip: &mut Writer<'_>,
+    wheel: &WheelArchive,
+    path: &str,
+    entry: &WheelFile,
+) -> io::Result<()> {
     let index = match &entry.content {
         Content::New(content) => {
             zip.start_file(path, options(entry.executable))?;
@@ -102,13 +107,11 @@ fn add(zip: &mut Writer<'_>, wheel: &Wheel, path: &str, entry: &WheelFile) -> io
     let raw = source.by_index_raw(index)?;
     if can_copy_compressed(&raw, path) {
         let mode = Some(mode(entry.executable));
-        zip.raw_copy_file_touch(raw, DateTime::default(), mode)?;
-    } else {
-        drop(raw);
-        zip.start_file(path, options(entry.executable))?;
-        io::copy(&mut source.by_index(index)?, zip)?;
+        return Ok(zip.raw_copy_file_touch(raw, DateTime::default(), mode)?);
     }
-    Ok(())
+    drop(raw);
+    zip.start_file(path, options(entry.executable))?;
+    io::copy(&mut source.by_index(index)?, zip).map(drop)
 }
 
 /// Whether a copy of the compressed file has the headers that [`options`] give: such a copy keeps
@@ -116,9 +119,7 @@ fn add(zip: &mut Writer<'_>, wheel: &Wheel, path: &str, entry: &WheelFile) -> io
 fn can_copy_compressed<R: io::Read>(file: &ZipFile<'_, R>, path: &str) -> bool {
     file.name_raw() == path.as_bytes()
         && file.system() == System::Unix
-        && file
-            .unix_mode()
-            .is_some_and(|mode| mode & !0o7777 == REGULAR)
+        && file.unix_mode().map(|mode| mode & !0o7777) == Some(REGULAR)
         && file.extra_data_fields().next().is_none()
         && file.comment().is_empty()
 }

@@ -4,6 +4,7 @@
 //! them in blocks. Of an image, its header is read, which has kind, capability and version of PTX, and the start of its
 //! payload, which names the compiler's release.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
@@ -31,7 +32,7 @@ const MAX_DIRECTIVES_LEN: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCode {
     /// Each kind, capability and version of PTX once, sorted.
-    pub images: Vec<Image>,
+    pub images: Vec<DeviceImage>,
     /// The newest CUDA release that the cubins name as their compiler's.
     pub release: Option<ToolkitVersion>,
     /// The bytes of relocatable code that was left in a linked file.
@@ -40,7 +41,7 @@ pub struct DeviceCode {
 
 /// Code for one capability.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Image {
+pub struct DeviceImage {
     pub kind: ImageKind,
     #[serde(serialize_with = "as_text")]
     pub capability: Capability,
@@ -87,7 +88,7 @@ pub struct Coverage {
     pub runs: Runs,
 }
 
-impl Image {
+impl DeviceImage {
     /// The image of an entry in a fat binary. `None` for other kinds, such as Tile-IR, which no GPU runs directly.
     fn of_entry(entry: &EntryHeader) -> Option<Self> {
         let kind = match entry.kind {
@@ -96,13 +97,11 @@ impl Image {
             Kind::LtoIr => ImageKind::LtoIr,
             _ => return None,
         };
+        let has_isa = kind == ImageKind::Ptx;
         Some(Self {
             kind,
             capability: entry.capability,
-            isa: match kind {
-                ImageKind::Ptx => entry.version,
-                _ => (0, 0),
-            },
+            isa: if has_isa { entry.version } else { (0, 0) },
             bytes: entry.payload_len,
         })
     }
@@ -134,8 +133,7 @@ impl DeviceCode {
         // The end of the last container. Matches inside a container are ignored, because an image may contain any text.
         let mut covered = 0;
         for (at, ptx) in candidates(file)? {
-            let is_relocatable = relocatable.iter().any(|range| range.contains(&at));
-            if at < covered || is_relocatable {
+            if at < covered || relocatable.iter().any(|range| range.contains(&at)) {
                 continue;
             }
             if let Some(image) = ptx {
@@ -148,8 +146,7 @@ impl DeviceCode {
                 file.read_exact(&mut bytes).ok()?;
                 Some(bytes)
             };
-            let container = fatbin::read_headers(at, &mut read);
-            if let Ok((entries, len)) = container {
+            if let Ok((entries, len)) = fatbin::read_headers(at, &mut read) {
                 covered = at.saturating_add(len);
                 let mut end = covered;
                 for entry in entries.iter().rev() {
@@ -157,18 +154,16 @@ impl DeviceCode {
                     let start = entry.payload_len.min(PAYLOAD_START) as usize;
                     let release = read(payload, start).and_then(|start| entry.release(&start));
                     code.release = code.release.max(release);
-                    Image::of_entry(entry)
-                        .into_iter()
-                        .for_each(|image| code.add(image));
+                    if let Some(image) = DeviceImage::of_entry(entry) {
+                        code.add(image);
+                    }
                     end = payload - entry.header_len;
                 }
             }
         }
         code.images.sort();
-        code.relocatable = relocatable
-            .iter()
-            .map(|range| range.end - range.start)
-            .sum();
+        let lengths = relocatable.iter().map(|range| range.end - range.start);
+        code.relocatable = lengths.sum();
         Ok(code)
     }
 
@@ -176,7 +171,7 @@ impl DeviceCode {
         self.images.is_empty() && self.relocatable == 0
     }
 
-    fn add(&mut self, image: Image) {
+    fn add(&mut self, image: DeviceImage) {
         let mut images = self.images.iter_mut();
         match images.find(|other| other.key() == image.key()) {
             Some(other) => other.bytes += image.bytes,
@@ -195,8 +190,7 @@ impl DeviceCode {
         let support = |real: Vec<Capability>, ptx: Vec<Capability>| {
             Plan { real, ptx }.runs_on(device, ToolkitVersion::new(major, 0))
         };
-        let sass = self.capabilities(ImageKind::Sass).collect();
-        if support(sass, Vec::new()) == Support::Native {
+        if support(self.capabilities(ImageKind::Sass).collect(), Vec::new()) == Support::Native {
             return Runs::Native;
         }
         // LTO-IR is compiled for the same GPUs as PTX.
@@ -237,18 +231,14 @@ impl DeviceCode {
     /// The GPUs that are not older than the oldest image and have no code. Jetson boards are left out, because few
     /// wheels are for them.
     pub fn gaps(&self, major: u32) -> Vec<Capability> {
-        let oldest = self
-            .images
-            .iter()
-            .map(|image| image.capability.base())
-            .min();
-        let is_newer =
-            |facts: &CapabilityFacts| oldest.is_some_and(|oldest| facts.capability >= oldest);
-        devices(major)
-            .filter(|facts| facts.jetson != Some(true) && is_newer(facts))
-            .map(|facts| facts.capability)
-            .filter(|device| self.runs_on(*device, major) == Runs::None)
-            .collect()
+        let images = self.images.iter();
+        let Some(oldest) = images.map(|image| image.capability.base()).min() else {
+            return Vec::new();
+        };
+        let devices = devices(major).filter(|facts| facts.jetson != Some(true));
+        let mut gaps: Vec<Capability> = devices.map(|facts| facts.capability).collect();
+        gaps.retain(|it| *it >= oldest && self.runs_on(*it, major) == Runs::None);
+        gaps
     }
 
     /// Whether a GPU that is newer than every known one can run the code.
@@ -271,27 +261,23 @@ impl DeviceCode {
 
     /// The capabilities with a suffix whose GPU has no code without a suffix.
     pub fn without_fallback(&self, major: u32) -> Vec<Capability> {
-        let has_suffix = |image: &Image| image.capability.suffix.is_some();
-        let (special, portable): (Vec<Image>, Vec<Image>) =
-            self.images.iter().cloned().partition(has_suffix);
-        let portable = Self {
-            images: portable,
-            ..Self::default()
-        };
-        let mut missing: Vec<Capability> = special.iter().map(|image| image.capability).collect();
-        missing.retain(|capability| portable.runs_on(capability.base(), major) == Runs::None);
-        missing.sort();
-        missing.dedup();
+        let mut portable = self.clone();
+        portable
+            .images
+            .retain(|image| image.capability.suffix.is_none());
+        let capabilities = self.images.iter().map(|image| image.capability);
+        let mut missing: BTreeSet<Capability> = capabilities.collect();
         missing
+            .retain(|it| it.suffix.is_some() && portable.runs_on(it.base(), major) == Runs::None);
+        Vec::from_iter(missing)
     }
 }
 
-/// The offsets in a file at which a container may begin, and the offsets of PTX as text with its image, in ascending order.
-fn candidates(file: &mut (impl Read + Seek)) -> io::Result<Vec<(u64, Option<Image>)>> {
-    let (magic, target) = (
-        memmem::Finder::new(&fatbin::MAGIC_BYTES),
-        memmem::Finder::new(TARGET),
-    );
+/// The offsets in a file at which a container may begin, and the offsets of PTX as text with its image, in ascending
+/// order.
+fn candidates(file: &mut (impl Read + Seek)) -> io::Result<Vec<(u64, Option<DeviceImage>)>> {
+    let magic = memmem::Finder::new(&fatbin::MAGIC_BYTES);
+    let target = memmem::Finder::new(TARGET);
     let mut found = Vec::new();
     let mut block = Vec::new();
     // The offset of `block` in the file, and that of the first byte that has not been searched.
@@ -307,8 +293,7 @@ fn candidates(file: &mut (impl Read + Seek)) -> io::Result<Vec<(u64, Option<Imag
         let is_new = |index: &usize| *index < limit && start + *index as u64 >= searched;
         let containers = magic.find_iter(&block).filter(is_new);
         found.extend(containers.map(|index| (start + index as u64, None)));
-        let texts = target.find_iter(&block).filter(is_new);
-        found.extend(texts.filter_map(|index| {
+        found.extend(target.find_iter(&block).filter(is_new).filter_map(|index| {
             let image = ptx(&block, index)?;
             Some((start + index as u64, Some(image)))
         }));
@@ -326,7 +311,7 @@ fn candidates(file: &mut (impl Read + Seek)) -> io::Result<Vec<(u64, Option<Imag
 }
 
 /// The PTX whose `.target` line begins at `at`. Compilers contain the same text as a template, without numbers.
-fn ptx(block: &[u8], at: usize) -> Option<Image> {
+fn ptx(block: &[u8], at: usize) -> Option<DeviceImage> {
     let word = |bytes: &[u8]| -> String {
         let characters = bytes.iter().take(16).map(|byte| char::from(*byte));
         let is_word = |c: &char| c.is_ascii_alphanumeric() || *c == '.';
@@ -335,7 +320,7 @@ fn ptx(block: &[u8], at: usize) -> Option<Image> {
     let before = &block[at.saturating_sub(MAX_DIRECTIVES_LEN)..at];
     let version = word(&before[memmem::rfind(before, VERSION)? + VERSION.len()..]);
     let (major, minor) = version.split_once('.')?;
-    Some(Image {
+    Some(DeviceImage {
         kind: ImageKind::Ptx,
         capability: word(&block[at + TARGET.len()..]).parse().ok()?,
         isa: (major.parse().ok()?, minor.parse().ok()?),
@@ -373,7 +358,7 @@ mod tests {
         let sass = sass.iter().map(|capability| (ImageKind::Sass, capability));
         let ptx = ptx.iter().map(|capability| (ImageKind::Ptx, capability));
         for (kind, capability) in sass.chain(ptx) {
-            code.add(Image {
+            code.add(DeviceImage {
                 kind,
                 capability: capability.parse().unwrap(),
                 isa: match kind {

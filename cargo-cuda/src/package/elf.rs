@@ -1,4 +1,5 @@
-//! What the loader reads in a shared library: the libraries that it needs, its search path, the symbols that it imports.
+//! What the loader reads in a shared library: the libraries that it needs, its search path, the symbols that it
+//! imports.
 
 use std::io::{Read, Seek};
 use std::ops::Range;
@@ -10,8 +11,8 @@ use object::read::{ReadCache, ReadRef, StringTable};
 use object::{Endianness, SymbolIndex};
 
 use super::device::{DeviceCode, ImageKind};
-use super::nvidia::{self, Origin};
-use crate::failure::Failure;
+use super::nvidia::{self, LibraryOrigin};
+use crate::failure::{Failure, Result};
 
 const BUILD_AGAIN: &str = "the file is damaged: build or download it again";
 
@@ -62,7 +63,7 @@ impl ElfFacts {
     /// Whether the file needs a library of a component.
     pub fn needs_component(&self) -> bool {
         let mut origins = self.needed.iter().map(|soname| nvidia::origin(soname));
-        origins.any(|origin| matches!(origin, Origin::Component(_)))
+        origins.any(|origin| matches!(origin, LibraryOrigin::Component(_)))
     }
 
     pub fn has_no_search_path(&self) -> bool {
@@ -70,7 +71,7 @@ impl ElfFacts {
     }
 
     /// Reads a 64-bit ELF file of any size with its device code.
-    pub fn read(mut file: impl Read + Seek) -> Result<Self, Failure> {
+    pub fn read(mut file: impl Read + Seek) -> Result<Self> {
         let mut facts = Self::read_tables(&mut file)?;
         facts.device = DeviceCode::scan(&mut file, &facts.relocatable).map_err(|error| {
             Failure::wheel(format!("its device code is not readable: {error}")).hint(BUILD_AGAIN)
@@ -79,7 +80,7 @@ impl ElfFacts {
     }
 
     /// Reads everything but device code, without loading the file.
-    pub fn read_tables(file: impl Read + Seek) -> Result<Self, Failure> {
+    pub fn read_tables(file: impl Read + Seek) -> Result<Self> {
         tables(&ReadCache::new(file)).map_err(|error| {
             Failure::wheel(format!("not a readable ELF library: {error}")).hint(BUILD_AGAIN)
         })
@@ -92,9 +93,9 @@ impl ElfFacts {
 
     /// The entries of the search path that the loader uses: it ignores `DT_RPATH` if there is a `DT_RUNPATH`.
     pub fn search_path(&self) -> &[String] {
-        match self.runpath.is_empty() {
-            true => &self.rpath,
-            false => &self.runpath,
+        match self.runpath.as_slice() {
+            [] => &self.rpath,
+            runpath => runpath,
         }
     }
 }

@@ -33,8 +33,8 @@ impl Licence {
                     let file = place.join(&name);
                     let name = name.to_string_lossy().to_lowercase();
                     // `EULA.txt` is the toolkit's, also if a product is in the same root.
-                    let is_licence = name.starts_with("licen")
-                        || name.starts_with("eula") && !facts.is_product();
+                    let is_eula = name.starts_with("eula") && !facts.is_product();
+                    let is_licence = name.starts_with("licen") || is_eula;
                     if is_licence && root.is_file(&file) {
                         licence.text += &root.text(&file).unwrap_or_default();
                         licence.files.push(file);

@@ -10,7 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
+use crate::output::joined;
 
 /// The content of a `METADATA` file: headers in the format of e-mail (RFC 822), followed by a description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,40 +30,30 @@ impl Metadata {
         };
         let mut headers: Vec<(String, String)> = Vec::new();
         for line in head.lines() {
-            let header = line
-                .split_once(':')
-                .filter(|_| !line.starts_with([' ', '\t', '|']));
-            match (header, headers.last_mut()) {
-                (Some((name, value)), _) => {
-                    headers.push((name.to_owned(), value.trim().to_owned()));
-                }
-                (None, Some((_, value))) => {
-                    value.push('\n');
-                    value.push_str(line);
-                }
-                (None, None) => {}
+            let continues = line.starts_with([' ', '\t', '|']);
+            if let Some((name, value)) = line.split_once(':').filter(|_| !continues) {
+                headers.push((name.to_owned(), value.trim().to_owned()));
+            } else if let Some((_, value)) = headers.last_mut() {
+                *value += &format!("\n{line}");
             }
         }
         Self { headers, body }
     }
 
     /// The value of a header that must occur exactly once.
-    pub fn one<'a>(&'a self, header: &'a str) -> Result<&'a str, Failure> {
-        match self.all(header).collect::<Vec<_>>()[..] {
-            [value] => Ok(value),
-            [] => Err(Failure::invalid_wheel(format!("METADATA has no {header}"))),
-            _ => Err(Failure::invalid_wheel(format!(
-                "METADATA has several `{header}` lines"
-            ))),
-        }
+    pub fn one<'a>(&'a self, header: &'a str) -> Result<&'a str> {
+        let fault = match self.all(header).collect::<Vec<_>>()[..] {
+            [value] => return Ok(value),
+            [] => format!("METADATA has no {header}"),
+            _ => format!("METADATA has several `{header}` lines"),
+        };
+        Err(Failure::invalid_wheel(fault))
     }
 
     /// All values of a header. The names of headers are case-insensitive.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.headers
-            .iter()
-            .filter(move |(n, _)| n.eq_ignore_ascii_case(name))
-            .map(|(_, v)| v.as_str())
+        let is_same = move |(n, _): &&(String, String)| n.eq_ignore_ascii_case(name);
+        self.headers.iter().filter(is_same).map(|(_, v)| v.as_str())
     }
 
     /// Replaces all values of a header. New headers are where the first old one was, or at the end.
@@ -81,13 +72,11 @@ impl Metadata {
         if self.all(name).any(|old| old == value) {
             return;
         }
-        let after = self
-            .headers
-            .iter()
-            .rposition(|(n, _)| n.eq_ignore_ascii_case(name));
-        let index = after.map_or(self.headers.len(), |i| i + 1);
-        self.headers
-            .insert(index, (name.to_owned(), value.to_owned()));
+        let mut headers = self.headers.iter();
+        let last = headers.rposition(|(n, _)| n.eq_ignore_ascii_case(name));
+        let index = last.map_or(self.headers.len(), |last| last + 1);
+        let header = (name.to_owned(), value.to_owned());
+        self.headers.insert(index, header);
     }
 }
 
@@ -108,24 +97,22 @@ pub const IN_MANIFEST: &str = "`name` in `[package.metadata.cuda.wheel]`";
 
 /// Checks the name of a distribution (PEP 508). The name becomes part of a file name, so a `/` in it could lead to
 /// another directory. The error message begins with `origin`, the place where the name is written.
-pub fn check_name(name: &str, origin: &str) -> Result<(), Failure> {
+pub fn check_name(name: &str, origin: &str) -> Result<()> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_end = |c: char| c.is_ascii_alphanumeric();
     if name.chars().all(is_allowed) && name.starts_with(is_end) && name.ends_with(is_end) {
         return Ok(());
     }
-    Err(Failure::wheel(format!(
-        "{origin}: {name:?} is not a valid name for a Python distribution"
-    ))
-    .hint("use ASCII letters, digits, `-`, `_` and `.`, with a letter or digit at both ends"))
+    let text = format!("{origin}: {name:?} is not a valid name for a Python distribution");
+    let hint = "use ASCII letters, digits, `-`, `_` and `.`, with a letter or digit at both ends";
+    Err(Failure::wheel(text).hint(hint))
 }
 
 /// The normalised name of a distribution (PEP 503): lower case, and one `-` for each run of `-`, `_` and `.`.
 /// `Nvidia_Cuda.Runtime` becomes `nvidia-cuda-runtime`.
 pub fn normalized_name(name: &str) -> String {
     let words = name.trim().split(['-', '_', '.']);
-    let words = words.filter(|word| !word.is_empty());
-    Vec::from_iter(words).join("-").to_ascii_lowercase()
+    joined(words.filter(|word| !word.is_empty()), "-").to_ascii_lowercase()
 }
 
 /// The name as it is written in a wheel's file name: [`normalized_name`] with `_` instead of `-`.
@@ -171,10 +158,8 @@ impl FileName {
 /// nothing about the libraries of a machine.
 pub fn with_local_platform(tag: &str) -> String {
     let (start, platform) = tag.rsplit_once('-').unwrap_or(("", tag));
-    let machine = ["x86_64", "aarch64"]
-        .into_iter()
-        .find(|machine| platform.ends_with(machine));
-    match machine {
+    let mut machines = ["x86_64", "aarch64"].into_iter();
+    match machines.find(|machine| platform.ends_with(machine)) {
         Some(machine) => format!("{start}-linux_{machine}"),
         None => tag.to_owned(),
     }
@@ -234,24 +219,18 @@ impl Write for Hasher {
     }
 }
 
-/// The line of a file.
-pub fn record_line(path: &str, digest: &Digest) -> String {
-    let sha256 = URL_SAFE_NO_PAD.encode(digest.sha256);
-    format!("{},sha256={sha256},{}\n", field(path), digest.size)
-}
-
-/// The line for the `RECORD` file itself, which has neither hash nor size.
-pub fn own_record_line(path: &str) -> String {
-    format!("{},,\n", field(path))
-}
-
-/// A path as a CSV field. It is quoted if it contains a character that has a meaning in CSV.
-fn field(path: &str) -> String {
+/// The line of a file. That of the `RECORD` file itself has neither hash nor size. A path is quoted if it contains a
+/// character that has a meaning in CSV.
+pub fn record_line(path: &str, digest: Option<&Digest>) -> String {
+    let mut line = path.to_owned();
     if path.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", path.replace('"', "\"\""))
-    } else {
-        path.to_owned()
+        line = format!("\"{}\"", path.replace('"', "\"\""));
     }
+    let Some(Digest { sha256, size }) = digest else {
+        return line + ",,\n";
+    };
+    let sha256 = URL_SAFE_NO_PAD.encode(sha256);
+    line + &format!(",sha256={sha256},{size}\n")
 }
 
 #[cfg(test)]
@@ -259,7 +238,8 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "Metadata-Version: 2.4\nName: saxpy\nVersion: 0.1.0\nRequires-Dist: numpy>=1.2\n\
-                        License: MIT\n  and more\nProject-URL: x, https://example.org/a:b\n\n# Title\n\nText: not a header\n";
+                        License: MIT\n  and more\nProject-URL: x, https://example.org/a:b\n\n# Title\n\n\
+                        Text: not a header\n";
 
     #[test]
     fn names_are_normalized() {
@@ -364,7 +344,7 @@ mod tests {
     #[test]
     fn a_line_has_path_hash_and_size() {
         assert_eq!(
-            record_line("a/b.py", &digest(b"")),
+            record_line("a/b.py", Some(&digest(b""))),
             "a/b.py,sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,0\n"
         );
         assert_eq!(digest(b"abc").size, 3);
@@ -373,10 +353,11 @@ mod tests {
     #[test]
     fn separators_are_quoted() {
         assert!(
-            record_line("a,\"b\".txt", &digest(b"x")).starts_with("\"a,\"\"b\"\".txt\",sha256=")
+            record_line("a,\"b\".txt", Some(&digest(b"x")))
+                .starts_with("\"a,\"\"b\"\".txt\",sha256=")
         );
         assert_eq!(
-            own_record_line("x.dist-info/RECORD"),
+            record_line("x.dist-info/RECORD", None),
             "x.dist-info/RECORD,,\n"
         );
     }

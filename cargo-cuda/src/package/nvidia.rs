@@ -9,7 +9,7 @@ const DRIVER_STEMS: &[&str] = &["cuda", "cudadebugger", "nvcuvid", "nvoptix", "n
 
 /// Where a needed library comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum LibraryOrigin {
     /// A component, which a Python package contains.
     Component(Component),
     /// The GPU driver, whose libraries no package may contain.
@@ -19,17 +19,17 @@ pub enum Origin {
 }
 
 /// The origin of a library, for whatever CUDA major it is.
-pub fn origin(soname: &str) -> Origin {
+pub fn origin(soname: &str) -> LibraryOrigin {
     let Some(stem) = stem(soname) else {
-        return Origin::Foreign;
+        return LibraryOrigin::Foreign;
     };
     if DRIVER_STEMS.contains(&stem) || stem.starts_with("nvidia-") {
-        return Origin::Driver;
+        return LibraryOrigin::Driver;
     }
     match facts_of(stem) {
-        Some(facts) if facts.is_driver() => Origin::Driver,
-        Some(facts) => Origin::Component(facts.component),
-        None => Origin::Foreign,
+        Some(facts) if facts.is_driver() => LibraryOrigin::Driver,
+        Some(facts) => LibraryOrigin::Component(facts.component),
+        None => LibraryOrigin::Foreign,
     }
 }
 
@@ -52,26 +52,24 @@ pub fn majors_of_soname(soname: &str) -> Vec<u32> {
 
 /// The component that a SONAME belongs to; `None` for a toolkit's library of a major that is not supported.
 pub fn component_of(soname: &str) -> Option<Component> {
-    match origin(soname) {
-        Origin::Component(component) => {
-            let is_known = component.facts().is_product() || !majors_of_soname(soname).is_empty();
-            is_known.then_some(component)
-        }
-        _ => None,
-    }
+    let LibraryOrigin::Component(component) = origin(soname) else {
+        return None;
+    };
+    let is_known = component.facts().is_product() || !majors_of_soname(soname).is_empty();
+    is_known.then_some(component)
 }
 
 /// Whether a file is one of NVIDIA's libraries, renamed by a repair tool (`libcudart-16e8815a.so.12`) or not.
 pub fn is_nvidia_library(file_name: &str) -> bool {
     let original = without_hash(file_name);
     let name = original.as_deref().unwrap_or(file_name);
-    name.contains(".so") && origin(name) != Origin::Foreign
+    name.contains(".so") && origin(name) != LibraryOrigin::Foreign
 }
 
 /// Whether a library comes with the GPU driver. The name may have the hash of a repair tool.
 pub fn is_driver_library(soname: &str) -> bool {
     let original = without_hash(soname);
-    origin(original.as_deref().unwrap_or(soname)) == Origin::Driver
+    origin(original.as_deref().unwrap_or(soname)) == LibraryOrigin::Driver
 }
 
 /// Patterns of file names for every library of NVIDIA's and of the driver, for tools that copy libraries into a wheel.
@@ -128,26 +126,29 @@ mod tests {
     #[test]
     fn only_the_table_makes_a_library_nvidias() {
         for (soname, expected) in [
-            ("libcudart.so.12", Origin::Component(Component::Cudart)),
-            ("libnccl.so.2", Origin::Component(Component::Nccl)),
+            (
+                "libcudart.so.12",
+                LibraryOrigin::Component(Component::Cudart),
+            ),
+            ("libnccl.so.2", LibraryOrigin::Component(Component::Nccl)),
             (
                 "libnvrtc-builtins.so.12.0",
-                Origin::Component(Component::Nvrtc),
+                LibraryOrigin::Component(Component::Nvrtc),
             ),
-            ("libcuda.so.1", Origin::Driver),
-            ("libnvidia-encode.so.1", Origin::Driver),
-            ("libnvcuvid.so.1", Origin::Driver),
-            ("libnvinfer.so.10", Origin::Foreign),
-            ("libcustom_ops.so", Origin::Foreign),
-            ("libnvme.so.1", Origin::Foreign),
-            ("libnppcustom.so", Origin::Foreign),
-            ("libcurl.so.4", Origin::Foreign),
-            ("ld-linux-x86-64.so.2", Origin::Foreign),
+            ("libcuda.so.1", LibraryOrigin::Driver),
+            ("libnvidia-encode.so.1", LibraryOrigin::Driver),
+            ("libnvcuvid.so.1", LibraryOrigin::Driver),
+            ("libnvinfer.so.10", LibraryOrigin::Foreign),
+            ("libcustom_ops.so", LibraryOrigin::Foreign),
+            ("libnvme.so.1", LibraryOrigin::Foreign),
+            ("libnppcustom.so", LibraryOrigin::Foreign),
+            ("libcurl.so.4", LibraryOrigin::Foreign),
+            ("ld-linux-x86-64.so.2", LibraryOrigin::Foreign),
         ] {
             assert_eq!(origin(soname), expected, "{soname}");
             assert_eq!(
                 is_nvidia_library(soname),
-                expected != Origin::Foreign,
+                expected != LibraryOrigin::Foreign,
                 "{soname}"
             );
         }

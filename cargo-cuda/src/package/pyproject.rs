@@ -7,8 +7,7 @@ use cuda_find_core::root::Root;
 use serde::Deserialize;
 
 use super::requirement::Requirement;
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// A `pyproject.toml`. A file that cannot be parsed is empty here, because maturin reports the error.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -19,7 +18,7 @@ pub struct Pyproject {
     pub directory: PathBuf,
     build_system: BuildSystem,
     project: Option<ProjectTable>,
-    tool: Tool,
+    tool: ToolTables,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -39,7 +38,7 @@ struct ProjectTable {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Tool {
+struct ToolTables {
     maturin: Option<MaturinTable>,
 }
 
@@ -70,10 +69,9 @@ impl Pyproject {
     }
 
     fn parse(text: &str, directory: &Path) -> Self {
-        Self {
-            directory: directory.to_owned(),
-            ..toml::from_str(text).unwrap_or_default()
-        }
+        let mut pyproject: Self = toml::from_str(text).unwrap_or_default();
+        directory.clone_into(&mut pyproject.directory);
+        pyproject
     }
 
     /// The file of the crate at `manifest`, which maturin searches in the crate's directory and its parents up to the
@@ -86,8 +84,8 @@ impl Pyproject {
 
     /// Whether maturin finds this file if it gets only the path of the crate's `Cargo.toml`.
     pub fn is_found_from_crate(&self, workspace: &Path) -> bool {
-        self.directory
-            .starts_with(workspace.parent().unwrap_or(workspace))
+        let highest = workspace.parent().unwrap_or(workspace);
+        self.directory.starts_with(highest)
     }
 
     /// Whether the file is for maturin and for the crate at `manifest`: `manifest-path` names the crate, or the file is
@@ -105,8 +103,8 @@ impl Pyproject {
     }
 
     fn names(&self, root: &Root, manifest: &Path) -> bool {
-        self.manifest()
-            .is_some_and(|named| root.resolve(&named) == root.resolve(manifest))
+        let named = self.manifest().map(|named| root.resolve(&named));
+        named == Some(root.resolve(manifest))
     }
 
     /// The table `[tool.maturin]`.
@@ -126,28 +124,25 @@ impl Pyproject {
     }
 
     /// Fails if a frontend may take the requirements from `pyproject.toml` instead of the build backend.
-    pub fn check_dynamic(&self) -> Result<(), Failure> {
+    pub fn check_dynamic(&self) -> Result<()> {
         let is_dynamic =
             |project: &ProjectTable| project.dynamic.iter().any(|field| field == "dependencies");
         if self.project.as_ref().is_none_or(is_dynamic) {
             return Ok(());
         }
-        let text = "`dependencies` in pyproject.toml is not dynamic, but the package requires NVIDIA's packages for its \
-                    CUDA major";
-        Err(Failure::new(exit_code::CONFIGURATION, text).hint(
-            "write `dynamic = [\"dependencies\"]` below `[project]`, and move requirements of your own to `dependencies` in \
-             `[package.metadata.cuda]` of Cargo.toml",
+        let text = "`dependencies` in pyproject.toml is not dynamic, but the package requires NVIDIA's packages for \
+                    its CUDA major";
+        Err(Failure::configuration(text).hint(
+            "write `dynamic = [\"dependencies\"]` below `[project]`, and move requirements of your own to \
+             `dependencies` in `[package.metadata.cuda]` of Cargo.toml",
         ))
     }
 
     /// The file of a build backend in the source tree, relative to the directory of `pyproject.toml`.
     pub fn backend_file(&self, root: &Root) -> Option<PathBuf> {
-        let backend = &self.build_system.build_backend;
-        let module = backend
-            .split(':')
-            .next()
-            .filter(|module| !module.is_empty())?;
-        let module = PathBuf::from(module.replace('.', "/"));
+        let mut names = self.build_system.build_backend.split(':');
+        let name = names.next().filter(|name| !name.is_empty())?;
+        let module = PathBuf::from(name.replace('.', "/"));
         let mut candidates = self.build_system.backend_path.iter().flat_map(|place| {
             // Without `.` components, as in the list of files of an archive.
             let parts = place.components().filter(|part| part.as_os_str() != ".");
@@ -177,13 +172,14 @@ impl MaturinTable {
         };
         let mut added = Vec::new();
         let features = self.features.iter().filter_map(toml::Value::as_str);
-        let features = Vec::from_iter(features).join(",");
+        let features = crate::output::joined(features, ",");
         if !features.is_empty() && !is_passed(&["-F", "--features"]) {
             added.extend(["--features".into(), features.into()]);
         }
         if !is_passed(&["--config"]) {
-            let config = self.config.iter();
-            added.extend(config.flat_map(|value| ["--config".into(), value.into()]));
+            for value in &self.config {
+                added.extend(["--config".into(), value.into()]);
+            }
         }
         for (name, is_set) in [
             ("--all-features", self.all_features),

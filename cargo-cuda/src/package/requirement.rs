@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use cuda_build::{Component, Version};
-use cuda_find_core::{
-    component::{EdgeKind, closure},
-    release::{self, NEWEST_MAJOR, OLDEST_MAJOR},
-};
+use cuda_find_core::component::{EdgeKind, closure};
+use cuda_find_core::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 use pep440_rs::{Operator, VersionSpecifiers};
 
 use super::metadata::normalized_name;
 use super::nvidia::has_metapackage;
+use crate::output::joined;
 
 /// NVIDIA's package with one extra for each component of the toolkit. It has the version of the toolkit.
 const METAPACKAGE: &str = "cuda-toolkit";
@@ -41,10 +40,8 @@ impl Requirement {
         let (requirement, marker) = text.split_once(';').unwrap_or((text, ""));
         let requirement = requirement.trim();
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        let name_end = requirement
-            .find(|c| !is_name(c))
-            .unwrap_or(requirement.len());
-        let (name, rest) = requirement.split_at(name_end);
+        let name_end = requirement.find(|c| !is_name(c));
+        let (name, rest) = requirement.split_at(name_end.unwrap_or(requirement.len()));
         if name.is_empty() {
             return Err("no name".to_owned());
         }
@@ -53,18 +50,15 @@ impl Requirement {
             Some(rest) => rest.split_once(']').ok_or("`[` without `]`")?,
             None => ("", rest),
         };
-        let mut extras: Vec<String> = extras
-            .split(',')
-            .map(normalized_name)
-            .filter(|extra| !extra.is_empty())
-            .collect();
+        let mut extras: Vec<String> = extras.split(',').map(normalized_name).collect();
+        extras.retain(|extra| !extra.is_empty());
         extras.sort();
         let versions = rest.trim().trim_start_matches('(').trim_end_matches(')');
         let is_url = versions.starts_with('@');
         let specifiers = if is_url { "" } else { versions };
-        let specifiers: VersionSpecifiers = specifiers
-            .parse()
-            .map_err(|_| format!("`{versions}` is not a list of versions"))?;
+        let Ok(specifiers) = specifiers.parse() else {
+            return Err(format!("`{versions}` is not a list of versions"));
+        };
         let (lowest, last_major) = bounds(&specifiers);
         Ok(Self {
             text: text.to_owned(),
@@ -117,13 +111,11 @@ impl Requirement {
 
     /// The first major whose toolkit has a package of this name without a suffix: 13 for `nvidia-cublas`.
     fn oldest_unsuffixed_major(&self) -> Option<u32> {
-        let is_of = |major: &u32| {
-            let mut all = Component::all().map(Component::facts);
-            all.any(|facts| {
+        release::majors().find(|major: &u32| {
+            Component::all().map(Component::facts).any(|facts| {
                 facts.package(*major) == Some(&self.name) && has_metapackage(facts, *major)
             })
-        };
-        release::majors().find(is_of)
+        })
     }
 
     /// Whether it requires the metapackage `cuda-toolkit`, whose version is that of the toolkit.
@@ -142,12 +134,15 @@ impl Requirement {
     /// Whether it is the package of a component for a CUDA major, or has the component's extra.
     pub fn names(&self, component: Component, major: u32) -> bool {
         let facts = component.facts();
-        match self.is_metapackage() {
-            true => facts
-                .extra
-                .is_some_and(|extra| self.extras.iter().any(|e| e == extra || e == "all")),
-            false => facts.package(major) == Some(self.name.as_str()),
+        if !self.is_metapackage() {
+            return facts.package(major) == Some(self.name.as_str());
         }
+        let mut extras = self.extras.iter();
+        extras.any(|own| {
+            facts
+                .extra
+                .is_some_and(|extra| own == extra || own == "all")
+        })
     }
 
     /// The components that it brings for a CUDA major.
@@ -170,30 +165,22 @@ impl Requirement {
             && self.marker.is_empty()
             && other.extras.iter().all(|e| self.extras.contains(e))
             && self.has_upper_bound()
-            && self
-                .cuda_majors()
-                .is_none_or(|majors| majors == (major..=major))
+            && [None, Some(major..=major)].contains(&self.cuda_majors())
     }
 
     /// What is wrong with the bound on the CUDA major; `None` if it is bounded, or not one of NVIDIA's packages.
     pub fn unbounded(&self) -> Option<String> {
+        let text = &self.text;
         if let Some(unsuffixed) = self.placeholder() {
             return Some(format!(
-                "requires `{}`, a placeholder without files; the package is `{unsuffixed}`",
-                self.text
+                "requires `{text}`, a placeholder without files; the package is `{unsuffixed}`"
             ));
         }
         let is_bounded = match self.is_metapackage() {
             true => self.cuda_major().is_some(),
             false => self.oldest_unsuffixed_major().is_none() || self.has_upper_bound(),
         };
-        let fault = || {
-            format!(
-                "requires `{}`, which newer CUDA majors satisfy too",
-                self.text
-            )
-        };
-        (!is_bounded).then(fault)
+        (!is_bounded).then(|| format!("requires `{text}`, which newer CUDA majors satisfy too"))
     }
 
     /// The real package, if this is one of the placeholders (`nvidia-cublas-cu13`) that only reserve a name.
@@ -210,8 +197,7 @@ fn bounds(specifiers: &VersionSpecifiers) -> (Option<Version>, Option<u32>) {
     let (mut lowest, mut last) = (None, None);
     for specifier in specifiers.iter() {
         let release = specifier.version().release();
-        let text = Vec::from_iter(release.iter().map(u64::to_string)).join(".");
-        let version: Option<Version> = text.parse().ok();
+        let version: Option<Version> = joined(release, ".").parse().ok();
         let mut major = release.first().and_then(|major| u32::try_from(*major).ok());
         let (is_lower, is_upper) = match specifier.operator() {
             Operator::NotEqual | Operator::NotEqualStar => (false, false),

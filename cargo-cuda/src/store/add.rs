@@ -5,17 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cuda_build::{Component, Version};
-use cuda_find_core::{
-    component::{EdgeKind, closure},
-    env::Env,
-    release::is_nvcc_packaged,
-    root::Root,
-    sources::LOCK_FILE,
-    target::Target,
-};
+use cuda_find_core::component::{EdgeKind, closure};
+use cuda_find_core::{env::Env, root::Root, target::Target};
+use cuda_find_core::{release::is_nvcc_packaged, sources::LOCK_FILE};
 use serde::Serialize;
 
-use super::directory::{Store, damage, damage_of, disk_usage, trusted};
+use super::directory::{StoreDirectory, damage, damage_of, disk_usage, trusted};
 use super::installer::Installer;
 use super::lock::{Lock, Manifest, lock_file};
 use super::package::{
@@ -26,7 +21,7 @@ use super::resolve::{SetSpec, resolve};
 use super::stored::{components, lossy};
 use crate::cargo_config;
 use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, human_size};
 
 /// A toolkit to fetch.
@@ -69,40 +64,30 @@ impl AddRequest {
     }
 
     /// The components to fetch.
-    fn wanted(&self, from: FetchFrom) -> Result<BTreeSet<Component>, Failure> {
+    fn wanted(&self, from: FetchFrom) -> Result<BTreeSet<Component>> {
         let major = self.release.major();
-        let has_package = |component: &Component| from.has_package(*component, major);
         let mut named = self.only.iter().chain(&self.components).copied();
-        if let Some(component) = named.find(|component| !has_package(component)) {
+        if let Some(component) = named.find(|it| !from.has_package(*it, major)) {
             return Err(no_package(component, major, from));
         }
         if !self.only.is_empty() {
             return Ok(self.only.iter().copied().collect());
         }
-        let named = self.components.iter().copied();
-        Ok(with_needed(
-            named.chain(default_set(major, from, self.target.as_ref())),
-            major,
-            from,
-        ))
+        let mut components = self.components.clone();
+        components.extend(default_set(major, from, self.target.as_ref()));
+        Ok(with_needed(&components, major, from))
     }
 }
 
 /// The components and those that they need. A needed component without a package of its own, as there are some in
 /// CUDA 11 and 12, is skipped.
-fn with_needed(
-    components: impl IntoIterator<Item = Component>,
-    major: u32,
-    from: FetchFrom,
-) -> BTreeSet<Component> {
-    let components: Vec<Component> = components.into_iter().collect();
-    let is_fetched = |component: Component, kind: EdgeKind| {
-        kind != EdgeKind::LoadIfPresent && from.has_package(component, major)
-    };
-    let needed = closure(&components, major).into_iter();
-    let needed = needed.filter(|(component, kind)| is_fetched(*component, *kind));
-    let needed: Vec<Component> = needed.map(|(component, _)| component).collect();
-    components.into_iter().chain(needed).collect()
+fn with_needed(components: &[Component], major: u32, from: FetchFrom) -> BTreeSet<Component> {
+    let needed = closure(components, major).into_iter();
+    let fetched = needed.filter_map(|(component, kind)| {
+        let is_needed = kind != EdgeKind::LoadIfPresent && from.has_package(component, major);
+        is_needed.then_some(component)
+    });
+    fetched.chain(components.iter().copied()).collect()
 }
 
 /// The components that are fetched by default, which compile device code. If the wheels of a major
@@ -115,21 +100,20 @@ fn default_set(
 ) -> impl Iterator<Item = Component> {
     let has_nvcc = from == FetchFrom::Redist || is_nvcc_packaged(major);
     let has_libraries = has_nvcc && !target.is_some_and(Target::is_windows);
-    let for_libraries = [
-        Component::Nvcc,
-        Component::Nvvm,
-        Component::Crt,
-        Component::Culibos,
-    ];
-    Component::all()
-        .filter(|component| component.facts().in_every_toolkit)
-        .filter(move |component| has_libraries || !for_libraries.contains(component))
-        .filter(move |component| from.has_package(*component, major))
+    let is_for_libraries = |it: Component| {
+        use Component::{Crt, Culibos, Nvcc, Nvvm};
+        [Nvcc, Nvvm, Crt, Culibos].contains(&it)
+    };
+    Component::all().filter(move |&component| {
+        component.facts().in_every_toolkit
+            && (has_libraries || !is_for_libraries(component))
+            && from.has_package(component, major)
+    })
 }
 
 /// The result of [`add`].
 #[derive(Clone, Debug, Serialize)]
-pub struct Added {
+pub struct AddedToolkit {
     /// The name of the toolkit's directory in the store.
     pub name: String,
     /// The toolkit's directory, which has the layout of site-packages.
@@ -156,7 +140,7 @@ pub struct Added {
 /// The versions are those in the workspace's lock file, else those of the newest stored toolkit of the
 /// release. Only components that are not pinned yet are resolved, unless the request is to
 /// upgrade. The lock file is written if the set has changed.
-pub fn add(request: &AddRequest, env: &Env) -> Result<Added, Failure> {
+pub fn add(request: &AddRequest, env: &Env) -> Result<AddedToolkit> {
     let run = Run::new(request, env)?;
     let (set, wanted, is_locked) = run.decide()?;
     let fetched = run.ensure(&set, &wanted)?;
@@ -167,13 +151,10 @@ pub fn add(request: &AddRequest, env: &Env) -> Result<Added, Failure> {
     }
     let name = set.name(run.target.directory());
     let manifest = run.store.manifest(&name).ok().flatten().unwrap_or_default();
-    let is_unavailable = |component: &&Component| {
-        let mut ids = manifest.components.iter();
-        !ids.any(|id| id == component.id())
-    };
-    let unavailable = request.optional.iter().filter(is_unavailable);
-    Ok(Added {
-        unavailable: unavailable.copied().collect(),
+    let mut unavailable = request.optional.clone();
+    unavailable.retain(|it| !manifest.components.contains(&it.to_string()));
+    Ok(AddedToolkit {
+        unavailable,
         path: run.store.path(&name),
         name,
         version: set.version,
@@ -185,7 +166,7 @@ pub fn add(request: &AddRequest, env: &Env) -> Result<Added, Failure> {
 }
 
 /// Pins the set to which a request is resolved, without fetching it.
-pub fn lock(request: &AddRequest, env: &Env) -> Result<(), Failure> {
+pub fn lock(request: &AddRequest, env: &Env) -> Result<()> {
     let run = Run::new(request, env)?;
     match run.decide()? {
         (_, _, true) => Ok(()),
@@ -194,7 +175,7 @@ pub fn lock(request: &AddRequest, env: &Env) -> Result<(), Failure> {
 }
 
 /// Pins the packages of the stored toolkit `name`.
-pub fn pin(name: &str, request: &AddRequest, env: &Env) -> Result<(), Failure> {
+pub fn pin(name: &str, request: &AddRequest, env: &Env) -> Result<()> {
     let run = Run::new(request, env)?;
     if request.locked {
         let lock = Lock::of(env)?;
@@ -211,18 +192,18 @@ struct Run<'a> {
     env: &'a Env,
     /// The platform whose files are fetched.
     target: Target,
-    store: Store,
+    store: StoreDirectory,
 }
 
 impl<'a> Run<'a> {
-    fn new(request: &'a AddRequest, env: &'a Env) -> Result<Self, Failure> {
+    fn new(request: &'a AddRequest, env: &'a Env) -> Result<Self> {
         // Python's packages for 64-bit ARM are for servers.
         let host = || Target::from_triple(&cargo_config::host());
         Ok(Self {
             request,
             env,
             target: request.target.clone().map_or_else(host, Ok)?,
-            store: Store::open(env, "toolkits")?,
+            store: StoreDirectory::open(env, "toolkits")?,
         })
     }
 
@@ -231,10 +212,8 @@ impl<'a> Run<'a> {
         &self,
         locked: Option<&PackageSet>,
         wanted: impl IntoIterator<Item = &'c Component>,
-    ) -> Result<(), Failure> {
-        let AddRequest {
-            release, accepted, ..
-        } = self.request;
+    ) -> Result<()> {
+        let (release, accepted) = (&self.request.release, &self.request.accepted);
         let lacking = |set: &PackageSet| set.lacking(wanted.into_iter().copied(), accepted);
         let reason = match locked.map(lacking) {
             Some(None) => return Ok(()),
@@ -245,39 +224,32 @@ impl<'a> Run<'a> {
             }
             None => format!("it does not pin CUDA {release}"),
         };
-        let path = lock_file(self.env)
-            .unwrap_or(Path::new(LOCK_FILE))
-            .display();
-        let message = format!("{path} would have to change: {reason}");
-        Err(Failure::new(exit_code::LOCK, message).hint(
+        let path = lock_file(self.env).unwrap_or(Path::new(LOCK_FILE));
+        let message = format!("{} would have to change: {reason}", path.display());
+        Err(Failure::lock(message).hint(
             "run `cargo cuda fetch`, or this command without `--locked`, and commit the lock file",
         ))
     }
 
     /// The set to fetch, the components that it is for, and whether the lock file pins it. It has the optional
     /// components if there is such a set; if the lock file may not change, those that it pins.
-    fn decide(&self) -> Result<(PackageSet, BTreeSet<Component>, bool), Failure> {
+    fn decide(&self) -> Result<(PackageSet, BTreeSet<Component>, bool)> {
         let request = self.request;
         let lock = Lock::of(self.env)?;
         let locked = lock.find(&request.release);
-        let from = request
-            .from
-            .or(locked.map(|set| set.from))
-            .unwrap_or_default();
+        let from = request.from.or(locked.map(|set| set.from));
+        let from = from.unwrap_or_default();
         // A request for another source than that of the locked set replaces the set.
         let locked = locked.filter(|set| set.from == from);
         let wanted = request.wanted(from)?;
         let major = request.release.major();
         let optional = request.optional.iter();
-        let mut optional: Vec<BTreeSet<Component>> = optional
-            .map(|component| with_needed([*component], major, from))
-            .collect();
+        let mut optional = Vec::from_iter(optional.map(|it| with_needed(&[*it], major, from)));
         if request.locked {
             self.check_locked(locked, &wanted)?;
-            let is_locked = |it: &BTreeSet<_>| {
+            optional.retain(|it| {
                 locked.is_some_and(|set| set.lacking(it.clone(), &request.accepted).is_none())
-            };
-            optional.retain(is_locked);
+            });
         } else {
             let has_package = |component: &Component| from.has_package(*component, major);
             optional.retain(|it| it.iter().all(has_package));
@@ -300,30 +272,29 @@ impl<'a> Run<'a> {
         from: FetchFrom,
         locked: Option<&PackageSet>,
         wanted: &BTreeSet<Component>,
-    ) -> Result<PackageSet, Failure> {
+    ) -> Result<PackageSet> {
         let (release, accepted) = (&self.request.release, &self.request.accepted);
         let upgrade = self.request.upgrade;
         let known = locked.cloned().or_else(|| {
-            let sets = self.store.manifests().into_iter();
-            let sets = sets.map(|(_, manifest)| manifest.set);
             let version = |set: &PackageSet| set.version.parse::<Version>().ok();
-            sets.filter(|set| {
-                set.from == from && version(set).is_some_and(|it| release.admits(&it))
-            })
-            .max_by_key(|set| (version(set), set.packages.len()))
+            let manifests = self.store.manifests().into_iter();
+            let mut sets = Vec::from_iter(manifests.map(|(_, manifest)| manifest.set));
+            sets.retain(|it| it.from == from && version(it).is_some_and(|it| release.admits(&it)));
+            let newest = sets.into_iter();
+            newest.max_by_key(|set| (version(set), set.packages.len()))
         });
-        let known = known.as_ref();
+        // Components of the known set are kept. `--upgrade` only raises their versions.
+        let before = known.iter().flat_map(PackageSet::components);
+        let components = wanted.iter().copied().chain(before).collect();
+        let base = known.filter(|_| !upgrade);
         let is_complete =
             |set: &&PackageSet| set.lacking(wanted.iter().copied(), accepted).is_none();
-        if let Some(set) = known.filter(is_complete).filter(|_| !upgrade) {
+        if let Some(set) = base.as_ref().filter(is_complete) {
             return Ok(set.clone());
         }
-        let base = known.filter(|_| !upgrade).cloned();
-        // Components of the known set are kept. `--upgrade` only raises their versions.
-        let before = known.into_iter().flat_map(PackageSet::components);
         let spec = SetSpec {
             release: release.clone(),
-            components: wanted.iter().copied().chain(before).collect(),
+            components,
             accepted: accepted.clone(),
             exact: !self.request.only.is_empty(),
             base: base.map(|set| set.with_accepted_only(accepted)),
@@ -336,18 +307,18 @@ impl<'a> Run<'a> {
         let installer = Installer::find(self.env)?;
         let name = installer.name();
         output::status("Resolving", &format!("CUDA {release} with {name}"));
-        resolve(&spec, &mut |lines, with_dependencies| {
-            installer.resolve(lines, with_dependencies)
+        resolve(&spec, &mut |lines, recursive| {
+            installer.resolve(lines, recursive)
         })
     }
 
-    /// Makes sure that the store has the complete set. Returns the names of the packages that were fetched; `None` if the
-    /// store had the set.
+    /// Makes sure that the store has the complete set. Returns the names of the packages that were fetched; `None` if
+    /// the store had the set.
     fn ensure(
         &self,
         set: &PackageSet,
         wanted: &BTreeSet<Component>,
-    ) -> Result<Option<Vec<String>>, Failure> {
+    ) -> Result<Option<Vec<String>>> {
         if self.problem(set)?.is_none() {
             return Ok(None);
         }
@@ -397,7 +368,7 @@ impl<'a> Run<'a> {
     }
 
     /// Why the set in the store is missing or damaged; `None` if it is complete.
-    fn problem(&self, set: &PackageSet) -> Result<Option<String>, Failure> {
+    fn problem(&self, set: &PackageSet) -> Result<Option<String>> {
         let name = set.name(self.target.directory());
         let path = self.store.path(&name);
         trusted(&path)?;
@@ -411,8 +382,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The packages of a set that an intact toolkit of the store has, with the directory of that toolkit, and those that
-    /// have to be fetched.
+    /// The packages of a set that an intact toolkit of the store has, with the directory of that toolkit, and those
+    /// that have to be fetched.
     fn holders<'s>(
         &self,
         set: &'s PackageSet,
@@ -434,9 +405,9 @@ impl<'a> Run<'a> {
         (held, missing)
     }
 
-    /// Records the set in the workspace's lock file, which is read again under the lock of the store, so that entries that
-    /// another process has added are kept.
-    fn remember(&self, set: &PackageSet) -> Result<(), Failure> {
+    /// Records the set in the workspace's lock file, which is read again under the lock of the store, so that entries
+    /// that another process has added are kept.
+    fn remember(&self, set: &PackageSet) -> Result<()> {
         let Some(path) = lock_file(self.env) else {
             return Ok(());
         };
@@ -459,7 +430,7 @@ fn is_unavailable(failure: &Failure) -> bool {
 /// The error if files are missing although the installer reported success.
 pub(super) fn incomplete(reason: &str) -> Failure {
     let message = format!("the installer reported success, but {reason}");
-    Failure::new(exit_code::INSTALLER, message).hint(
+    Failure::installer(message).hint(
         "remove damaged files from the installer's cache: `uv cache clean`, or `pip cache purge`",
     )
 }

@@ -13,10 +13,7 @@
 //! lock from the command that starts it. The system releases the lock when both have ended, even if
 //! the installer outlives the command. If the lock is free, every `.part-*` directory is a leftover
 //! of an interrupted command, and the next command that takes the lock removes it.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "the store writes files only in this module"
-)]
+#![allow(clippy::disallowed_methods, reason = "the store writes only here")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, TryLockError};
@@ -31,14 +28,14 @@ use tempfile::TempDir;
 use super::lock::{Manifest, read};
 use super::package::{PackageSet, PinnedPackage};
 use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output;
 use crate::package::metadata::normalized_name;
 
 const PART: &str = ".part-";
 
 /// The user's cache directory.
-pub fn cache_dir(env: &Env) -> Result<PathBuf, Failure> {
+pub fn cache_dir(env: &Env) -> Result<PathBuf> {
     cache::required_cache_dir(env).map_err(|error| Failure {
         code: exit_code::NO_STORE,
         ..error.into()
@@ -47,18 +44,19 @@ pub fn cache_dir(env: &Env) -> Result<PathBuf, Failure> {
 
 /// A directory of toolkits or of programs.
 #[derive(Clone, Debug)]
-pub(super) struct Store {
+pub(super) struct StoreDirectory {
     pub directory: PathBuf,
 }
 
-impl Store {
+impl StoreDirectory {
     /// The directory of this name in the cache, which need not exist.
-    pub fn open(env: &Env, name: &str) -> Result<Self, Failure> {
+    pub fn open(env: &Env, name: &str) -> Result<Self> {
         let cache = cache_dir(env)?;
         if !cache.is_absolute() {
             let text = format!("the cache directory {} is not absolute", cache.display());
-            return Err(Failure::new(exit_code::NO_STORE, text)
-                .hint("set `CUDA_BUILD_CACHE_DIR` to an absolute path"));
+            return Err(
+                Failure::no_store(text).hint("set `CUDA_BUILD_CACHE_DIR` to an absolute path")
+            );
         }
         let directory = cache.join(name);
         trusted(&directory)?;
@@ -78,8 +76,8 @@ impl Store {
         let file = path.join(sources::MANIFEST);
         let failed = |reason: String| format!("{}: {reason}", file.display());
         let text = read(&file).map_err(|error| failed(error.to_string()))?;
-        text.map(|text| Manifest::parse(&text).map_err(failed))
-            .transpose()
+        let manifest = text.map(|text| Manifest::parse(&text).map_err(failed));
+        manifest.transpose()
     }
 
     /// The names of all toolkits, sorted.
@@ -92,15 +90,13 @@ impl Store {
 
     /// The directories of all toolkits with a valid manifest.
     pub fn manifests(&self) -> Vec<(PathBuf, Manifest)> {
-        let names = self.names().into_iter();
-        names
-            .filter_map(|name| Some((self.path(&name), self.manifest(&name).ok()??)))
-            .collect()
+        let read = |name: String| Some((self.path(&name), self.manifest(&name).ok()??));
+        self.names().into_iter().filter_map(read).collect()
     }
 
     /// Waits until no other command changes the store, locks it, and removes what interrupted commands have left. The
     /// lock is held as long as the returned file, or a copy of it in another process, is open.
-    pub fn lock(&self) -> Result<File, Failure> {
+    pub fn lock(&self) -> Result<File> {
         create_directory(&self.directory)?;
         let path = self.directory.join(".lock");
         // Opened for reading too, because an installer gets this file as its standard input.
@@ -124,25 +120,17 @@ impl Store {
     }
 
     /// An empty directory to write a toolkit in. The caller holds the lock.
-    pub fn part(&self) -> Result<StagingDirectory, Failure> {
-        let directory = tempfile::Builder::new()
-            .prefix(PART)
-            .tempdir_in(&self.directory)
+    pub fn part(&self) -> Result<StagingDirectory> {
+        let directory = TempDir::with_prefix_in(PART, &self.directory)
             .map_err(failed("create a directory in", &self.directory))?;
         let part = StagingDirectory { directory };
-        for directory in [part.site(), part.path("tmp")] {
-            create_directory(&directory)?;
-        }
+        create_directory(&part.site())?;
+        create_directory(&part.path("tmp"))?;
         Ok(part)
     }
 
     /// Writes the manifest, and moves the prepared toolkit to its final path. The caller holds the lock.
-    pub fn commit(
-        &self,
-        part: &StagingDirectory,
-        name: &str,
-        manifest: &Manifest,
-    ) -> Result<(), Failure> {
+    pub fn commit(&self, part: &StagingDirectory, name: &str, manifest: &Manifest) -> Result<()> {
         let path = part.site().join(sources::MANIFEST);
         let text = toml::to_string(manifest).map_err(io::Error::other);
         text.and_then(|text| fs::write(&path, text))
@@ -151,7 +139,7 @@ impl Store {
     }
 
     /// Moves what was prepared in a staging directory to its final path. The caller holds the lock.
-    pub fn put(&self, part: &StagingDirectory, name: &str) -> Result<(), Failure> {
+    pub fn put(&self, part: &StagingDirectory, name: &str) -> Result<()> {
         let path = self.path(name);
         if fs::symlink_metadata(&path).is_ok() {
             // The existing directory is damaged: no caller replaces an intact one.
@@ -162,7 +150,7 @@ impl Store {
 
     /// Removes a toolkit. The rename takes effect at once for readers; the files are deleted when `part`
     /// is dropped. The caller holds the lock.
-    pub fn discard(&self, name: &str) -> Result<(), Failure> {
+    pub fn discard(&self, name: &str) -> Result<()> {
         let part = self.part()?;
         let path = self.path(name);
         fs::rename(&path, part.path("removed")).map_err(failed("remove", &path))
@@ -187,9 +175,9 @@ impl StagingDirectory {
         self.directory.path().join(name)
     }
 
-    /// Adds the files of an unpacked archive below [`sources::ARCHIVES`], and writes the archive's `RECORD`, which lists
-    /// itself, as in Python packages. A file that another archive has added before is kept.
-    pub fn add_archive(&self, package: &PinnedPackage, unpacked: &Path) -> Result<(), Failure> {
+    /// Adds the files of an unpacked archive below [`sources::ARCHIVES`], and writes the archive's `RECORD`, which
+    /// lists itself, as in Python packages. A file that another archive has added before is kept.
+    pub fn add_archive(&self, package: &PinnedPackage, unpacked: &Path) -> Result<()> {
         let info = format!("{}-{}.dist-info", package.name, package.version);
         let mut lines = format!("{info}/RECORD,,\n");
         let archives = self.site().join(sources::ARCHIVES);
@@ -204,19 +192,15 @@ impl StagingDirectory {
             if above.any(|directory| Root::system().is_link(&archives.join(directory))) {
                 let name = &package.name;
                 let text = format!("`{below}` of {name} is below a link of another archive");
-                return Err(Failure::new(exit_code::INSTALLER, text)
-                    .hint("check where the archives come from"));
+                return Err(Failure::installer(text).hint("check where the archives come from"));
             }
             let target = archives.join(&below);
             link(&file, &target)?;
             let metadata = fs::symlink_metadata(&target).map_err(failed("read", &target))?;
             // A link has no size.
             let size = metadata.is_file().then(|| metadata.len().to_string());
-            lines += &format!(
-                "{}/{below},,{}\n",
-                sources::ARCHIVES,
-                size.unwrap_or_default()
-            );
+            let (directory, size) = (sources::ARCHIVES, size.unwrap_or_default());
+            lines += &format!("{directory}/{below},,{size}\n");
         }
         let info = self.site().join(info);
         create_directory(&info)?;
@@ -224,7 +208,7 @@ impl StagingDirectory {
     }
 
     /// Links the files of a package from a toolkit that has them.
-    pub fn link(&self, package: &PinnedPackage, holder: &Path) -> Result<(), Failure> {
+    pub fn link(&self, package: &PinnedPackage, holder: &Path) -> Result<()> {
         for file in files_of(holder, package).unwrap_or_default().keys() {
             link(&holder.join(file), &self.site().join(file))?;
         }
@@ -233,7 +217,7 @@ impl StagingDirectory {
 }
 
 /// Links a file or a symbolic link into `target`, or copies it if the file system has no hard links.
-fn link(source: &Path, target: &Path) -> Result<(), Failure> {
+fn link(source: &Path, target: &Path) -> Result<()> {
     create_directory(target.parent().unwrap_or(target))?;
     match fs::hard_link(source, target) {
         // A target that exists is no error: several packages contain `nvidia/__init__.py`.
@@ -247,15 +231,12 @@ fn link(source: &Path, target: &Path) -> Result<(), Failure> {
 }
 
 /// Fails if another user can change the directory.
-pub(super) fn trusted(directory: &Path) -> Result<(), Failure> {
-    match cache::distrust(&Root::system(), directory) {
-        None => Ok(()),
-        Some(reason) => {
-            let text = format!("the store is not safe to use: {reason}");
-            Err(Failure::new(exit_code::NO_STORE, text)
-                .hint("set `CUDA_BUILD_CACHE_DIR` to a directory that only you can write"))
-        }
-    }
+pub(super) fn trusted(directory: &Path) -> Result<()> {
+    let Some(reason) = cache::distrust(&Root::system(), directory) else {
+        return Ok(());
+    };
+    let hint = "set `CUDA_BUILD_CACHE_DIR` to a directory that only you can write";
+    Err(Failure::no_store(format!("the store is not safe to use: {reason}")).hint(hint))
 }
 
 /// An I/O error in the store.
@@ -304,32 +285,28 @@ fn names(directory: &Path) -> Vec<String> {
     names.filter_map(|name| name.into_string().ok()).collect()
 }
 
-fn create_directory(path: &Path) -> Result<(), Failure> {
+fn create_directory(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(failed("create", path))
 }
 
 /// Writes a file in place, so no other process may read it yet.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).map_err(failed("write", path))
 }
 
 /// The files of an installed package, relative to `site`, with their sizes. Paths that lead out of
 /// `site` are skipped. `None` if the package is not installed there.
 fn files_of(site: &Path, package: &PinnedPackage) -> Option<BTreeMap<String, Option<u64>>> {
-    let root = Root::system();
-    let names = root.names(site).into_iter();
-    let info = names
-        .filter_map(|name| name.into_string().ok())
-        .find(|name| {
-            let stem = name.strip_suffix(".dist-info");
-            let parts = stem.and_then(|stem| stem.rsplit_once('-'));
-            parts.is_some_and(|(name, version)| {
-                normalized_name(name) == package.name && version == package.version
-            })
-        })?;
-    let record = root.text(&site.join(info).join("RECORD")).ok()?;
-    let inside =
-        |path: &str| !Path::new(path).is_absolute() && path.split('/').all(|part| part != "..");
+    let info = names(site).into_iter().find(|name| {
+        let stem = name.strip_suffix(".dist-info");
+        let parts = stem.and_then(|stem| stem.rsplit_once('-'));
+        parts.is_some_and(|(name, version)| {
+            normalized_name(name) == package.name && version == package.version
+        })
+    })?;
+    let record = site.join(info).join("RECORD");
+    let record = Root::system().text(&record).ok()?;
+    let inside = |path: &str| !path.starts_with('/') && path.split('/').all(|part| part != "..");
     let files = record.lines().filter_map(parse_line);
     Some(files.filter(|(path, _)| inside(path)).collect())
 }
@@ -345,9 +322,8 @@ fn parse_line(line: &str) -> Option<(String, Option<u64>)> {
 /// Describes the first package of a set that is not installed, or the first file that is missing or
 /// has the wrong size.
 pub(super) fn damage(site: &Path, set: &PackageSet) -> Option<String> {
-    set.packages
-        .iter()
-        .find_map(|package| damage_of(site, package))
+    let mut packages = set.packages.iter();
+    packages.find_map(|package| damage_of(site, package))
 }
 
 /// [`damage`] for one package.
@@ -375,8 +351,8 @@ pub(super) mod tests {
     use super::*;
     use crate::store::package::tests::package;
 
-    fn store(directory: &Path) -> Store {
-        Store::open(
+    fn store(directory: &Path) -> StoreDirectory {
+        StoreDirectory::open(
             &Env::from_pairs([("CUDA_BUILD_CACHE_DIR", directory)]),
             "toolkits",
         )
@@ -391,7 +367,7 @@ pub(super) mod tests {
         Manifest::new(set, "x86_64-linux", &[], 0)
     }
 
-    fn entries(store: &Store) -> Vec<String> {
+    fn entries(store: &StoreDirectory) -> Vec<String> {
         let mut entries = names(&store.directory);
         entries.retain(|name| name != ".lock");
         entries.sort();
@@ -446,7 +422,7 @@ pub(super) mod tests {
         fs::create_dir(&toolkits).unwrap();
         fs::set_permissions(&toolkits, fs::Permissions::from_mode(0o777)).unwrap();
         let cache = [("CUDA_BUILD_CACHE_DIR", directory.path())];
-        let error = Store::open(&Env::from_pairs(cache), "toolkits").unwrap_err();
+        let error = StoreDirectory::open(&Env::from_pairs(cache), "toolkits").unwrap_err();
         assert_eq!(error.code, exit_code::NO_STORE);
         assert!(error.message.contains("every user"), "{error}");
     }

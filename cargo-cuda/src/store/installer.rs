@@ -5,10 +5,7 @@
 //! that all projects share. Installers start in a new directory, because in the current directory
 //! `python -m pip` would run a `pip.py`, and uv would use a `.venv`. The new directory has an empty
 //! `uv.toml`, so that uv does not search parent directories for one.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "the store starts programs only in this module"
-)]
+#![allow(clippy::disallowed_methods, reason = "the store starts programs")]
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -24,10 +21,8 @@ use tempfile::TempDir;
 use super::directory::{StagingDirectory, failed, remove_file, write};
 use super::lock::read;
 use super::package::{PinnedPackage, Sha256};
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, printable};
-use crate::package::metadata::normalized_name;
 use crate::{process, signals};
 
 /// Excludes source distributions, because building one runs its code. NVIDIA publishes wheels.
@@ -48,7 +43,7 @@ pub(super) struct Installer {
 
 impl Installer {
     /// The first usable program on `PATH` of `uv`, `python3 -m pip`, `python -m pip`, `pip3` and `pip`.
-    pub fn find(env: &Env) -> Result<Self, Failure> {
+    pub fn find(env: &Env) -> Result<Self> {
         let mut message = "found no program that can fetch CUDA components".to_owned();
         for shown in ["uv", "python3 -m pip", "python -m pip", "pip3", "pip"] {
             let mut words = shown.split(' ');
@@ -64,33 +59,29 @@ impl Installer {
             };
             message.push_str(&format!("\n  tried `{shown}` ({shown_path}): {reason}"));
         }
-        Err(Failure::new(exit_code::NO_INSTALLER, message).hint(
+        Err(Failure::no_installer(message).hint(
             "install uv, or Python's pip 22.2 or newer (`apt install python3-pip`, `dnf install python3-pip`), \
              and make sure that it is on `PATH`",
         ))
     }
 
-    fn new(is_uv: bool, mut program: Invocation, env: &Env) -> Result<Self, Failure> {
+    fn new(is_uv: bool, mut program: Invocation, env: &Env) -> Result<Self> {
         let temporary = absolute(std::env::temp_dir()).unwrap_or_else(|_| "/tmp".into());
-        let directory = tempfile::Builder::new()
-            .prefix("cargo-cuda-")
-            .tempdir_in(&temporary)
+        let directory = TempDir::with_prefix_in("cargo-cuda-", &temporary)
             .map_err(Failure::io("create a directory in", &temporary))?;
         write(&directory.path().join("uv.toml"), "")?;
         program.directory = Some(directory.path().to_owned());
-        let env = settings(env);
         Ok(Self {
             is_uv,
             program,
-            env,
+            env: settings(env),
             directory,
         })
     }
 
     /// Why this program cannot be used; `None` if it can. A Python may have no pip.
     fn unusable(&self) -> Option<String> {
-        let query = self.program.clone().args(["--version"]);
-        match query.query(&self.env) {
+        match self.program.clone().args(["--version"]).query(&self.env) {
             Ok(finished) if finished.success => None,
             Ok(finished) => Some(printable(finished.output().trim())),
             Err(error) => Some(error.to_string()),
@@ -142,7 +133,7 @@ impl Installer {
         &self,
         requirements: &[String],
         with_dependencies: bool,
-    ) -> Result<Vec<PinnedPackage>, Failure> {
+    ) -> Result<Vec<PinnedPackage>> {
         let place = self.directory.path();
         let answer = place.join("answer");
         remove_file(&answer);
@@ -163,14 +154,10 @@ impl Installer {
         let (status, printed) = run().map_err(|error| process::cannot_start(&call, &error))?;
         check_not_interrupted()?;
         let refused = |reason: &str| {
-            let text = format!(
-                "{} could not resolve {}",
-                self.name(),
-                requirements.join(" ")
-            );
-            Failure::new(exit_code::INSTALLER, format!("{text}: {reason}")).hint(
-                "correct what it reports: the network, or the index and proxy that it is configured with",
-            )
+            let (name, requirements) = (self.name(), requirements.join(" "));
+            let hint = "correct what it reports: the network, or the index and proxy that it is configured with";
+            Failure::installer(format!("{name} could not resolve {requirements}: {reason}"))
+                .hint(hint)
         };
         if !status.success() {
             let printed = printable(String::from_utf8_lossy(&printed).trim());
@@ -229,10 +216,10 @@ impl Installer {
         lock: &File,
         target: Option<&Target>,
         use_cache: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         if target.is_some() && !self.is_uv {
             let text = "only uv fetches for another platform: pip records the hashes of this machine's files alone";
-            return Err(Failure::new(exit_code::NO_INSTALLER, text).hint("install uv"));
+            return Err(Failure::no_installer(text).hint("install uv"));
         }
         let platform = target.map(|target| match target.is_windows() {
             true => target.triple().to_owned(),
@@ -246,59 +233,48 @@ impl Installer {
         let status = run_visibly(&call, &self.env, lock)?;
         // uv leaves this file in its target directory.
         remove_file(&part.site().join(".lock"));
-        match status.success() {
-            true => Ok(()),
-            false => {
-                let text = format!("{} failed: {status}\n  command: {call}", self.name());
-                Err(Failure::new(exit_code::INSTALLER, text).hint(
-                    "correct what it reports above; a file with another hash than the pinned one is pinned by \
-                     `cargo cuda toolkit add --upgrade`",
-                ))
-            }
+        if status.success() {
+            return Ok(());
         }
+        let text = format!("{} failed: {status}\n  command: {call}", self.name());
+        Err(Failure::installer(text).hint(
+            "correct what it reports above; a file with another hash than the pinned one is pinned by \
+             `cargo cuda toolkit add --upgrade`",
+        ))
     }
 }
 
-/// Runs a program to its end. Its output goes to standard error, because standard output is for reports of this program.
-/// The child inherits `lock`.
-pub(super) fn run_visibly(
-    call: &Invocation,
-    env: &Env,
-    lock: &File,
-) -> Result<ExitStatus, Failure> {
+/// Runs a program to its end. Its output goes to standard error, because standard output is for reports of this
+/// program. The child inherits `lock`.
+pub(super) fn run_visibly(call: &Invocation, env: &Env, lock: &File) -> Result<ExitStatus> {
     let mut command = process::command(call, env);
-    let streams = || {
-        Ok((
-            lock.try_clone()?,
-            io::stderr().as_fd().try_clone_to_owned()?,
-        ))
-    };
-    let (input, stderr) = streams().map_err(|error| process::cannot_start(call, &error))?;
-    let status = process::wait_for(call, command.stdin(input).stdout(stderr))?;
-    check_not_interrupted()?;
-    Ok(status)
+    let cannot_start = |error: io::Error| process::cannot_start(call, &error);
+    let stderr = io::stderr().as_fd().try_clone_to_owned();
+    command.stdin(lock.try_clone().map_err(cannot_start)?);
+    command.stdout(stderr.map_err(cannot_start)?);
+    let status = process::wait_for(call, &mut command)?;
+    check_not_interrupted().map(|()| status)
 }
 
 /// The signal was passed on to the program too, so the program's own error is not reported.
-fn check_not_interrupted() -> Result<(), Failure> {
+fn check_not_interrupted() -> Result<()> {
     let Some(signal) = signals::received() else {
         return Ok(());
     };
     let text = format!("interrupted by signal {signal}");
-    Err(Failure::new(exit_code::FAILURE, text).hint("run the same command again"))
+    Err(Failure::other(text).hint("run the same command again"))
 }
 
 /// The lines of a requirements file that admits exactly these packages.
 fn requirements_file(packages: &[&PinnedPackage]) -> String {
-    let mut text = String::new();
-    for package in packages {
-        text.push_str(&format!("{}=={}", package.name, package.version));
-        for hash in &package.hashes {
-            text.push_str(&format!(" --hash=sha256:{}", hash.hex()));
-        }
-        text.push('\n');
-    }
-    text
+    let line = |package: &&PinnedPackage| {
+        let hashes = package.hashes.iter();
+        let hashes: String = hashes
+            .map(|it| format!(" --hash=sha256:{}", it.hex()))
+            .collect();
+        format!("{}=={}{hashes}\n", package.name, package.version)
+    };
+    packages.iter().map(line).collect()
 }
 
 /// The output of `uv pip compile --generate-hashes`: `name==version \` and lines of
@@ -315,11 +291,7 @@ fn parse_compiled(text: &str) -> Result<Vec<PinnedPackage>, String> {
             && !line.starts_with(['-', '#'])
         {
             let version = version.split(';').next().unwrap_or_default().trim();
-            packages.push(PinnedPackage {
-                name: normalized_name(name),
-                version: version.to_owned(),
-                hashes: Vec::new(),
-            });
+            packages.push(PinnedPackage::new(name, version, Vec::new()));
         }
     }
     finish(packages)
@@ -337,11 +309,7 @@ fn parse_report(text: &str) -> Result<Vec<PinnedPackage>, String> {
         let hash = field("/download_info/archive_info/hashes/sha256")
             .or_else(|| field("/download_info/archive_info/hash")?.strip_prefix("sha256="))
             .and_then(Sha256::from_hex);
-        packages.push(PinnedPackage {
-            name: normalized_name(name),
-            version: version.to_owned(),
-            hashes: hash.into_iter().collect(),
-        });
+        packages.push(PinnedPackage::new(name, version, Vec::from_iter(hash)));
     }
     finish(packages)
 }
@@ -433,9 +401,11 @@ nvidia-cuda-runtime==13.4.92 \\
 ";
 
     const REPORT: &str = r#"{"version": "1", "pip_version": "23.0.1", "install": [
-        {"download_info": {"url": "https://index.invalid/p/nvidia_cuda_runtime.whl", "archive_info": {"hash": "sha256=9641f797da20ce1dd8e779b6e96d08cf9ba564cec8e8225458811ee26423f3a5"}},
+        {"download_info": {"url": "https://index.invalid/p/nvidia_cuda_runtime.whl",
+          "archive_info": {"hash": "sha256=9641f797da20ce1dd8e779b6e96d08cf9ba564cec8e8225458811ee26423f3a5"}},
          "requested": true, "metadata": {"name": "nvidia_cuda_runtime", "version": "13.4.92"}},
-        {"download_info": {"url": "https://index.invalid/p/cuda_toolkit.whl", "archive_info": {"hashes": {"sha256": "c56be2a9f538653ef5b1aa27787ed046ea08afa10bd55e95335a35fd196ac14e"}}},
+        {"download_info": {"url": "https://index.invalid/p/cuda_toolkit.whl",
+          "archive_info": {"hashes": {"sha256": "c56be2a9f538653ef5b1aa27787ed046ea08afa10bd55e95335a35fd196ac14e"}}},
          "requested": true, "metadata": {"name": "cuda-toolkit", "version": "13.4.3"}}]}"#;
 
     #[test]

@@ -4,25 +4,20 @@ use std::io;
 use std::path::Path;
 
 use cuda_build::{Component, ToolkitVersion, Version};
-use cuda_find_core::sources;
-use cuda_find_core::{
-    env::Env,
-    root::Root,
-    sources::{LOCK_FILE, LOCK_VARIABLE},
-};
+use cuda_find_core::sources::{self, LOCK_FILE, LOCK_VARIABLE};
+use cuda_find_core::{env::Env, root::Root};
 use serde::{Deserialize, Serialize};
 
 use super::package::{PackageSet, ReleaseToFetch};
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output;
 
 const FORMAT_VERSION: i64 = 1;
 const HEADER: &str =
     "# Written by `cargo cuda toolkit add`; commit it. `--upgrade` resolves it again.\n";
 
-/// The variables of a command in the workspace with this root: [`LOCK_VARIABLE`] names the workspace's lock file, unless
-/// the user has named another file. The lock file need not exist.
+/// The variables of a command in the workspace with this root: [`LOCK_VARIABLE`] names the workspace's lock file,
+/// unless the user has named another file. The lock file need not exist.
 pub fn with_lock_file(env: Env, workspace_root: Option<&Path>) -> Env {
     match workspace_root {
         Some(root) if env.peek(LOCK_VARIABLE).is_none() => {
@@ -46,12 +41,12 @@ pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
 }
 
 fn check_format(version: i64, readable: i64) -> Result<(), String> {
-    match version == readable {
-        true => Ok(()),
-        false => Err(format!(
-            "format_version is {version}, but this cargo-cuda reads {readable}"
-        )),
+    if version == readable {
+        return Ok(());
     }
+    Err(format!(
+        "format_version is {version}, but this cargo-cuda reads {readable}"
+    ))
 }
 
 /// `cuda-toolkits.lock`: the exact packages to which each release was resolved.
@@ -60,31 +55,30 @@ fn check_format(version: i64, readable: i64) -> Result<(), String> {
 pub struct Lock {
     format_version: i64,
     #[serde(default, rename = "toolkit")]
-    toolkits: Vec<Locked>,
+    toolkits: Vec<LockedToolkit>,
 }
 
 /// The packages to which one release was resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Locked {
+struct LockedToolkit {
     /// The release as it was requested: `13`.
     request: String,
     #[serde(flatten)]
     set: PackageSet,
 }
 
-impl Locked {
+impl LockedToolkit {
     /// Checks names and versions, because a lock file in a repository is untrusted input.
     fn check(&self) -> Result<(), String> {
-        let request: ReleaseToFetch = self
-            .request
-            .parse()
-            .map_err(|_| format!("`request` {:?} is not a CUDA release", self.request))?;
+        let (request, version) = (&self.request, &self.set.version);
+        let Ok(release) = request.parse::<ReleaseToFetch>() else {
+            return Err(format!("`request` {request:?} is not a CUDA release"));
+        };
         self.set.check()?;
         match self.version() {
-            Some(version) if request.admits(&version) => Ok(()),
+            Some(version) if release.admits(&version) => Ok(()),
             _ => Err(format!(
-                "the request CUDA {request} does not match version {}",
-                self.set.version
+                "the request CUDA {release} does not match version {version}"
             )),
         }
     }
@@ -105,12 +99,12 @@ impl Default for Lock {
 
 impl Lock {
     /// Reads the lock file of a command.
-    pub fn of(env: &Env) -> Result<Self, Failure> {
+    pub fn of(env: &Env) -> Result<Self> {
         lock_file(env).map_or_else(|| Ok(Self::default()), Self::read)
     }
 
     /// Reads a lock file. A file that does not exist reads as empty.
-    pub fn read(path: &Path) -> Result<Self, Failure> {
+    pub fn read(path: &Path) -> Result<Self> {
         let lock = match read(path) {
             Ok(Some(text)) => Self::parse(&text),
             Ok(None) => Ok(Self::default()),
@@ -119,9 +113,10 @@ impl Lock {
         lock.map_err(|reason| {
             let reason = output::printable(&reason);
             let message = format!("{} cannot be used: {reason}", path.display());
-            Failure::new(exit_code::LOCK, message)
-                .hint("if a newer version wrote it, update cargo-cuda; otherwise restore it from version control, or delete it to \
-                       resolve all versions again")
+            Failure::lock(message).hint(
+                "if a newer version wrote it, update cargo-cuda; otherwise restore it from version control, or delete \
+                 it to resolve all versions again",
+            )
         })
     }
 
@@ -140,31 +135,24 @@ impl Lock {
     pub fn toolkits(self) -> Vec<(ReleaseToFetch, ToolkitVersion, PackageSet)> {
         let mut toolkits = self.toolkits;
         toolkits.sort_by_key(|locked| std::cmp::Reverse(locked.version()));
-        let toolkits = toolkits.into_iter();
-        toolkits
-            .filter_map(|it| {
-                Some((
-                    it.request.parse().ok()?,
-                    it.set.version.parse().ok()?,
-                    it.set,
-                ))
-            })
-            .collect()
+        let parsed = |LockedToolkit { request, set }: LockedToolkit| {
+            Some((request.parse().ok()?, set.version.parse().ok()?, set))
+        };
+        toolkits.into_iter().filter_map(parsed).collect()
     }
 
     /// The packages to which a release was resolved.
     pub(super) fn find(&self, release: &ReleaseToFetch) -> Option<&PackageSet> {
         let request = release.to_string();
         let mut toolkits = self.toolkits.iter();
-        let locked = toolkits.find(|locked| locked.request == request)?;
-        Some(&locked.set)
+        Some(&toolkits.find(|locked| locked.request == request)?.set)
     }
 
     /// Records the packages to which a release was resolved.
     pub(super) fn record(&mut self, release: &ReleaseToFetch, set: &PackageSet) {
         let request = release.to_string();
         self.toolkits.retain(|locked| locked.request != request);
-        self.toolkits.push(Locked {
+        self.toolkits.push(LockedToolkit {
             request,
             set: set.clone(),
         });
@@ -172,7 +160,7 @@ impl Lock {
     }
 
     /// Writes the file, unless it already has this content.
-    pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
+    pub(super) fn write(&self, path: &Path) -> Result<()> {
         let text = toml::to_string(self).map_err(io::Error::other);
         let text = text.map_err(Failure::io("write", path))?;
         output::write_if_changed(path, format!("{HEADER}{text}").as_bytes())
@@ -260,7 +248,7 @@ mod tests {
     fn a_lock_that_toolkit_add_does_not_write_is_an_error() {
         let good = Lock {
             format_version: 1,
-            toolkits: vec![Locked {
+            toolkits: vec![LockedToolkit {
                 request: "13".to_owned(),
                 set: set("13.4.3", "13.4.92", '1'),
             }],

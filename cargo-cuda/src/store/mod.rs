@@ -17,8 +17,8 @@ mod resolve;
 mod stored;
 pub mod tools;
 
-pub use add::{AddRequest, Added, add, lock, pin};
+pub use add::{AddRequest, AddedToolkit, add, lock, pin};
 pub use directory::cache_dir;
 pub use lock::{Lock, with_lock_file};
 pub use package::{AcceptedVersions, FetchFrom, PackageSet, ReleaseToFetch, parse_release};
-pub use stored::{Listed, collect_garbage, list, remove};
+pub use stored::{ListedToolkit, collect_garbage, list, remove};

@@ -7,15 +7,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use cargo_metadata::semver::VersionReq;
 use cuda_build::{Component, ToolkitVersion, Version};
-use cuda_find_core::{
-    release::{COMPILER_HAS_THREE_ARCHIVES_SINCE, NEWEST_MAJOR, OLDEST_MAJOR},
-    select::RequestedRelease,
-};
+use cuda_find_core::release::{COMPILER_HAS_THREE_ARCHIVES_SINCE, NEWEST_MAJOR, OLDEST_MAJOR};
+use cuda_find_core::select::RequestedRelease;
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
+use crate::output::joined;
+use crate::package::metadata::normalized_name;
 
 /// A full or partial CUDA release: `13`, `13.4` or `13.4.3`.
 ///
@@ -75,10 +74,9 @@ pub fn parse_release(text: &str) -> Result<ReleaseToFetch, String> {
 
 impl From<RequestedRelease> for ReleaseToFetch {
     fn from(release: RequestedRelease) -> Self {
-        let parts = std::iter::once(release.major).chain(release.minor);
-        Self {
-            parts: parts.collect(),
-        }
+        let mut parts = vec![release.major];
+        parts.extend(release.minor);
+        Self { parts }
     }
 }
 
@@ -86,26 +84,28 @@ impl FromStr for ReleaseToFetch {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = |part: &str| match part.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => part.parse().ok().filter(|number| *number <= 9999),
-            false => None,
-        };
+        // `parse` alone would accept `+13`.
+        let is_plain = text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let number = |part: &str| part.parse().ok().filter(|number| *number <= 9999);
         let parts: Option<Vec<u32>> = text.split('.').map(number).collect();
-        match parts {
-            Some(parts) if parts.len() <= 4 && parts[0] >= OLDEST_MAJOR => Ok(Self { parts }),
-            Some(parts) if parts.len() <= 4 => Err(format!(
-                "CUDA {} is not supported; the oldest supported major is {OLDEST_MAJOR}",
-                parts[0]
-            )),
-            _ => Err("expected a CUDA release such as `13`, `13.4` or `13.4.3`".to_owned()),
+        let Some(parts) = parts.filter(|parts| is_plain && parts.len() <= 4) else {
+            return Err("expected a CUDA release such as `13`, `13.4` or `13.4.3`".to_owned());
+        };
+        let major = parts[0];
+        if major < OLDEST_MAJOR {
+            return Err(format!(
+                "CUDA {major} is not supported; the oldest supported major is {OLDEST_MAJOR}"
+            ));
         }
+        Ok(Self { parts })
     }
 }
 
 impl fmt::Display for ReleaseToFetch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts: Vec<String> = self.parts.iter().map(u32::to_string).collect();
-        f.write_str(&parts.join("."))
+        f.write_str(&joined(&self.parts, "."))
     }
 }
 
@@ -216,6 +216,14 @@ pub struct PinnedPackage {
 }
 
 impl PinnedPackage {
+    pub(super) fn new(name: &str, version: &str, hashes: Vec<Sha256>) -> Self {
+        Self {
+            name: normalized_name(name),
+            version: version.to_owned(),
+            hashes,
+        }
+    }
+
     /// Whether name and version are equal.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.name == other.name && self.version == other.version
@@ -236,11 +244,8 @@ pub struct PackageSet {
     /// The release: `13.4.3` if the metapackage of that version lists the packages, `13.5` if
     /// they were resolved one by one.
     pub version: String,
-    #[serde(
-        default,
-        rename = "source",
-        skip_serializing_if = "FetchFrom::is_wheels"
-    )]
+    #[serde(default, rename = "source")]
+    #[serde(skip_serializing_if = "FetchFrom::is_wheels")]
     pub from: FetchFrom,
     /// Sorted by name.
     pub packages: Vec<PinnedPackage>,
@@ -251,12 +256,12 @@ impl PackageSet {
     ///
     /// The digest excludes file hashes, because uv and pip report different numbers of them.
     pub(super) fn name(&self, platform: &str) -> String {
-        let mut digest = sha2::Sha256::new();
-        digest.update(platform);
-        for package in &self.packages {
-            digest.update(format!("\n{}=={}", package.name, package.version));
+        let mut text = platform.to_owned();
+        for PinnedPackage { name, version, .. } in &self.packages {
+            text += &format!("\n{name}=={version}");
         }
-        format!("{}-{}", self.version, hex(&digest.finalize()[..4]))
+        let digest = sha2::Sha256::digest(text);
+        format!("{}-{}", self.version, hex(&digest[..4]))
     }
 
     /// The package that contains a component.
@@ -272,8 +277,7 @@ impl PackageSet {
         components: impl IntoIterator<Item = Component>,
         accepted: &AcceptedVersions,
     ) -> Option<Component> {
-        let mut components = components.into_iter();
-        components.find(|component| {
+        components.into_iter().find(|component| {
             let package = self.package_for(*component);
             package.is_none_or(|package| !self.accepts(package, accepted))
         })
@@ -310,21 +314,28 @@ impl PackageSet {
     /// toolkit's `major.minor` are checked.
     pub(super) fn inconsistent(&self) -> Option<&PinnedPackage> {
         let minor = self.version.parse::<ToolkitVersion>().ok();
-        self.components()
-            .filter(|component| component.facts().follows_toolkit)
-            .filter_map(|component| self.package_for(component))
-            .find(|package| package.version.parse().ok() != minor)
+        let mut components = self.components().filter(|it| it.facts().follows_toolkit);
+        components.find_map(|component| {
+            let package = self.package_for(component);
+            package.filter(|package| package.version.parse().ok() != minor)
+        })
     }
 
     /// Fails if `other` has a package of this set at the same version, but without a hash in common.
-    pub(super) fn check_files(&self, other: &Self, origin: &str) -> Result<(), Failure> {
+    pub(super) fn check_files(&self, other: &Self, origin: &str) -> Result<()> {
         for pinned in &self.packages {
             let same = other.packages.iter().find(|package| package.is(pinned));
             if let Some(found) = same.filter(|found| !found.shares_a_file_with(pinned)) {
-                return Err(hash_mismatch(&format!(
-                    "{} {}: pinned {:?}, {origin} {:?}",
-                    pinned.name, pinned.version, pinned.hashes, found.hashes
-                )));
+                let PinnedPackage {
+                    name,
+                    version,
+                    hashes,
+                } = pinned;
+                let text = format!(
+                    "{name} {version}: pinned {hashes:?}, {origin} {:?}",
+                    found.hashes
+                );
+                return Err(hash_mismatch(&text));
             }
         }
         Ok(())
@@ -341,9 +352,9 @@ impl PackageSet {
         for package in &self.packages {
             let (name, version) = (&package.name, &package.version);
             if !self.from.knows(name, minor.major) {
+                let major = minor.major;
                 return Err(format!(
-                    "the package {name:?} contains no component of CUDA {}",
-                    minor.major
+                    "the package {name:?} contains no component of CUDA {major}"
                 ));
             }
             let plain = |b: u8| b.is_ascii_alphanumeric() || b".+!".contains(&b);
@@ -351,13 +362,13 @@ impl PackageSet {
                 return Err(format!("{name} has the invalid version {version:?}"));
             }
         }
-        match self.inconsistent() {
-            Some(package) => Err(format!(
-                "{} {} does not belong to CUDA {}",
-                package.name, package.version, self.version
-            )),
-            None => Ok(()),
-        }
+        let Some(PinnedPackage { name, version, .. }) = self.inconsistent() else {
+            return Ok(());
+        };
+        Err(format!(
+            "{name} {version} does not belong to CUDA {}",
+            self.version
+        ))
     }
 }
 
@@ -369,7 +380,7 @@ pub(super) fn wheel_of(component: Component, major: u32) -> Option<&'static str>
 
 pub(super) fn hash_mismatch(files: &str) -> Failure {
     let text = format!("a file does not match its pinned hash\n  {files}");
-    Failure::new(exit_code::LOCK, text).hint(
+    Failure::lock(text).hint(
         "if the index was changed on purpose, pin the new files with `--upgrade`; if the lock file was created with \
          pip on another platform, create it with uv, which pins the files of all platforms",
     )
@@ -381,7 +392,7 @@ pub(super) fn no_package(component: Component, major: u32, from: FetchFrom) -> F
         FetchFrom::Redist => "archive of NVIDIA",
     };
     let message = format!("no {holder} contains `{component}` for CUDA {major}");
-    Failure::new(exit_code::NOT_RELEASED, message).hint(match component {
+    Failure::not_released(message).hint(match component {
         Component::Driver => {
             "libcuda comes with the GPU driver, which need not be installed for linking"
         }

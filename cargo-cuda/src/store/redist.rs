@@ -4,10 +4,7 @@
 //! Their files get one root, [`cuda_find_core::sources::ARCHIVES`] of the toolkit, and each archive gets a `RECORD`
 //! with its files, like a Python package, so that the store checks and shares files in one way. An archive is unpacked
 //! after its hash has been checked.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "archives are unpacked only in this module"
-)]
+#![allow(clippy::disallowed_methods, reason = "archives are unpacked here")]
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
@@ -26,10 +23,9 @@ use super::directory::StagingDirectory;
 use super::installer::run_visibly;
 use super::package::{FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, Sha256, hash_mismatch};
 use super::resolve::SetSpec;
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, printable};
-use crate::package::metadata::{Hasher, normalized_name};
+use crate::package::metadata::Hasher;
 use crate::process;
 
 /// The variable that names the directory or URL of the archives.
@@ -44,7 +40,7 @@ const CURL_LIMITS: &str = "--connect-timeout 60 --speed-limit 1 --speed-time 60"
 /// A directory or a server with archives.
 #[derive(Debug)]
 pub(super) struct Mirror<'a> {
-    place: Place,
+    place: MirrorPlace,
     env: &'a Env,
     /// The lock of the store, which curl inherits, so that no other process writes the same file.
     lock: &'a File,
@@ -53,7 +49,7 @@ pub(super) struct Mirror<'a> {
 }
 
 #[derive(Debug)]
-enum Place {
+enum MirrorPlace {
     Directory(PathBuf),
     /// Without a slash at its end.
     Url(String),
@@ -63,27 +59,27 @@ enum Place {
 type Indexed = (PinnedPackage, String);
 
 impl<'a> Mirror<'a> {
-    pub fn new(env: &'a Env, lock: &'a File, target: &Target) -> Result<Self, Failure> {
+    pub fn new(env: &'a Env, lock: &'a File, target: &Target) -> Result<Self> {
         let named = env.peek(VARIABLE).filter(|value| !value.is_empty());
         let named = named.unwrap_or(OsStr::new(NVIDIA));
         let url = named.to_str().and_then(|text| text.split_once("://"));
         let directory = |path: &Path| {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
             match Root::system().exists(&path) {
-                true => Ok(Place::Directory(path)),
+                true => Ok(MirrorPlace::Directory(path)),
                 false => Err(lacking(format!("{} does not exist", path.display()))),
             }
         };
         let place = match url {
             Some(("http" | "https", _)) => {
-                Place::Url(named.to_string_lossy().trim_end_matches('/').to_owned())
+                MirrorPlace::Url(named.to_string_lossy().trim_end_matches('/').to_owned())
             }
             Some(("file", path)) => directory(Path::new(path))?,
             None => directory(Path::new(named))?,
             Some((scheme, _)) => {
                 let text = format!("`{VARIABLE}` has the scheme `{}`", printable(scheme));
-                return Err(Failure::new(exit_code::USAGE, text)
-                    .hint("use a directory, or a URL with `file`, `http` or `https`"));
+                let hint = "use a directory, or a URL with `file`, `http` or `https`";
+                return Err(Failure::usage(text).hint(hint));
             }
         };
         let (machine, system) = target.directory().split_once('-').unwrap_or_default();
@@ -97,13 +93,13 @@ impl<'a> Mirror<'a> {
 
     fn shown(&self) -> String {
         match &self.place {
-            Place::Directory(path) => path.display().to_string(),
-            Place::Url(url) => without_user(url),
+            MirrorPlace::Directory(path) => path.display().to_string(),
+            MirrorPlace::Url(url) => without_user(url),
         }
     }
 
     /// The exact archives for a release and components, and for those that an earlier set has.
-    pub fn resolve(&self, spec: &SetSpec, part: &StagingDirectory) -> Result<PackageSet, Failure> {
+    pub fn resolve(&self, spec: &SetSpec, part: &StagingDirectory) -> Result<PackageSet> {
         let major = spec.release.major();
         let version = match &spec.base {
             Some(base) => base.version.clone(),
@@ -136,14 +132,14 @@ impl<'a> Mirror<'a> {
     }
 
     /// The newest version of a release that the mirror has an index of.
-    fn newest(&self, release: &ReleaseToFetch, part: &StagingDirectory) -> Result<String, Failure> {
+    fn newest(&self, release: &ReleaseToFetch, part: &StagingDirectory) -> Result<String> {
         let listing = match &self.place {
-            Place::Directory(path) => {
+            MirrorPlace::Directory(path) => {
                 let names = Root::system().names(path).into_iter();
                 names.map(|name| format!("{}\n", name.display())).collect()
             }
-            Place::Url(_) if !release.is_exact() => self.text("", part)?,
-            Place::Url(_) => return Ok(release.to_string()),
+            MirrorPlace::Url(_) if !release.is_exact() => self.text("", part)?,
+            MirrorPlace::Url(_) => return Ok(release.to_string()),
         };
         let versions = listing.split("redistrib_").skip(1);
         let versions = versions.filter_map(|rest| rest.split_once(".json")?.0.parse().ok());
@@ -154,7 +150,7 @@ impl<'a> Mirror<'a> {
     }
 
     /// The archives for the platform in the index of a version.
-    fn archives(&self, version: &str, part: &StagingDirectory) -> Result<Vec<Indexed>, Failure> {
+    fn archives(&self, version: &str, part: &StagingDirectory) -> Result<Vec<Indexed>> {
         let name = format!("redistrib_{version}.json");
         let index: Value = serde_json::from_str(&self.text(&name, part)?)
             .map_err(|error| lacking(format!("{name} of {}: {error}", self.shown())))?;
@@ -163,21 +159,20 @@ impl<'a> Mirror<'a> {
         Ok(archives.collect())
     }
 
-    fn text(&self, below: &str, part: &StagingDirectory) -> Result<String, Failure> {
+    fn text(&self, below: &str, part: &StagingDirectory) -> Result<String> {
         let file = self.file(below, part)?;
-        Root::system()
-            .text(&file)
-            .map_err(Failure::io("read", &file))
+        let text = Root::system().text(&file);
+        text.map_err(Failure::io("read", &file))
     }
 
     /// A file of the mirror. One from a server is in the staging directory, until the next one replaces it.
-    fn file(&self, below: &str, part: &StagingDirectory) -> Result<PathBuf, Failure> {
+    fn file(&self, below: &str, part: &StagingDirectory) -> Result<PathBuf> {
         match &self.place {
-            Place::Directory(directory) if !Root::system().exists(&directory.join(below)) => {
+            MirrorPlace::Directory(directory) if !Root::system().exists(&directory.join(below)) => {
                 Err(lacking(format!("{} has no {below}", self.shown())))
             }
-            Place::Directory(directory) => Ok(directory.join(below)),
-            Place::Url(url) => {
+            MirrorPlace::Directory(directory) => Ok(directory.join(below)),
+            MirrorPlace::Url(url) => {
                 let file = part.path("download");
                 self.curl(&format!("{url}/{below}"), &file)?;
                 Ok(file)
@@ -186,18 +181,15 @@ impl<'a> Mirror<'a> {
     }
 
     /// Fetches a URL into a file.
-    fn curl(&self, url: &str, file: &Path) -> Result<(), Failure> {
+    fn curl(&self, url: &str, file: &Path) -> Result<()> {
         let shown = without_user(url);
         let Some(program) = process::on_path(self.env, "curl") else {
             let text = format!("cannot fetch {shown}: `curl` is not on `PATH`");
-            return Err(Failure::new(exit_code::NO_INSTALLER, text).hint(format!(
-                "install curl, or set `{VARIABLE}` to a directory with the files"
-            )));
+            let hint = format!("install curl, or set `{VARIABLE}` to a directory with the files");
+            return Err(Failure::no_installer(text).hint(hint));
         };
-        let redirections = match url.starts_with("https:") {
-            true => "=https",
-            false => "=http,https",
-        };
+        let is_secure = url.starts_with("https:");
+        let redirections = if is_secure { "=https" } else { "=http,https" };
         let call = |url: &str| {
             Invocation::new(&program)
                 .args(["--fail", "--silent", "--show-error", "--location"])
@@ -213,7 +205,7 @@ impl<'a> Mirror<'a> {
             return Ok(());
         }
         let text = format!("could not fetch {shown}: curl ended with {status}");
-        Err(Failure::new(exit_code::INSTALLER, text).hint("correct what curl reports above"))
+        Err(Failure::installer(text).hint("correct what curl reports above"))
     }
 
     /// Unpacks the archives of packages into a staging directory, after their hashes have been checked.
@@ -222,7 +214,7 @@ impl<'a> Mirror<'a> {
         packages: &[&PinnedPackage],
         set: &PackageSet,
         part: &StagingDirectory,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let archives = self.archives(&set.version, part)?;
         for &package in packages {
             let (name, version) = (&package.name, &package.version);
@@ -240,7 +232,7 @@ impl<'a> Mirror<'a> {
         path: &str,
         package: &PinnedPackage,
         part: &StagingDirectory,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let (name, version, hashes) = (&package.name, &package.version, &package.hashes);
         let file = self.file(path, part)?;
         let found = sha256(&file).map_err(Failure::io("read", &file))?;
@@ -255,7 +247,7 @@ impl<'a> Mirror<'a> {
             let cause = error.source().map(|cause| format!(": {cause}"));
             let reason = printable(&format!("{error}{}", cause.unwrap_or_default()));
             let text = format!("could not unpack the archive of {name} {version}: {reason}");
-            Failure::new(exit_code::INSTALLER, text).hint(format!(
+            Failure::installer(text).hint(format!(
                 "check the free space, and where the archive comes from: `{VARIABLE}` names the place"
             ))
         })?;
@@ -275,12 +267,8 @@ fn archive(name: &str, entry: &Value, platform: &str) -> Option<Indexed> {
     let hashes = files.map(|(_, file)| Sha256::from_hex(&text(file, "sha256")?));
     let mut hashes: Vec<Sha256> = hashes.collect::<Option<_>>()?;
     hashes.sort();
-    let package = PinnedPackage {
-        name: normalized_name(name),
-        version: text(entry, "version")?,
-        hashes,
-    };
-    Some((package, path))
+    let version = text(entry, "version")?;
+    Some((PinnedPackage::new(name, &version, hashes), path))
 }
 
 /// A URL without user name and password.
@@ -292,7 +280,7 @@ fn without_user(url: &str) -> String {
 }
 
 fn lacking(message: String) -> Failure {
-    Failure::new(exit_code::NOT_RELEASED, message).hint(format!(
+    Failure::not_released(message).hint(format!(
         "`{VARIABLE}` names the directory or URL that has `redistrib_<version>.json`, by default {NVIDIA}"
     ))
 }

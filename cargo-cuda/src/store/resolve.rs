@@ -16,15 +16,14 @@ use cuda_build::{Component, ToolkitVersion};
 use super::package::{
     AcceptedVersions, FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, wheel_of,
 };
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
+use crate::output::joined;
 
 const METAPACKAGE: &str = "cuda-toolkit";
 
-/// Resolves requirement lines to exact packages, and, if the flag is set, to those that they require. It is an installer
-/// or, in tests, a recorded answer.
-pub(super) type Resolver<'a> =
-    dyn FnMut(&[String], bool) -> Result<Vec<PinnedPackage>, Failure> + 'a;
+/// Resolves requirement lines to exact packages, and, if the flag is set, to those that they require. It is an
+/// installer or, in tests, a recorded answer.
+pub(super) type Resolver<'a> = dyn FnMut(&[String], bool) -> Result<Vec<PinnedPackage>> + 'a;
 
 /// The set to resolve.
 #[derive(Clone, Debug)]
@@ -40,7 +39,7 @@ pub(super) struct SetSpec {
 }
 
 /// Resolves a set, and checks that it is consistent.
-pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<PackageSet, Failure> {
+pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<PackageSet> {
     let release = &spec.release;
     let (version, has_metapackage) = match &spec.base {
         // The version of a set that was resolved without a metapackage has only two numbers.
@@ -77,8 +76,8 @@ pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<Pac
         let resolved = resolver(&header_lines, false);
         set.packages.extend(resolved.map_err(|failure| {
             failure.hint(
-                "`version` of a component in `[package.metadata.cuda]` is a requirement as in Cargo: `3.8` admits 3.9, but \
-                 not 4.0",
+                "`version` of a component in `[package.metadata.cuda]` is a requirement as in Cargo: `3.8` admits 3.9, \
+                 but not 4.0",
             )
         })?);
     }
@@ -91,13 +90,10 @@ pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<Pac
         set.packages.extend(base.packages.iter().cloned());
     }
     set.packages.sort();
-    match set.inconsistent() {
-        Some(package) => Err(inconsistent(
-            &format!("{} {}", package.name, package.version),
-            &set.version,
-        )),
-        None => Ok(set),
+    if let Some(PinnedPackage { name, version, .. }) = set.inconsistent() {
+        return Err(inconsistent(&format!("{name} {version}"), &set.version));
     }
+    Ok(set)
 }
 
 impl SetSpec {
@@ -143,10 +139,7 @@ fn python_clauses(comparator: &Comparator) -> impl Iterator<Item = String> + use
     let mut parts = vec![comparator.major];
     parts.extend(comparator.minor);
     parts.extend(comparator.patch);
-    let shown = |parts: &[u64]| {
-        let parts: Vec<String> = parts.iter().map(u64::to_string).collect();
-        Some(parts.join("."))
-    };
+    let shown = |parts: &[u64]| Some(joined(parts, "."));
     let first = shown(&parts);
     // The first version above all that begin with the same `count` parts.
     let after = |count: usize| {
@@ -166,13 +159,12 @@ fn python_clauses(comparator: &Comparator) -> impl Iterator<Item = String> + use
         _ => (first, after(3)),
     };
     let lower = lower.map(|version| format!(">={version}"));
-    lower
-        .into_iter()
-        .chain(upper.map(|version| format!("<{version}")))
+    let upper = upper.map(|version| format!("<{version}"));
+    lower.into_iter().chain(upper)
 }
 
 /// The version of a release's newest metapackage.
-fn metapackage(release: &ReleaseToFetch, resolver: &mut Resolver<'_>) -> Result<String, Failure> {
+fn metapackage(release: &ReleaseToFetch, resolver: &mut Resolver<'_>) -> Result<String> {
     let answer = resolver(&[format!("{METAPACKAGE}{}", release.clause())], true);
     let answer = answer.map_err(with_releases)?;
     let found = answer.into_iter().find(|it| it.name == METAPACKAGE);
@@ -183,26 +175,27 @@ fn metapackage(release: &ReleaseToFetch, resolver: &mut Resolver<'_>) -> Result<
 
 /// The extras of the metapackage, in brackets.
 fn extras(spec: &SetSpec) -> String {
-    let facts = spec.components.iter().map(|component| component.facts());
-    let extras: Vec<&str> = facts.filter_map(|facts| facts.extra).collect();
-    match extras.is_empty() {
-        true => String::new(),
-        false => format!("[{}]", extras.join(",")),
+    let components = spec.components.iter();
+    let extras = joined(components.filter_map(|it| it.facts().extra), ",");
+    if extras.is_empty() {
+        extras
+    } else {
+        format!("[{extras}]")
     }
 }
 
 /// An installer's error does not distinguish what was never released from what a mirror lacks.
 fn with_releases(failure: Failure) -> Failure {
     failure.hint(
-        "Python packages exist for CUDA 11.8, 12.0 to 12.6, 12.8, 12.9, and 13.0 and newer, and not for each component; \
-         `cargo cuda toolkit add 13` fetches the newest 13",
+        "Python packages exist for CUDA 11.8, 12.0 to 12.6, 12.8, 12.9, and 13.0 and newer, and not for each \
+         component; `cargo cuda toolkit add 13` fetches the newest 13",
     )
 }
 
 fn inconsistent(package: &str, version: &str) -> Failure {
     let offers = format!("the package index offers no consistent CUDA {version}");
     let text = format!("{offers}: {package} does not belong to it");
-    Failure::new(exit_code::NOT_RELEASED, text)
+    Failure::not_released(text)
         .hint("name an older release, such as `13.4`, and remove constraints from the configuration of uv and pip")
 }
 
@@ -212,8 +205,8 @@ mod tests {
     use super::*;
 
     /// Answers by what is in the requirement lines, as a recorded index of three releases.
-    fn index(lines: &[String]) -> Result<Vec<PinnedPackage>, Failure> {
-        let no = || Failure::new(exit_code::INSTALLER, format!("no {}", lines.join(" ")));
+    fn index(lines: &[String]) -> Result<Vec<PinnedPackage>> {
+        let no = || Failure::installer(format!("no {}", lines.join(" ")));
         let has = |text: &str| lines.iter().any(|line| line.starts_with(text));
         let mut answer = Vec::new();
         let minor = if has("cuda-toolkit") {
@@ -379,6 +372,6 @@ mod tests {
         let packages = &mut spec.base.as_mut().unwrap().packages;
         packages[0] = package("nvidia-cuda-runtime", "13.4.92", 'f');
         let error = resolve(&spec, &mut |lines, _| index(lines)).unwrap_err();
-        assert_eq!(error.code, exit_code::LOCK, "{error}");
+        assert_eq!(error.code, crate::exit_code::LOCK, "{error}");
     }
 }

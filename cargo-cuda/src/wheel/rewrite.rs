@@ -14,16 +14,13 @@ use super::{requirements, sbom};
 use crate::audit::artifact::Artifact;
 use crate::audit::check::Severity;
 use crate::audit::report::Audited;
-use crate::exit_code;
-use crate::failure::Failure;
-use crate::output;
-use crate::package::archive::{Wheel, WheelFile};
+use crate::failure::{Failure, Result};
+use crate::output::{self, joined};
+use crate::package::archive::{WheelArchive, WheelFile};
 use crate::package::archive_writer;
-use crate::package::metadata::{
-    FileName, IN_MANIFEST, Metadata, check_name, file_name_component, is_on_manylinux,
-    normalized_name, with_local_platform,
-};
-use crate::package::nvidia::{self, Origin};
+use crate::package::metadata::{FileName, IN_MANIFEST, Metadata, with_local_platform};
+use crate::package::metadata::{check_name, file_name_component, is_on_manylinux, normalized_name};
+use crate::package::nvidia::{self, LibraryOrigin};
 use crate::package::requirement::Requirement;
 
 /// How a wheel is rewritten.
@@ -75,8 +72,8 @@ impl BuiltWheel {
 }
 
 impl Rewrite {
-    /// For the wheel of a builder that is not known. Its components are those that the native modules need, because there
-    /// is no manifest that could declare more.
+    /// For the wheel of a builder that is not known. Its components are those that the native modules need, because
+    /// there is no manifest that could declare more.
     pub fn of_other_builder(major: u32, allow: Vec<String>) -> Self {
         Self {
             name: None,
@@ -93,19 +90,18 @@ impl Rewrite {
     /// finds an error.
     pub fn apply(
         &self,
-        mut wheel: Wheel,
+        mut wheel: WheelArchive,
         input: &Path,
         out_dir: &Path,
-    ) -> Result<BuiltWheel, Failure> {
-        let old_name = input.file_name().unwrap_or_default().to_string_lossy();
+    ) -> Result<BuiltWheel> {
+        let old_name = output::file_name(input);
         let mut file_name = FileName::parse(&old_name).ok_or_else(|| {
             Failure::wheel("not a wheel's file name (`name-version-python-abi-platform.whl`)")
                 .hint("give the file the name that its builder gave it")
                 .in_file(&old_name)
         })?;
-        let mut built = self
-            .rewrite(&mut wheel, &mut file_name)
-            .map_err(|failure| failure.in_file(&old_name))?;
+        let rewritten = self.rewrite(&mut wheel, &mut file_name);
+        let mut built = rewritten.map_err(|failure| failure.in_file(&old_name))?;
         output::make_directory(out_dir)?;
         built.path = out_dir.join(file_name.to_string());
         built.audited = self.audit(&wheel, &built.path, &file_name)?;
@@ -116,7 +112,7 @@ impl Rewrite {
     }
 
     /// Audits a wheel before it is written. Its size is checked later, because the manifest can change the limit.
-    fn audit(&self, wheel: &Wheel, path: &Path, file: &FileName) -> Result<Audited, Failure> {
+    fn audit(&self, wheel: &WheelArchive, path: &Path, file: &FileName) -> Result<Audited> {
         let mut artifact = Artifact::of_wheel(wheel, path, 0)?;
         artifact.driver.clone_from(&self.driver);
         let audited = Audited::new(&artifact, &self.allow);
@@ -124,23 +120,20 @@ impl Rewrite {
         if errors.is_empty() {
             return Ok(audited);
         }
-        let lines = errors.iter().map(|finding| format!("\n  {finding}"));
-        let text = format!(
-            "{file} was not written, because the audit found errors in it:{}",
-            lines.collect::<String>()
-        );
+        let lines = joined(&errors, "\n  ");
+        let text =
+            format!("{file} was not written, because the audit found errors in it:\n  {lines}");
         let hints: BTreeSet<&str> = errors.iter().map(|finding| finding.hint).collect();
-        let failure = Failure::new(exit_code::AUDIT, text);
-        let failure = hints.into_iter().fold(failure, Failure::hint);
         let codes: BTreeSet<&str> = errors.iter().map(|finding| finding.code).collect();
-        let codes = Vec::from_iter(codes).join(",");
+        let failure = hints.into_iter().fold(Failure::audit(text), Failure::hint);
+        let allow = joined(codes, ",");
         Err(failure.hint(format!(
-            "to write the wheel nevertheless: `--allow {codes}`"
+            "to write the wheel nevertheless: `--allow {allow}`"
         )))
     }
 
     /// Rewrites a wheel and its file's name in memory. The result lacks what only the finished file has.
-    fn rewrite(&self, wheel: &mut Wheel, file_name: &mut FileName) -> Result<BuiltWheel, Failure> {
+    fn rewrite(&self, wheel: &mut WheelArchive, file_name: &mut FileName) -> Result<BuiltWheel> {
         wheel.reject_nvidia_libraries()?;
         let metadata_path = format!("{}/METADATA", wheel.dist_info);
         let mut metadata = Metadata::parse(&wheel.text(&metadata_path)?);
@@ -194,35 +187,28 @@ impl Rewrite {
             wheel.set_text(path, bill)?;
         }
         file_name.distribution = file_name_component(&name);
-        rename_directories(
-            wheel,
-            &format!("{}-{}", file_name.distribution, file_name.version),
-        );
+        let stem = format!("{}-{}", file_name.distribution, file_name.version);
+        rename_directories(wheel, &stem);
         Ok(built)
     }
 }
 
 /// The needed libraries of some wheels that are neither NVIDIA's, nor in the wheels, nor on every manylinux system,
 /// sorted.
-pub fn third_party<'a>(wheels: impl IntoIterator<Item = &'a Wheel>) -> Vec<String> {
+pub fn third_party<'a>(wheels: impl IntoIterator<Item = &'a WheelArchive>) -> Vec<String> {
     let mut needed = BTreeSet::new();
     let mut inside = BTreeSet::new();
     for wheel in wheels {
         needed.extend(wheel.modules().flat_map(|(_, facts)| &facts.needed));
-        inside.extend(
-            wheel
-                .entries
-                .keys()
-                .filter_map(|path| path.rsplit('/').next()),
-        );
+        let paths = wheel.entries.keys();
+        inside.extend(paths.filter_map(|path| path.rsplit('/').next()));
     }
-    let is_third_party = |soname: &&String| {
-        let soname = soname.as_str();
-        !inside.contains(soname)
+    needed.retain(|soname| {
+        !inside.contains(soname.as_str())
             && !is_on_manylinux(soname)
-            && nvidia::origin(soname) == Origin::Foreign
-    };
-    needed.into_iter().filter(is_third_party).cloned().collect()
+            && nvidia::origin(soname) == LibraryOrigin::Foreign
+    });
+    needed.into_iter().cloned().collect()
 }
 
 /// Whether `--exclude` names a library: by its name, or by the start of its name and a `*`.
@@ -235,7 +221,7 @@ pub fn is_excluded(soname: &str, excluded: &[String]) -> bool {
 }
 
 /// Gives the metadata and data directories of a wheel another name and version.
-fn rename_directories(wheel: &mut Wheel, new_stem: &str) {
+fn rename_directories(wheel: &mut WheelArchive, new_stem: &str) {
     let old_stem = wheel.dist_info.trim_end_matches(".dist-info").to_owned();
     let renamed = |path: String| match path.strip_prefix(&old_stem) {
         Some(rest) if rest.starts_with(".dist-info/") || rest.starts_with(".data/") => {
@@ -244,9 +230,8 @@ fn rename_directories(wheel: &mut Wheel, new_stem: &str) {
         _ => path,
     };
     let entries = std::mem::take(&mut wheel.entries).into_iter();
-    wheel.entries = entries
-        .map(|(path, entry)| (renamed(path), entry))
-        .collect();
+    let renamed = entries.map(|(path, entry)| (renamed(path), entry));
+    wheel.entries = renamed.collect();
     wheel.dist_info = format!("{new_stem}.dist-info");
 }
 
@@ -267,16 +252,15 @@ fn without_portable_tags(text: &str) -> String {
 }
 
 /// `saxpy-cu12` of `saxpy`.
-fn with_cuda_suffix(name: &str, major: u32) -> Result<String, Failure> {
+fn with_cuda_suffix(name: &str, major: u32) -> Result<String> {
     let normalized = normalized_name(name);
     let suffix = normalized.rsplit_once("-cu").map(|(_, suffix)| suffix);
-    match suffix.and_then(|suffix| suffix.parse::<u32>().ok()) {
-        Some(other) => Err(Failure::wheel(format!(
-            "the name `{name}` already ends with a CUDA major ({other})"
-        ))
-        .hint("remove the ending from `name` in pyproject.toml: `cargo cuda wheel` adds it")),
-        None => Ok(format!("{normalized}-cu{major}")),
-    }
+    let Some(other) = suffix.and_then(|suffix| suffix.parse::<u32>().ok()) else {
+        return Ok(format!("{normalized}-cu{major}"));
+    };
+    let text = format!("the name `{name}` already ends with a CUDA major ({other})");
+    let hint = "remove the ending from `name` in pyproject.toml: `cargo cuda wheel` adds it";
+    Err(Failure::wheel(text).hint(hint))
 }
 
 /// Moves the programs (maturin's `bindings = "bin"`) that have a search path or need a library of NVIDIA's.
@@ -284,7 +268,7 @@ fn with_cuda_suffix(name: &str, major: u32) -> Result<String, Failure> {
 /// Installers put a program into the environment's `bin`, from where no search path leads to site-packages for every
 /// Python version. So it is moved to `<name>.scripts` below site-packages, as auditwheel does, and a script in its old
 /// place starts it. `name` is the name of the distribution.
-fn move_programs(wheel: &mut Wheel, name: &str) -> Result<(), Failure> {
+fn move_programs(wheel: &mut WheelArchive, name: &str) -> Result<()> {
     let mut programs = Vec::new();
     for (path, facts) in wheel.modules() {
         let needs_path = !facts.has_no_search_path() || facts.needs_component();

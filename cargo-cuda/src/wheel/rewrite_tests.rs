@@ -8,7 +8,8 @@ use super::*;
 use crate::package::elf::ElfFacts;
 use cuda_build::Component;
 
-const INIT: &str = "from .saxpy import *\n\n__doc__ = saxpy.__doc__\nif hasattr(saxpy, \"__all__\"):\n    __all__ = saxpy.__all__";
+const INIT: &str = "from .saxpy import *\n\n__doc__ = saxpy.__doc__\nif hasattr(saxpy, \"__all__\"):\n    \
+                    __all__ = saxpy.__all__";
 
 fn this_program() -> Vec<u8> {
     cuda_find_core::root::Root::system()
@@ -23,7 +24,7 @@ fn module() -> WheelFile {
     module.clone()
 }
 
-fn wheel(extra: &[(&str, &str)]) -> Wheel {
+fn wheel(extra: &[(&str, &str)]) -> WheelArchive {
     let texts = [
         ("saxpy/__init__.py", INIT),
         (
@@ -45,7 +46,7 @@ fn wheel(extra: &[(&str, &str)]) -> Wheel {
         })
         .collect();
     entries.insert("saxpy/saxpy.abi3.so".to_owned(), module());
-    Wheel::new("saxpy-0.1.0.dist-info".to_owned(), entries)
+    WheelArchive::new("saxpy-0.1.0.dist-info".to_owned(), entries)
 }
 
 fn rewriting(major: u32) -> Rewrite {
@@ -69,13 +70,16 @@ fn rewriting(major: u32) -> Rewrite {
 
 const NAME: &str = "saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl";
 
-fn rewrite_with(rewriting: &Rewrite, mut wheel: Wheel) -> Result<(Wheel, BuiltWheel), Failure> {
+fn rewrite_with(
+    rewriting: &Rewrite,
+    mut wheel: WheelArchive,
+) -> Result<(WheelArchive, BuiltWheel), Failure> {
     let mut name = FileName::parse(NAME).unwrap();
     let built = rewriting.rewrite(&mut wheel, &mut name)?;
     Ok((wheel, built))
 }
 
-fn rewrite(wheel: Wheel) -> Result<(Wheel, BuiltWheel), Failure> {
+fn rewrite(wheel: WheelArchive) -> Result<(WheelArchive, BuiltWheel), Failure> {
     rewrite_with(&rewriting(13), wheel)
 }
 

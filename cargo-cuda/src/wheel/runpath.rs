@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use cuda_build::Component;
 
 use super::needs::no_package;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::package::elf::ElfFacts;
 use crate::package::nvidia::library_directory;
 
@@ -23,11 +23,11 @@ pub enum SearchPathKind {
 
 /// The search path of the native modules of one wheel: directories below site-packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SearchPath(Vec<String>);
+pub struct ModuleSearchPath(Vec<String>);
 
-impl SearchPath {
+impl ModuleSearchPath {
     /// The search path for the components that a crate links as shared libraries.
-    pub fn new(components: &BTreeSet<Component>, major: u32) -> Result<Self, Failure> {
+    pub fn new(components: &BTreeSet<Component>, major: u32) -> Result<Self> {
         let mut directories = Vec::new();
         for &component in components {
             // A component without a shared library needs no search path. The driver's libraries are in no package.
@@ -51,10 +51,8 @@ impl SearchPath {
 
     /// The entries below these site-packages: absolute for a module that stays outside the environment.
     pub fn below(&self, site_packages: &str) -> Vec<String> {
-        let directories = self.0.iter();
-        directories
-            .map(|directory| format!("{site_packages}/{directory}"))
-            .collect()
+        let entry = |directory: &String| format!("{site_packages}/{directory}");
+        self.0.iter().map(entry).collect()
     }
 
     /// The depth of the module that was linked with the entries for `depth`: another depth if the builder put the

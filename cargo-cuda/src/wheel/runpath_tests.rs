@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn search_path(components: &[Component], major: u32) -> SearchPath {
-    SearchPath::new(&components.iter().copied().collect(), major).unwrap()
+fn search_path(components: &[Component], major: u32) -> ModuleSearchPath {
+    ModuleSearchPath::new(&components.iter().copied().collect(), major).unwrap()
 }
 
 #[test]

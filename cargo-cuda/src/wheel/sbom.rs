@@ -22,8 +22,7 @@ fn without_directories(text: &str) -> String {
     let mut pieces = text.split("file:///");
     let mut result = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
-        let end = piece.find(['#', '"']).unwrap_or(piece.len());
-        let (directory, rest) = piece.split_at(end);
+        let (directory, rest) = piece.split_at(piece.find(['#', '"']).unwrap_or(piece.len()));
         let is_id = result.ends_with("path+");
         result.push_str("file:///");
         let id = rest.split(['"', ' ']).next().unwrap_or_default();

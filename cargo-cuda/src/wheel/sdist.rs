@@ -3,7 +3,6 @@
 //! The requirements on NVIDIA's packages depend on the CUDA release, so they have to be dynamic: if they are static, uv
 //! reads them from `PKG-INFO`, where there are none, and does not call the build backend.
 
-use std::collections::BTreeSet;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::package::metadata::Metadata;
 
 /// The metadata fields that the build backend computes.
@@ -19,25 +18,22 @@ const DYNAMIC: [&str; 2] = ["Requires-Dist", "Provides-Extra"];
 
 /// Returns the source distribution with dynamic requirements. Fails if `backend`, the path of the file with the build
 /// backend, is not in it.
-pub fn with_dynamic_requirements(sdist: &[u8], backend: Option<&Path>) -> Result<Vec<u8>, Failure> {
+pub fn with_dynamic_requirements(sdist: &[u8], backend: Option<&Path>) -> Result<Vec<u8>> {
     let (sdist, paths) = rewritten(sdist).map_err(|error| {
         let text = format!("could not read the source distribution that maturin made: {error}");
         Failure::wheel(text)
             .hint("build it with `maturin sdist`, and check the file that it writes")
     })?;
-    let below_root = |path: &PathBuf| path.components().skip(1).collect::<PathBuf>();
-    let paths: BTreeSet<PathBuf> = paths.iter().map(below_root).collect();
-    match backend {
-        Some(backend) if !paths.contains(backend) => {
-            let backend = backend.display();
-            let text =
-                format!("the source distribution does not contain the build backend `{backend}`");
-            Err(Failure::wheel(text).hint(format!(
-                "write `include = [{{ path = \"{backend}\", format = \"sdist\" }}]` below `[tool.maturin]` in pyproject.toml"
-            )))
-        }
-        _ => Ok(sdist),
-    }
+    let mut paths = paths.iter().map(|path| path.components().skip(1));
+    let Some(backend) = backend.filter(|it| !paths.any(|path| path.eq(it.components()))) else {
+        return Ok(sdist);
+    };
+    let backend = backend.display();
+    let text = format!("the source distribution does not contain the build backend `{backend}`");
+    Err(Failure::wheel(text).hint(format!(
+        "write `include = [{{ path = \"{backend}\", format = \"sdist\" }}]` below `[tool.maturin]` in \
+         pyproject.toml"
+    )))
 }
 
 /// The new archive, and the paths of its files. The first directory of each path is `<name>-<version>`.

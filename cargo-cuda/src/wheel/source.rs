@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use cuda_find_core::{env::Env, root::Root};
 
 use crate::cargo_arguments::CargoOptions;
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
+use crate::output::joined;
 use crate::package::pyproject::{MaturinTable, Pyproject};
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::toolkits::LockPolicy;
@@ -15,7 +15,7 @@ use crate::workspace::{Package, Resolve};
 
 /// A crate with its `pyproject.toml`.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct WheelSource {
     /// The project, limited to `package`.
     pub project: Project,
     pub package: Package,
@@ -28,7 +28,7 @@ pub struct Source {
     pub rustc_args: Vec<OsString>,
 }
 
-impl Source {
+impl WheelSource {
     /// Finds the crate that `--package` or `--manifest-path` names. Otherwise the crate that `pyproject.toml` in the
     /// current directory names, else the package of the current directory, else the only Python package of the
     /// workspace. `passthrough` are the user's own arguments for maturin.
@@ -38,12 +38,10 @@ impl Source {
         passthrough: &[OsString],
         user: &Env,
         root: &Root,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let here = std::env::current_dir().unwrap_or_default();
-        let manifest = which
-            .manifest_path
-            .clone()
-            .or_else(|| manifest_of_pyproject(root, &here));
+        let named = which.manifest_path.clone();
+        let manifest = named.or_else(|| manifest_of_pyproject(root, &here));
         let open = |manifest: Option<PathBuf>, added: Vec<OsString>| {
             let cargo = CargoOptions::parse(&[added, passthrough.to_vec()].concat());
             let which = WorkspaceOptions {
@@ -60,26 +58,18 @@ impl Source {
         let mut project = open(manifest.clone(), Vec::new())?;
         let workspace = project.workspace.as_ref();
         let workspace = workspace.map_or(here, |workspace| workspace.root.clone());
-        let package = choose(
-            &project,
-            manifest.as_deref(),
-            &workspace,
-            which.package.is_some(),
-        )?
-        .clone();
+        let is_named = which.package.is_some();
+        let package = choose(&project, manifest.as_deref(), &workspace, is_named)?.clone();
         let pyproject = Pyproject::of_crate(root, &package.manifest, &workspace);
-        let maturin = pyproject
-            .as_ref()
-            .map(Pyproject::maturin)
-            .unwrap_or_default();
+        let maturin = pyproject.as_ref().map(Pyproject::maturin);
+        let maturin = maturin.unwrap_or_default();
         // Features and other options in `pyproject.toml` change what `cargo metadata` prints.
         let added = maturin.cargo_options(passthrough);
         if !added.is_empty() {
             project = open(Some(package.manifest.clone()), added)?;
         }
-        project
-            .packages
-            .retain(|member| member.name == package.name);
+        let packages = &mut project.packages;
+        packages.retain(|member| member.name == package.name);
         if project.lock == LockPolicy::Prefer {
             project.lock = LockPolicy::Require;
         }
@@ -124,9 +114,8 @@ fn manifest_of_pyproject(root: &Root, directory: &Path) -> Option<PathBuf> {
     let pyproject = Pyproject::read(root, directory)?;
     let below = directory.join("rust/Cargo.toml");
     let is_python_first = !root.is_file(&directory.join("Cargo.toml")) && root.is_file(&below);
-    pyproject
-        .manifest()
-        .or_else(|| is_python_first.then_some(below))
+    let below = is_python_first.then_some(below);
+    pyproject.manifest().or(below)
 }
 
 fn choose<'a>(
@@ -134,7 +123,7 @@ fn choose<'a>(
     manifest: Option<&Path>,
     workspace: &Path,
     is_named: bool,
-) -> Result<&'a Package, Failure> {
+) -> Result<&'a Package> {
     let root = &project.root;
     let member = |manifest: Option<&Path>| {
         let package = project.workspace.as_ref()?.package_at(root, manifest)?;
@@ -156,20 +145,19 @@ fn choose<'a>(
         return Ok(package);
     }
     let packages: Vec<&Package> = project.packages.iter().filter(makes_wheel).collect();
-    match packages.as_slice() {
-        [package] => Ok(package),
-        [] => {
-            let text = "no package in the workspace builds a Python package: none has a `cdylib` library or a \
-                        `pyproject.toml` for maturin";
-            Err(Failure::new(exit_code::CONFIGURATION, text)
-                .hint("add `crate-type = [\"cdylib\"]` below `[lib]`, or name the crate with `--manifest-path`"))
-        }
+    let (text, hint) = match packages.as_slice() {
+        [package] => return Ok(package),
+        [] => (
+            "no package in the workspace builds a Python package: none has a `cdylib` library or a `pyproject.toml` \
+             for maturin"
+                .to_owned(),
+            "add `crate-type = [\"cdylib\"]` below `[lib]`, or name the crate with `--manifest-path`",
+        ),
         several => {
-            let names: Vec<&str> = several.iter().map(|p| p.name.as_str()).collect();
-            let text = "several packages in the workspace build a Python package";
-            let text = format!("{text}: {}", names.join(", "));
-            Err(Failure::new(exit_code::CONFIGURATION, text)
-                .hint("name one with `--package`, or run the command in its directory"))
+            let names = joined(several.iter().map(|package| &package.name), ", ");
+            let text = format!("several packages in the workspace build a Python package: {names}");
+            (text, "name one with `--package`, or run the command in its directory")
         }
-    }
+    };
+    Err(Failure::configuration(text).hint(hint))
 }

@@ -2,14 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cuda_find_core::command::Invocation;
 
 use super::rewrite::BuiltWheel;
 use crate::audit::check::Severity;
-use crate::failure::Failure;
-use crate::output::human_size;
+use crate::failure::{Failure, Result};
+use crate::output::{human_size, joined};
 use crate::package::INDEX_LIMIT;
 
 /// The report about finished wheels, with the commands that publish them.
@@ -24,9 +24,8 @@ pub fn report(built: &[BuiltWheel], sdists: &[PathBuf]) -> String {
             line(&format!("requires {requirement}"));
         }
         if let Some(glibc) = &wheel.glibc {
-            line(&format!(
-                "requires glibc {glibc} or newer, which the build machine determines"
-            ));
+            let text = "or newer, which the build machine determines";
+            line(&format!("requires glibc {glibc} {text}"));
         }
         for library in &wheel.expected_on_system {
             line(&format!("expects {library} on the system"));
@@ -39,27 +38,23 @@ pub fn report(built: &[BuiltWheel], sdists: &[PathBuf]) -> String {
         }
     }
     for path in sdists {
-        text.push_str(&format!("{}\n", path.display()));
+        text += &format!("{}\n", path.display());
     }
-    let wheels = built.iter().map(|wheel| wheel.path.as_path());
-    let files: Vec<&Path> = wheels.chain(sdists.iter().map(PathBuf::as_path)).collect();
-    for (words, program, subcommand) in
-        [("to publish:", "uv", "publish"), ("or:", "twine", "upload")]
-    {
-        let call = Invocation::new(program).args([subcommand]).args(&files);
-        text.push_str(&format!("{words}\n  {call}\n"));
-    }
-    text
+    let files = Vec::from_iter(built.iter().map(|wheel| &wheel.path).chain(sdists));
+    let uv = Invocation::new("uv").args(["publish"]).args(&files);
+    let twine = Invocation::new("twine").args(["upload"]).args(&files);
+    text + &format!("to publish:\n  {uv}\nor:\n  {twine}\n")
 }
 
 /// Files with at least a tenth of the wheel's size, in their compressed size, and the device code for each capability,
 /// in the size that it has inside the files. The largest are first.
 fn largest_parts(wheel: &BuiltWheel) -> String {
-    let files = wheel.files.iter();
-    let large = files.filter(|(_, size)| size * 10 >= wheel.size);
-    let mut text: String = large
-        .map(|(path, size)| format!("  {path}: {}\n", human_size(*size)))
-        .collect();
+    let mut text = String::new();
+    for (path, size) in &wheel.files {
+        if size * 10 >= wheel.size {
+            text += &format!("  {path}: {}\n", human_size(*size));
+        }
+    }
     let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
     let devices = &wheel.audited.device_code;
     for image in devices.iter().flat_map(|device| &device.images) {
@@ -68,10 +63,9 @@ fn largest_parts(wheel: &BuiltWheel) -> String {
     let mut sizes: Vec<(String, u64)> = sizes.into_iter().filter(|(_, size)| *size > 0).collect();
     sizes.sort_by_key(|(_, size)| Reverse(*size));
     if !sizes.is_empty() {
-        let sizes = sizes.iter();
-        let sizes = sizes.map(|(label, size)| format!("{label} {}", human_size(*size)));
-        let sizes = Vec::from_iter(sizes).join(", ");
-        text.push_str(&format!("  device code: {sizes}\n"));
+        let shown = |(label, size): &(String, u64)| format!("{label} {}", human_size(*size));
+        let sizes = joined(sizes.iter().map(shown), ", ");
+        text += &format!("  device code: {sizes}\n");
     }
     text
 }
@@ -86,13 +80,14 @@ pub fn warnings(built: &[BuiltWheel]) -> Vec<String> {
             wheels.entry(text).or_default().push(path.to_string());
         }
     }
-    let text =
-        |(warning, paths): (String, Vec<String>)| format!("{}:\n{warning}", paths.join(", "));
-    wheels.into_iter().map(text).collect()
+    let wheels = wheels.into_iter();
+    wheels
+        .map(|(warning, paths)| format!("{}:\n{warning}", paths.join(", ")))
+        .collect()
 }
 
 /// Fails if a wheel is larger than the index accepts. The wheels are finished and stay.
-pub fn check_sizes(built: &[BuiltWheel], max_size: Option<u64>) -> Result<(), Failure> {
+pub fn check_sizes(built: &[BuiltWheel], max_size: Option<u64>) -> Result<()> {
     let limit = max_size.unwrap_or(INDEX_LIMIT);
     let mut too_large = String::new();
     for wheel in built.iter().filter(|wheel| wheel.size > limit) {
@@ -102,16 +97,14 @@ pub fn check_sizes(built: &[BuiltWheel], max_size: Option<u64>) -> Result<(), Fa
     if too_large.is_empty() {
         return Ok(());
     }
-    let text = format!(
-        "the index accepts {} per file{}",
-        human_size(limit),
-        too_large.trim_end()
-    );
+    let (limit, too_large) = (human_size(limit), too_large.trim_end());
+    let text = format!("the index accepts {limit} per file{too_large}");
     Err(Failure::wheel(text)
         .hint("drop capabilities: code for 8.0 also runs on GPUs with 8.6 and 8.9")
         .hint("remove symbols with `strip = true` below `[tool.maturin]`, and files of `data` and `include` there")
         .hint(
-            "if the index accepts more, set `max-size = \"200 MiB\"` below `[package.metadata.cuda.wheel]` in Cargo.toml",
+            "if the index accepts more, set `max-size = \"200 MiB\"` below `[package.metadata.cuda.wheel]` in \
+             Cargo.toml",
         ))
 }
 
@@ -121,10 +114,10 @@ mod tests {
 
     use super::*;
     use crate::audit::report::{Audited, Device};
-    use crate::package::device::{Image, ImageKind};
+    use crate::package::device::{DeviceImage, ImageKind};
 
     fn device(images: &[(ImageKind, &str, u64)]) -> Device {
-        let image = |&(kind, capability, bytes): &(ImageKind, &str, u64)| Image {
+        let image = |&(kind, capability, bytes): &(ImageKind, &str, u64)| DeviceImage {
             kind,
             capability: capability.parse().unwrap(),
             isa: (0, 0),
@@ -180,13 +173,14 @@ mod tests {
     #[test]
     fn a_warning_about_two_wheels_appears_once() {
         let finding = |message: &str| {
-            let mut findings = crate::audit::check::Findings::default();
-            findings.add(
+            let (artifact, majors) = Default::default();
+            let mut audit = crate::audit::check::Audit::new(&artifact, &majors);
+            audit.add(
                 &crate::audit::check::W08,
                 Severity::Error,
                 message.to_owned(),
             );
-            findings.0.remove(0)
+            audit.findings.remove(0)
         };
         let mut built = [wheel(12, 1), wheel(13, 1)];
         for wheel in &mut built {
