@@ -7,12 +7,13 @@
 //! known from the call alone. Every other call reaches nvcc as it is.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cuda_build::compile::{
-    Call, ForList, KeptCall, PROGRESS_VARIABLE, WrappedNvcc, most_compilers, name_of_output,
+    Call, ForList, PROGRESS_VARIABLE, WrappedNvcc, most_compilers, name_of_output,
 };
 use cuda_build::config::capabilities_variable;
 use cuda_build::view::WRAPPED_NVCC;
@@ -28,7 +29,6 @@ use cuda_find_core::{
     search::SearchContext,
     select::{Need, Part, Request},
     target::Target,
-    toolkit::Toolkit,
 };
 use ruzstd::decoding::StreamingDecoder;
 
@@ -101,19 +101,9 @@ impl Wrapper {
         let (changed, reason) = match for_list {
             ForList::Stays(reason) => (None, reason),
             ForList::Changed(changed) => (Some(changed), None),
-            ForList::UnlessUsed(letter, changed) => match self.uses_letter(&called, letter) {
-                Ok(false) => (Some(changed), None),
-                Ok(true) => (
-                    None,
-                    Some(format!(
-                        "it uses what {letter} has and {} lacks",
-                        letter.base()
-                    )),
-                ),
-                Err(error) => (
-                    None,
-                    Some(format!("whether it needs {letter} is not known: {error}")),
-                ),
+            ForList::UnlessUsed(letter, changed) => match self.letter_counts(&called, letter) {
+                None => (Some(changed), None),
+                reason => (None, reason),
             },
         };
         let lacking = || self.lacking(&called, reason.as_deref()?);
@@ -160,58 +150,64 @@ impl Wrapper {
         if let Some(again) = again.filter(|again| again.success) {
             let refusal = finished.output();
             let refusal = refusal.lines().next().unwrap_or_default();
-            self.note(
-                called,
-                self.lacking(called, &format!("nvcc refuses the list: {refusal}")),
-            );
+            let reason = format!("nvcc refuses the list: {refusal}");
+            self.note(called, self.lacking(called, &reason));
             output::of_program(&again.output());
             return ExitCode::SUCCESS;
         }
         output::of_program(&finished.output());
-        if !finished.success {
-            self.explain_list(call, "");
+        if finished.success {
+            return ExitCode::SUCCESS;
         }
-        exit_status(
-            finished.code.and_then(|code| u8::try_from(code).ok()),
-            finished.success,
-        )
+        self.explain_list(call, "");
+        let code = finished.code.and_then(|code| u8::try_from(code).ok());
+        code.unwrap_or(exit_code::FAILURE).into()
     }
 
-    fn toolkit(&self) -> Result<(Toolkit, Target), Error> {
+    fn wrapped(&self) -> Result<WrappedNvcc<'_>, Error> {
         let env = self.env.clone();
         let env = env.with("CUDA_BUILD_TOOLKIT", self.directory.toolkit_file());
         let triple = self.env.text("TARGET").unwrap_or_else(cargo_config::host);
         let target = Target::from_triple(&triple)?;
-        let search = SearchContext::new(&self.root, &env, &target);
-        let toolkit = search.find(&Request {
+        let toolkit = SearchContext::new(&self.root, &env, &target).find(&Request {
             alternatives: vec![vec![Need::new(Component::Nvcc, Part::Tools, "")]],
             take_everything: true,
             ..Request::default()
         })?;
-        Ok((toolkit, target))
-    }
-
-    fn with_nvcc<T>(
-        &self,
-        run: impl FnOnce(&WrappedNvcc<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let (toolkit, target) = self.toolkit()?;
-        run(&WrappedNvcc {
-            program: &self.nvcc,
-            view: &self.directory.view(),
+        Ok(WrappedNvcc {
+            program: self.nvcc.clone(),
+            view: self.directory.view(),
             build: &self.directory.path,
-            temporary: &self.directory.wrapper_files(),
+            temporary: self.directory.wrapper_files(),
             working: &self.working,
-            toolkit: &toolkit,
-            target: &target,
+            toolkit,
+            target,
             env: &self.env,
             root: &self.root,
             decompress,
         })
     }
 
-    fn uses_letter(&self, call: &Call, letter: Capability) -> Result<bool, Error> {
-        self.with_nvcc(|nvcc| nvcc.uses_letter(call, letter))
+    /// Waits until fewer compilers run than allowed.
+    fn slot(&self) -> Result<Option<File>, Error> {
+        let most = most_compilers(&self.env, &self.root)?;
+        Ok(output::lock_one_of(&self.directory.wrapper_files(), most))
+    }
+
+    /// Why a call for a capability with a letter stays as it is; `None` if its code does not need the letter.
+    fn letter_counts(&self, call: &Call, letter: Capability) -> Option<String> {
+        let uses_letter = || {
+            let _slot = self.slot()?;
+            self.wrapped()?.uses_letter(call, letter)
+        };
+        match uses_letter() {
+            Ok(false) => None,
+            Ok(true) => Some(format!(
+                "it uses what {letter} has and {} lacks",
+                letter.base()
+            )),
+            Err(error) => Some(format!("whether it needs {letter} is not known: {error}")),
+        }
     }
 
     /// What nvcc compiles for without an option.
@@ -222,41 +218,38 @@ impl Wrapper {
     /// Carries out a call that compiles one source, when fewer compilers run than allowed. `None` if the output of such a
     /// call is not kept.
     fn keep(&self, call: &mut Call, is_changed: bool) -> Result<Option<ExitCode>, Error> {
-        let Some(kept) = KeptCall::new(call, &self.working, &self.root, self.default_capability())
-        else {
+        let compile = call.compile(&self.working, &self.root, self.default_capability());
+        let Some(compile) = compile else {
             return Ok(None);
         };
-        self.with_nvcc(|nvcc| {
-            if self.env.peek("CXX").is_none() && nvcc.refuses_host_compiler(call) {
-                let name = call.host_compiler().unwrap_or_default();
-                output::message(&format!(
-                    "note: -ccbin {name} is left out, because CUDA {} does not accept this compiler",
-                    nvcc.toolkit.version()
-                ));
-                call.remove_host_compiler();
-            }
-            let slots = self.directory.wrapper_files();
-            let _slot = output::lock_one_of(&slots, most_compilers(&self.env, &self.root)?);
-            let own = nvcc.directory_of(&kept).with_extension("lock");
-            let _own = output::lock_one_of(&own, 1);
-            match nvcc.compile(call, &kept) {
-                Ok(printed) => Ok(printed.map(|printed| {
-                    output::of_program(&printed);
-                    ExitCode::SUCCESS
-                })),
-                Err(Error::Compile {
-                    output, exit_code, ..
-                }) => {
-                    output::of_program(&output);
-                    let failing = is_changed.then(|| nvcc.failing_capability(call)).flatten();
-                    if let Some(failing) = failing {
-                        self.explain_list(call, &format!(", and it fails for {failing}"));
-                    }
-                    Ok(Some(exit_status(exit_code, false)))
+        let nvcc = self.wrapped()?;
+        if self.env.peek("CXX").is_none() && nvcc.refuses_host_compiler(call) {
+            let name = call.host_compiler().unwrap_or_default();
+            output::message(&format!(
+                "note: -ccbin {name} is left out, because CUDA {} does not accept this compiler",
+                nvcc.toolkit.version()
+            ));
+            call.remove_host_compiler();
+        }
+        let _slot = self.slot()?;
+        let own = nvcc.directory_of(&compile).with_extension("lock");
+        let _own = output::lock_one_of(&own, 1);
+        match nvcc.compile(call, &compile) {
+            Err(Error::Compile {
+                output, exit_code, ..
+            }) => {
+                output::of_program(&output);
+                let failing = is_changed.then(|| nvcc.failing_capability(call)).flatten();
+                if let Some(failing) = failing {
+                    self.explain_list(call, &format!(", and it fails for {failing}"));
                 }
-                Err(error) => Err(error),
+                Ok(Some(exit_code.unwrap_or(exit_code::FAILURE).into()))
             }
-        })
+            compiled => Ok(compiled?.map(|printed| {
+                output::of_program(&printed);
+                ExitCode::SUCCESS
+            })),
+        }
     }
 
     /// What an output lacks of the declared list, if anything.
@@ -266,20 +259,14 @@ impl Wrapper {
 
     /// Why the toolkit cannot compile for what a call requests, if so. nvcc will refuse the call.
     fn refused(&self, call: &Call) -> Option<String> {
-        let release = self.release?;
-        call.requested_capabilities()
-            .into_iter()
-            .find_map(|capability| {
-                let plan = Declared::parse([capability.to_string()])
-                    .ok()?
-                    .plan(release, &[], None);
-                match plan {
-                    Err(FindError::Capability { reason, hint }) => {
-                        Some(format!("{reason}; {hint}"))
-                    }
-                    _ => None,
-                }
-            })
+        let mut requested = call.requested_capabilities().into_iter();
+        requested.find_map(|capability| {
+            let declared = Declared::parse([capability.to_string()]).ok()?;
+            match declared.plan(self.release?, &[], None) {
+                Err(FindError::Capability { reason, hint }) => Some(format!("{reason}; {hint}")),
+                _ => None,
+            }
+        })
     }
 
     /// Writes a note about a call where `cargo cuda` and `doctor` find it. Without one, removes that of an earlier call.
@@ -313,12 +300,6 @@ impl Wrapper {
             self.package
         ));
     }
-}
-
-/// The status of nvcc, as this process ends with it.
-fn exit_status(code: Option<u8>, success: bool) -> ExitCode {
-    let usual = if success { 0 } else { exit_code::FAILURE };
-    code.unwrap_or(usual).into()
 }
 
 fn decompress(frame: &[u8]) -> Option<Vec<u8>> {

@@ -338,10 +338,11 @@ mod online {
         ];
         let libdevice = nvcc.parent().unwrap().join("../nvvm/libdevice");
         let mut wrong = Vec::new();
-        for line in include_str!("../nvcc/calls.txt")
-            .lines()
-            .filter(|line| !line.starts_with('#'))
-        {
+        // The first needs `tileiras`. The others start the program, and write an object without code.
+        let others = ["-enable-tile", "-run", "-fdevice-syntax-only"];
+        let is_tested =
+            |line: &&str| !line.starts_with('#') && !others.iter().any(|it| line.contains(it));
+        for line in include_str!("../nvcc/calls.txt").lines().filter(is_tested) {
             let line = format!("{line} k.cu").replace("LIBDEVICE", libdevice.to_str().unwrap());
             let files_with = |extension: &str, directory: &Path| -> Vec<PathBuf> {
                 let files = fs::read_dir(directory)
@@ -367,9 +368,6 @@ mod online {
                 call.env("CUDA_BUILD_IMAGES", project.path.with_extension("images"));
                 call.output().unwrap().status.success()
             };
-            let is_accepted = run(&nvcc);
-            let makes_code =
-                ["o", "out", "a", "fatbin", "cubin"].map(|it| !files_with(it, &place).is_empty());
             let is_made = run(&wrapper);
             let made = ["o", "out", "a", "fatbin"]
                 .map(|it| files_with(it, &place))
@@ -379,9 +377,13 @@ mod online {
                 images.contains("sm_80") && images.contains("sm_90")
             });
             let has_note = !files_with("note", &notes).is_empty();
-            if is_accepted && !is_made {
+            if is_made && (has_both || has_note) || !run(&nvcc) {
+                continue;
+            }
+            let code = ["o", "out", "a", "fatbin", "cubin"].map(|it| files_with(it, &place));
+            if !is_made {
                 wrong.push(format!("{line}: fails"));
-            } else if is_accepted && makes_code.contains(&true) && !has_both && !has_note {
+            } else if code.iter().any(|files| !files.is_empty()) {
                 wrong.push(format!("{line}: silent"));
             }
         }

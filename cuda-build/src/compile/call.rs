@@ -55,7 +55,8 @@ pub enum ForList {
 }
 
 /// A call that compiles one source, whose output can be kept.
-pub(super) struct Compile {
+#[derive(Debug)]
+pub struct Compile {
     pub(super) source: PathBuf,
     pub(super) form: Form,
     pub(super) images: Vec<Image>,
@@ -342,7 +343,12 @@ impl Call {
 
     /// What the call compiles, if its output can be kept: it compiles one source for known architectures into one file,
     /// and everything that decides its bytes is known.
-    pub(super) fn compile(&self, working: &Path, default: Option<Capability>) -> Option<Compile> {
+    pub fn compile(
+        &self,
+        working: &Path,
+        root: &Root,
+        default: Option<Capability>,
+    ) -> Option<Compile> {
         let mut inputs = self.inputs();
         let source = PathBuf::from(inputs.next().filter(|input| self.is_cuda(input))?);
         if inputs.next().is_some()
@@ -418,12 +424,20 @@ impl Call {
         if let Some(Product::Object(Some(is_linkable))) = self.product {
             options.push(format!("-rdc={is_linkable}"));
         }
+        let output = working.join(output);
+        let has_directory = |file: &Path| file.parent().is_some_and(|parent| root.is_dir(parent));
+        let is_other = root.is_link(&output) || root.exists(&output) && !root.is_file(&output);
+        let has_directories =
+            depfile.iter().all(|(file, _)| has_directory(file)) && has_directory(&output);
+        if is_other || !has_directories {
+            return None;
+        }
         Some(Compile {
             source,
             form,
             images,
             options,
-            output: working.join(output),
+            output,
             depfile,
         })
     }
@@ -732,7 +746,7 @@ mod tests {
         assert_eq!(absent.words().join(" "), "-optf /absent -c k.cu");
         assert!(
             absent
-                .compile(Path::new("/"), Some(Capability::new(7, 5)))
+                .compile(Path::new("/"), &Root::system(), Some(Capability::new(7, 5)))
                 .is_none()
         );
     }
@@ -740,32 +754,32 @@ mod tests {
     #[test]
     fn one_source_into_one_file_is_kept() {
         let default = Some(Capability::new(7, 5));
-        let compile = |line: &str| parse(line).compile(Path::new("/w"), default);
+        let compile = |line: &str| parse(line).compile(Path::new("/tmp"), &Root::system(), default);
         for (call, output, options, images) in [
-            ("-arch=sm_80 -c a/k.cu", "/w/k.o", "", "sm_80 compute_80"),
+            ("-arch=sm_80 -c a/k.cu", "/tmp/k.o", "", "sm_80 compute_80"),
             (
-                "-dc k.cu -O3 -o /o/k.obj",
-                "/o/k.obj",
+                "-dc k.cu -O3 -o /usr/k.obj",
+                "/usr/k.obj",
                 "-O3 -rdc=true",
                 "sm_75 compute_75",
             ),
             (
                 "-c --device-c k.cu",
-                "/w/k.o",
+                "/tmp/k.o",
                 "-rdc=true",
                 "sm_75 compute_75",
             ),
             (
-                "--ptx -arch sm_80 k.cu -odir /o -Ia",
-                "/o/k.ptx",
+                "--ptx -arch sm_80 k.cu -odir /usr -Ia",
+                "/usr/k.ptx",
                 "-Ia",
                 "compute_80",
             ),
-            ("-arch=sm_80 -cubin k.cu", "/w/k.cubin", "", "sm_80"),
-            ("-x cu -c k.cpp -o k", "/w/k", "-x cu", "sm_75 compute_75"),
+            ("-arch=sm_80 -cubin k.cu", "/tmp/k.cubin", "", "sm_80"),
+            ("-x cu -c k.cpp -o k", "/tmp/k", "-x cu", "sm_75 compute_75"),
             (
                 "-forward-unknown-to-host-compiler -Wall -c k.cu",
-                "/w/k.o",
+                "/tmp/k.o",
                 "-forward-unknown-to-host-compiler -Wall",
                 "sm_75 compute_75",
             ),
@@ -804,14 +818,20 @@ mod tests {
             "-dc -rdc=false k.cu",
             "-dw -rdc=true k.cu",
             "-c k.cu -o -",
+            "-c k.cu -o absent/k.o",
+            "-c k.cu -MD -MF absent/k.d",
+            "-c k.cu -o /dev/null",
         ] {
             assert!(compile(call).is_none(), "{call}");
         }
         let depfile = |line: &str| compile(line).unwrap().depfile.unwrap();
-        let named = depfile("-c k.cu -o o/k.o -MD -MF d/k.d -MT target");
-        assert_eq!(named, (PathBuf::from("/w/d/k.d"), "target".to_owned()));
-        let usual = depfile("-c k.cu -o o/k.o -MD");
-        assert_eq!(usual, (PathBuf::from("/w/o/k.d"), "o/k.o".to_owned()));
+        let named = depfile("-c k.cu -o ./k.o -MD -MF ../usr/k.d -MT target");
+        assert_eq!(
+            named,
+            (PathBuf::from("/tmp/../usr/k.d"), "target".to_owned())
+        );
+        let usual = depfile("-c k.cu -o ./k.o -MD");
+        assert_eq!(usual, (PathBuf::from("/tmp/./k.d"), "./k.o".to_owned()));
         for (variable, value, is_kept) in [
             ("NVCC_APPEND_FLAGS", "-Xcompiler=--coverage", false),
             ("NVCC_APPEND_FLAGS", "-keep", false),
@@ -826,7 +846,8 @@ mod tests {
         ] {
             let call = parse_with("-c k.cu", &Env::from_pairs([(variable, value)]));
             assert_eq!(
-                call.compile(Path::new("/"), default).is_some(),
+                call.compile(Path::new("/"), &Root::system(), default)
+                    .is_some(),
                 is_kept,
                 "{value}"
             );

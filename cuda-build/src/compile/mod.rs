@@ -31,7 +31,7 @@ mod workers;
 mod wrapper;
 
 #[cfg(feature = "nvcc-wrapper")]
-pub use call::{Call, ForList};
+pub use call::{Call, Compile, ForList};
 pub(crate) use diagnostics::{Diagnostics, hint};
 pub use diagnostics::{header_hint, missing_headers};
 pub(crate) use job::Tools;
@@ -53,4 +53,4 @@ pub(crate) use store::OutputStore;
 pub use store::{output_store, remove_outputs};
 pub(crate) use workers::Workers;
 #[cfg(feature = "nvcc-wrapper")]
-pub use wrapper::{KeptCall, WrappedNvcc, most_compilers, name_of_output};
+pub use wrapper::{WrappedNvcc, most_compilers, name_of_output};

@@ -26,50 +26,29 @@ use cuda_find_core::root::Root;
 use cuda_find_core::target::Target;
 use cuda_find_core::toolkit::Toolkit;
 
-/// The nvcc that a wrapper starts, and the build that it belongs to.
-#[derive(Clone, Copy, Debug)]
+/// The nvcc that a wrapper starts, the build that it belongs to, and where it is called.
+#[derive(Debug)]
 pub struct WrappedNvcc<'a> {
     /// The program.
-    pub program: &'a Path,
+    pub program: PathBuf,
     /// The view that contains it.
-    pub view: &'a Path,
+    pub view: PathBuf,
     /// Cargo's target directory, whose path changes with the list of capabilities.
     pub build: &'a Path,
     /// A directory for files of calls.
-    pub temporary: &'a Path,
+    pub temporary: PathBuf,
     /// The directory in which the call runs.
     pub working: &'a Path,
     /// The toolkit of the view.
-    pub toolkit: &'a Toolkit,
+    pub toolkit: Toolkit,
     /// The platform to build for.
-    pub target: &'a Target,
+    pub target: Target,
     /// The variables of this process.
     pub env: &'a Env,
     /// The file system.
     pub root: &'a Root,
     /// Decompresses the relocatable device code that nvcc writes.
     pub decompress: Decompress,
-}
-
-/// A call whose output is kept. It is known before anything is searched or locked.
-pub struct KeptCall(Compile);
-
-impl KeptCall {
-    /// `None` if the output of the call is not kept. Without an option, nvcc compiles for `default`.
-    pub fn new(
-        call: &Call,
-        working: &Path,
-        root: &Root,
-        default: Option<Capability>,
-    ) -> Option<Self> {
-        let compile = call.compile(working, default)?;
-        let has_directory = |file: &Path| file.parent().is_some_and(|parent| root.is_dir(parent));
-        let output = &compile.output;
-        let is_other = root.is_link(output) || root.exists(output) && !root.is_file(output);
-        let mut depfile = compile.depfile.iter();
-        let is_writable = has_directory(output) && depfile.all(|(file, _)| has_directory(file));
-        (is_writable && !is_other).then_some(Self(compile))
-    }
 }
 
 /// The name for files about an output of a call. Only one call may use them at a time.
@@ -79,8 +58,8 @@ pub fn name_of_output(output: &Path) -> String {
 
 impl WrappedNvcc<'_> {
     /// The directory for files of a call. It is the same for each call with this output.
-    pub fn directory_of(&self, call: &KeptCall) -> PathBuf {
-        self.temporary.join(name_of_output(&call.0.output))
+    pub fn directory_of(&self, compile: &Compile) -> PathBuf {
+        self.temporary.join(name_of_output(&compile.output))
     }
 
     /// Carries out a call, and returns what nvcc printed, now or when the kept output was made. `None` if something keeps
@@ -88,9 +67,8 @@ impl WrappedNvcc<'_> {
     ///
     /// # Errors
     /// [`Error::Compile`] with nvcc's own messages and exit status. After another error, nvcc itself can be called.
-    pub fn compile(&self, call: &Call, kept: &KeptCall) -> Result<Option<String>, Error> {
-        let KeptCall(compile) = kept;
-        let out = self.directory_of(kept);
+    pub fn compile(&self, call: &Call, compile: &Compile) -> Result<Option<String>, Error> {
+        let out = self.directory_of(compile);
         let package = self.env.text("CARGO_PKG_NAME").unwrap_or_default();
         let progress = Progress::of_call(self.env, package);
         let Some(compiled) = self.run(call, compile, &out, progress)? else {
@@ -157,18 +135,18 @@ impl WrappedNvcc<'_> {
         out: &Path,
         progress: Progress,
     ) -> Result<Option<Compiled>, Error> {
-        let (env, root, toolkit) = (self.env, self.root, self.toolkit);
+        let (env, root, toolkit) = (self.env, self.root, &self.toolkit);
         let named = call.host_compiler();
         let env_of_choice = named.map(|named| env.clone().with("NVCC_CCBIN", named));
         let env_of_choice = env_of_choice.as_ref().unwrap_or(env);
-        let host = host_compiler::choose(env_of_choice, root, toolkit, self.target)?;
+        let host = host_compiler::choose(env_of_choice, root, toolkit, &self.target)?;
         if named.is_none() && host.option.is_some() {
             // nvcc would call another compiler.
             return Ok(None);
         }
         let mut runner = Runner::new(out);
         let compilers = CompilerIdentities::read((env, root), runner.files(), toolkit, Some(&host));
-        let mut others = vec![(self.view, "view")];
+        let mut others = vec![(self.view.as_path(), "view")];
         // Both paths change with the list of capabilities. Names of symbols depend on the path of the source, so a source
         // below them is compiled again.
         if !self.working.join(&compile.source).starts_with(self.build) {
@@ -178,13 +156,13 @@ impl WrappedNvcc<'_> {
         }
         let names = PathNames::new(toolkit, &others);
         let store = OutputStore::open((env, root), out, Some(self.decompress), names)?;
-        let mut shared = Invocation::new(self.program);
+        let mut shared = Invocation::new(&self.program);
         shared.directory = Some(self.working.to_owned());
         if let Some(named) = named {
             shared = shared.args(["-ccbin", named]);
         }
         let mut toolkit_includes = toolkit.include_dirs();
-        toolkit_includes.push(self.view.to_owned());
+        toolkit_includes.push(self.view.clone());
         let nvcc = Nvcc {
             shared,
             directory: self.working,
@@ -214,7 +192,7 @@ impl WrappedNvcc<'_> {
             return false;
         };
         let env = self.env.clone().with("NVCC_CCBIN", named);
-        let chosen = host_compiler::choose(&env, self.root, self.toolkit, self.target);
+        let chosen = host_compiler::choose(&env, self.root, &self.toolkit, &self.target);
         usual != named && matches!(chosen, Err(Error::HostCompiler { .. }))
     }
 
