@@ -10,6 +10,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::depfile;
 use super::joining::{self, Joining, Reason};
@@ -21,6 +22,8 @@ use super::step::{Compiler, Form, Image, Step, depfile_of, with_ending};
 use super::store::{Output, OutputStore};
 use crate::error::Error;
 use crate::fatbin::{CompiledImage, Entry, Fatbin, Kind, elf};
+use crate::freshness::{RunStart, StaleReason};
+use crate::includes::Scan;
 use crate::nvrtc::{Nvrtc, Program};
 use cuda_find_core::command::Invocation;
 use cuda_find_core::list::Set;
@@ -47,18 +50,21 @@ pub(crate) struct Tools {
     pub(crate) store: OutputStore,
 }
 
-/// A step that has to run, with everything that a thread needs to run it.
+/// A step that has to run, with everything that a thread needs to run it, and that is needed after it.
 pub(super) struct Job<'a> {
     pub(super) step: &'a Step,
     pub(super) tools: &'a Tools,
+    pub(super) stale_reason: StaleReason,
     /// The outputs that earlier builds kept for this step.
     pub(super) kept: Vec<Output>,
     pub(super) list_use: ListUse,
-    /// How many processes nvcc may run at once.
-    pub(super) processes: usize,
     pub(super) nvrtc: Option<NvrtcInput>,
     pub(super) run: Arc<RunDirectory>,
     pub(super) place: PlaceInBuild,
+    /// The files that the source may include.
+    pub(super) scan: Scan,
+    pub(super) run_start: RunStart,
+    pub(super) started: Instant,
 }
 
 /// What NVRTC is given besides options.
@@ -71,10 +77,8 @@ pub(super) struct NvrtcInput {
 /// How an output was made.
 #[derive(Default)]
 pub(super) struct Made {
-    /// The outputs of compilers that it was made from: new ones, and those that earlier builds kept.
+    /// What programs made, or earlier builds kept: the output itself, or the images in it.
     pub(super) from: Vec<Output>,
-    /// Output of a program that does not compile device code.
-    pub(super) printed: String,
     /// Why the file is compiled as a whole although outputs of it were kept.
     pub(super) whole_because: Option<String>,
 }
@@ -116,9 +120,13 @@ impl Job<'_> {
         let step = self.step;
         let shared = match &step.compiler {
             Compiler::Program(invocation) => {
-                return Ok(Made {
+                let output = Output {
                     printed: self.run.execute(step, invocation, &step.output)?,
-                    ..Made::default()
+                    ..Output::default()
+                };
+                return Ok(Made {
+                    from: vec![output],
+                    whole_because: None,
                 });
             }
             Compiler::Nvrtc { name, .. } => return self.with_nvrtc(name),
@@ -303,8 +311,9 @@ impl Job<'_> {
             invocation = invocation.args(["-objtemp"]);
         }
         invocation = self.with_images(invocation, images);
-        if self.processes > 1 && images.len() > 1 {
-            let threads = self.processes.min(images.len());
+        let processes = self.place.processes;
+        if processes > 1 && images.len() > 1 {
+            let threads = processes.min(images.len());
             invocation = invocation.args([format!("--threads={threads}")]);
         }
         invocation = invocation.args(["-MD", "-MF"]).args([&depfile]);
@@ -356,11 +365,15 @@ impl Job<'_> {
     }
 
     fn announce(&self, images: &[Image]) -> Option<Running> {
-        let reason = match images.len() < self.step.images.len() {
-            true => Some("a capability was added"),
-            false => self.place.reason.as_deref(),
+        let reason = match &self.stale_reason {
+            _ if images.len() < self.step.images.len() => Some("a capability was added".to_owned()),
+            StaleReason::NoRecord => None,
+            StaleReason::Input(path) => path
+                .file_name()
+                .map(|name| format!("{} changed", name.to_string_lossy())),
+            other => Some(other.to_string()),
         };
-        (self.tools.progress).start(&self.step.source, images, &self.place, reason)
+        (self.tools.progress).start(&self.step.source, images, &self.place, reason.as_deref())
     }
 
     fn with_images(&self, nvcc: Invocation, images: &[Image]) -> Invocation {

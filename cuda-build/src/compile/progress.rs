@@ -18,12 +18,12 @@ pub(crate) struct Progress {
     is_one_call: bool,
 }
 
-/// The place of an output among those that a build makes, and why it is made.
+/// The place of an output among those that a build makes.
 pub(super) struct PlaceInBuild {
     pub(super) number: usize,
     pub(super) of: usize,
-    /// `None` if the output was never made before.
-    pub(super) reason: Option<String>,
+    /// How many processes the compiler may run at once.
+    pub(super) processes: usize,
 }
 
 impl Progress {

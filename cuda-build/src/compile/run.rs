@@ -12,10 +12,10 @@ use super::progress::PlaceInBuild;
 use super::reads::Reader;
 use super::run_directory::RunDirectory;
 use super::step::{Compiler, Image, ReadFiles, Step};
-use super::store::{Output, OutputStore};
+use super::store::Output;
 use super::workers::Workers;
 use crate::error::Error;
-use crate::freshness::{Files, Freshness, InputStates, Reads, RunStart, StaleReason};
+use crate::freshness::{Files, Freshness, InputStates, Reads, StaleReason};
 use crate::includes::Scan;
 use crate::nvrtc::{Nvrtc, shims};
 use cuda_find_core::list::sorted_set;
@@ -81,22 +81,13 @@ fn all_in_one(mut rejected: Vec<(usize, Error)>) -> Result<(), Error> {
     Err(first)
 }
 
-/// A job with the values that [`Runner::finish`] needs after it.
-struct RunningJob<'a> {
-    job: Job<'a>,
-    stale_reason: StaleReason,
-    scan: Scan,
-    run_start: RunStart,
-    started: Instant,
-}
-
 /// A thread that runs a step.
 struct Worker<'scope, 'a> {
     /// The index of the step.
     index: usize,
     /// How many processes the step may run at once.
     processes: usize,
-    thread: ScopedJoinHandle<'scope, (RunningJob<'a>, Result<Made, Error>)>,
+    thread: ScopedJoinHandle<'scope, (Job<'a>, Result<Made, Error>)>,
 }
 
 impl Runner {
@@ -223,25 +214,16 @@ impl Runner {
                     let place = PlaceInBuild {
                         number: compiled,
                         of: to_compile,
-                        reason: match &reason {
-                            StaleReason::NoRecord => None,
-                            StaleReason::Input(path) => path
-                                .file_name()
-                                .map(|name| format!("{} changed", name.to_string_lossy())),
-                            other => Some(other.to_string()),
-                        },
+                        processes: permit.processes,
                     };
-                    let prepared =
-                        self.prepare(&steps[index], reason, tools, permit.processes, place);
-                    match prepared {
-                        Ok(running_job) => {
+                    match self.prepare(&steps[index], reason, tools, place) {
+                        Ok(mut job) => {
                             let (main, processes) = (main.clone(), permit.processes);
-                            let mut running_job = running_job;
                             let thread = scope.spawn(move || {
-                                let made = running_job.job.make();
+                                let made = job.make();
                                 drop(permit);
                                 main.unpark();
-                                (running_job, made)
+                                (job, made)
                             });
                             running.push(Worker {
                                 index,
@@ -256,11 +238,9 @@ impl Runner {
                 if let Some(place) = ended {
                     let worker = running.swap_remove(place);
                     let joined = worker.thread.join();
-                    let (running_job, result_of_job) =
+                    let (job, result_of_job) =
                         joined.unwrap_or_else(|cause| panic::resume_unwind(cause));
-                    match result_of_job
-                        .and_then(|made| self.finish(&running_job, made, &tools.store))
-                    {
+                    match result_of_job.and_then(|from| self.finish(&job, from)) {
                         Ok(output) => made.push((worker.index, output)),
                         Err(error @ Error::Compile { .. }) => {
                             rejected.push((worker.index, self.diagnostics.in_error(error)));
@@ -302,9 +282,8 @@ impl Runner {
         step: &'s Step,
         stale_reason: StaleReason,
         tools: &'s Tools,
-        processes: usize,
         place: PlaceInBuild,
-    ) -> Result<RunningJob<'s>, Error> {
+    ) -> Result<Job<'s>, Error> {
         let scan = self.reader.before_run(&mut self.freshness.files, step);
         let scanned_files = (step.inputs.iter())
             .chain(&scan.files)
@@ -315,19 +294,15 @@ impl Runner {
         if !step.images.is_empty() {
             kept = tools.store.load(&mut self.freshness, step);
         }
-        let job = Job {
+        Ok(Job {
             step,
             tools,
+            stale_reason,
             list_use: self.list_use(step, &scan, &kept),
             kept,
-            processes,
             nvrtc: self.nvrtc_input(step, &scan)?,
             run: self.create_run_directory()?,
             place,
-        };
-        Ok(RunningJob {
-            job,
-            stale_reason,
             scan,
             run_start,
             started,
@@ -385,20 +360,11 @@ impl Runner {
     }
 
     /// Records the output of a job, and keeps the new outputs of compilers.
-    fn finish(
-        &mut self,
-        running_job: &RunningJob<'_>,
-        mut made: Made,
-        store: &OutputStore,
-    ) -> Result<MadeOutput, Error> {
-        let step = running_job.job.step;
+    fn finish(&mut self, job: &Job<'_>, mut made: Made) -> Result<MadeOutput, Error> {
+        let step = job.step;
         self.files().forget(&step.output);
         let mut inputs = Vec::new();
         let mut never_fresh_because = None;
-        if step.images.is_empty() {
-            // The one program of the step ran.
-            made.from.push(Output::default());
-        }
         let compiled: Vec<String> = (made.from.iter())
             .filter(|output| output.reads.is_none() && !output.images.is_empty())
             .map(|output| Image::names(&output.images))
@@ -406,11 +372,11 @@ impl Runner {
         let uses_kept = made.from.iter().any(|output| output.reads.is_some());
         for output in &mut made.from {
             if output.reads.is_none() {
-                let reads = self.reads_of(running_job, output)?;
-                match self.freshness.after_run(&running_job.run_start, &reads) {
+                let reads = self.reads_of(job, output)?;
+                match self.freshness.after_run(&job.run_start, &reads) {
                     Ok(states) => {
                         output.reads = Some(states);
-                        store.write(step, output)?;
+                        job.tools.store.write(step, output)?;
                     }
                     Err(reason) => {
                         // Nothing is recorded, but Cargo has to run the script again after an edit.
@@ -423,7 +389,6 @@ impl Runner {
             inputs.extend(output.reads.clone());
             (self.diagnostics).add(&output.printed, &mut self.compiled.warnings);
         }
-        (self.diagnostics).add(&made.printed, &mut self.compiled.warnings);
         let inputs = never_fresh_because.map_or(Ok(inputs.as_slice()), Err);
         if let Some(reason) = self.freshness.record(&step.output, step.key(), inputs)? {
             let never_fresh = (step.output.clone(), reason);
@@ -435,24 +400,24 @@ impl Runner {
                 "an earlier build compiled the same".to_owned()
             }
             // The kept outputs that were used have the same command, except for the list.
-            None if running_job.stale_reason == StaleReason::Command && uses_kept => {
+            None if job.stale_reason == StaleReason::Command && uses_kept => {
                 "the list of capabilities changed".to_owned()
             }
-            None => running_job.stale_reason.to_string(),
+            None => job.stale_reason.to_string(),
         };
         Ok(MadeOutput {
             output: step.output.clone(),
             tool: step.tool.clone(),
             reason,
             compiled,
-            elapsed: running_job.started.elapsed(),
+            elapsed: job.started.elapsed(),
         })
     }
 
     /// The paths that a compiler or another program looked at for a new output.
-    fn reads_of(&mut self, job: &RunningJob<'_>, output: &Output) -> Result<Reads, Error> {
+    fn reads_of(&mut self, job: &Job<'_>, output: &Output) -> Result<Reads, Error> {
         let (files, depfile) = (&mut self.freshness.files, output.depfile.as_deref());
-        let mut reads = (self.reader).after_run(files, job.job.step, job.scan.clone(), depfile)?;
+        let mut reads = (self.reader).after_run(files, job.step, job.scan.clone(), depfile)?;
         depfile.map_or(Ok(()), output::remove)?;
         reads.files.extend(output.assembled.iter().cloned());
         Ok(reads)
