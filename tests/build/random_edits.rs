@@ -115,6 +115,7 @@ const SCRIPT: &str = r#"
                     "include" => $part.include(value),
                     "define" => { let (name, value) = value.split_once('=').unwrap(); $part.define(name, value) }
                     "capabilities" => $part.capabilities([value]),
+                    "object" => continue,
                     _ => $part.flag(value),
                 };
             }
@@ -130,6 +131,8 @@ const SCRIPT: &str = r#"
                 "glob" => library.glob(source).exclude("kernels/**/a.cu"),
                 _ => library.files(source.split(' ')),
             };
+            let objects = entry.lines().filter_map(|line| line.strip_prefix("object "));
+            library = objects.fold(library, Library::object);
             with_options!(library, lines);
             build = build.library(library);
         } else {
@@ -159,6 +162,8 @@ struct Tree {
     of_part: &'static str,
     /// The library names its sources by a pattern.
     by_pattern: bool,
+    /// The directory of a prebuilt object in the library; both objects have one name.
+    object: Option<&'static str>,
     /// The directory of the script's outputs; all share one output store.
     out: &'static str,
 }
@@ -176,6 +181,7 @@ impl Tree {
             capabilities: "[\"8.0\"]",
             of_part: ">=8.0",
             by_pattern: false,
+            object: None,
             out: "incremental",
         };
         fs::create_dir_all(tree.package.place.join("cpath")).unwrap();
@@ -186,6 +192,21 @@ impl Tree {
             // The archive is compared as it is: an edit may leave a function undefined or define it twice.
             Compiler::Nvcc13 => tree.package.write_program(&["a"], &[]),
             _ => tree.package.write_program(&["a", "b", "c"], &[]),
+        }
+        for name in ["one", "two"] {
+            tree.package.write(
+                "prebuilt.c",
+                format!("const char *prebuilt = \"{name}\";\n"),
+            );
+            let object = tree.at(format!("prebuilt/{name}/t.o"));
+            fs::create_dir_all(object.parent().unwrap()).unwrap();
+            let mut compile = std::process::Command::new("gcc");
+            compile
+                .arg("-c")
+                .arg(tree.at("prebuilt.c"))
+                .arg("-o")
+                .arg(object);
+            assert!(compile.status().unwrap().success());
         }
         tree.write_manifest();
         tree.repair();
@@ -285,7 +306,11 @@ impl Tree {
         settings.extend(includes.chain(defines).chain(options));
         let [a, b, c] = self.sources.each_ref().map(|path| path.display());
         let engine = if self.by_nvrtc { "nvrtc" } else { "nvcc" };
+        let object = self
+            .object
+            .map(|name| format!("object prebuilt/{name}/t.o\n"));
         let of_part = format!("capabilities {}\n{settings}", self.of_part);
+        let of_library = format!("{of_part}{}", object.unwrap_or_default());
         let plan = match self.compiler {
             Compiler::Nvcc13 => {
                 let sources = match self.by_pattern {
@@ -293,7 +318,7 @@ impl Tree {
                     false => format!("files {b} {c}"),
                 };
                 format!(
-                    "{engine} a\nsource {a}\n{settings}\nlibrary l\n{sources}\ndefine HOST=1\n{of_part}\n"
+                    "{engine} a\nsource {a}\n{settings}\nlibrary l\n{sources}\ndefine HOST=1\n{of_library}\n"
                 )
             }
             _ => [("a", a, &settings), ("b", b, &settings), ("c", c, &of_part)]
@@ -338,7 +363,7 @@ impl Tree {
 
     /// `None` if there is nothing to edit in this way.
     fn try_edit(&mut self, random: &mut Random, reach: Reach) -> Option<String> {
-        let kind = random.below(33);
+        let kind = random.below(36);
         let headers = self.headers();
         let path = random.pick(&headers).clone();
         let shown = path.display();
@@ -546,6 +571,31 @@ impl Tree {
             32 if reach == Reach::Script => {
                 self.out = *random.pick(&["incremental", "second"]);
                 Some(format!("the outputs are in {}", self.out))
+            }
+            33 if self.compiler == Compiler::Nvcc13 => {
+                self.object = *random.pick(&[None, Some("one"), Some("two")]);
+                self.write_plan();
+                Some(format!("the prebuilt object is {:?}", self.object))
+            }
+            34 if self.compiler == Compiler::Nvcc13 => {
+                // An option moves between the script and a variable.
+                let variables = &mut self.package.variables;
+                let before = variables.len();
+                variables.retain(|(set, _)| set != "NVCC_APPEND_FLAGS");
+                let in_variable = variables.len() < before;
+                self.options.retain(|option| *option != "-DD0=1");
+                match in_variable {
+                    true => self.options.push("-DD0=1"),
+                    false => self.package.set("NVCC_APPEND_FLAGS", "-DD0=1"),
+                }
+                self.write_plan();
+                Some(format!("-DD0=1 is in the variable: {}", !in_variable))
+            }
+            35 => {
+                // Two branches alternate at one path, with one output store.
+                let branch = *random.pick(&[111, 222]);
+                (0..3).for_each(|index| self.write_source(index, branch));
+                Some(format!("the branch is {branch}"))
             }
             _ => None,
         }

@@ -33,7 +33,7 @@ SCRIPT = """
 fn main() -> cudaforge::Result<()> {
     println!("cargo:rerun-if-changed=kernels");
     let out = std::env::var("OUT_DIR").unwrap();
-    let (flag, one) = ("FLAG", format!("-arch=sm_{}", std::env::var("CUDA_COMPUTE_CAP").unwrap()));
+    let (flag, one) = ("FLAG", format!("-arch=sm_{}LETTER", std::env::var("CUDA_COMPUTE_CAP").unwrap()));
     let mut cc = cc::Build::new();
     cc.cuda(true).cudart("none").flag(one).flag(flag).include("kernels/cc");
     cc.files(["kernels/cc/k1.cu", "kernels/cc/k2.cu"]).compile("cc");
@@ -47,7 +47,9 @@ fn main() -> cudaforge::Result<()> {
     Ok(())
 }
 """
-KERNEL = '#include "value.cuh"\n#define MORE 0\n__global__ void NAME(int *p) { *p = VALUE + MORE; }\n'
+# What code for 9.0a alone contains.
+GUARD = "#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n#define GUARDED ++*p;\n#else\n#define GUARDED\n#endif\n"
+KERNEL = '#include "value.cuh"\n#ifndef GUARDED\n#define GUARDED\n#endif\n#define MORE 0\n__global__ void NAME(int *p) { *p = VALUE + MORE; GUARDED }\n'
 
 
 class Package:
@@ -120,7 +122,7 @@ class Parts(Package):
     def __init__(self, work: pathlib.Path, toolkit: Counted, seed: int = 0):
         super().__init__(work, toolkit, "parts", DEPENDENCIES)
         self.name = "of-parts"
-        self.random, self.count, self.flag = random.Random(seed), 0, "-O2"
+        self.random, self.count, self.flag, self.letter = random.Random(seed), 0, "-O2", ""
         for helper in HELPERS:
             (self.directory / "kernels" / helper).mkdir(parents=True)
             self.write(helper, "value.cuh", "#define VALUE 1\n")
@@ -133,11 +135,11 @@ class Parts(Package):
         (self.directory / "kernels" / helper / name).write_text(text)
 
     def script(self) -> None:
-        (self.directory / "build.rs").write_text(SCRIPT.replace("FLAG", self.flag))
+        (self.directory / "build.rs").write_text(SCRIPT.replace("FLAG", self.flag).replace("LETTER", self.letter))
 
     def edit(self) -> str:
         """Edits every part in the same way. Helpers do not notice all of these edits, so most also clean the package."""
-        kind = self.random.choice(["header", "source", "include", "back", "touch", "flag", "clean", "list"])
+        kind = self.random.choice(["header", "source", "include", "back", "touch", "flag", "clean", "list", "letter", "guard"])
         self.count += 1
         value = self.random.choice([self.count, 1])
         for helper in HELPERS:
@@ -145,6 +147,8 @@ class Parts(Package):
             text = source.read_text()
             if kind == "header":
                 self.write(helper, "value.cuh", f"#define VALUE {value}\n")
+            elif kind == "guard":
+                self.write(helper, "value.cuh", GUARD + f"#define VALUE {value}\n")
             elif kind == "source":
                 source.write_text(re.sub(r"p = VALUE.*?MORE", f"p = VALUE * {value} + MORE", text))
             elif kind == "include":
@@ -154,6 +158,9 @@ class Parts(Package):
                 source.write_text(text.replace('#include "more.cuh"\n', ""))
             elif kind == "touch":
                 source.touch()
+        if kind in ("letter", "list"):
+            self.letter = self.random.choice(["", "a"]) if kind == "letter" else ""
+            self.script()
         if kind == "flag":
             self.flag = self.random.choice(["-O2", "-DMORE_THAN=1", "-lineinfo", "--use_fast_math", "-Xcompiler=-O1,-g"])
             self.script()
@@ -169,6 +176,8 @@ def edits(work: pathlib.Path, toolkit: Counted, count: int, seed: int) -> None:
     subprocess.run(["cp", "-a", package.directory / "target", package.directory / "fresh"], check=True)
     for number in range(count):
         kind = package.edit()
+        if kind == "letter":
+            listed = ["9.0", *package.random.choice([[], ["12.0"], ["10.0", "12.0"]])]
         if kind == "list":
             listed = ["8.0", *package.random.choice([[], ["9.0"], ["9.0", "12.0+PTX"], ["12.0"]])]
         if package.random.random() < 0.5:
