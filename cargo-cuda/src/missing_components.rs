@@ -45,6 +45,12 @@ impl MissingComponents {
             }
             missing.hints.push(header_hint(component, header));
         }
+        // The linker says that it is defined twice: in two crates, because cuda-build refuses it in one.
+        if messages.contains("__cudaRegisterLinkedBinary_") {
+            let hint = "two crates link the device code of one source: put the sources of both into one `Library`, \
+                        because device code is linked within a library";
+            missing.hints.push(hint.to_owned());
+        }
         // cuda-build has printed this hint already.
         missing.hints.retain(|hint| !messages.contains(hint));
         missing

@@ -107,7 +107,9 @@ impl Wrapper {
             },
         };
         let lacking = || self.lacking(&called, reason.as_deref()?);
-        self.note(&called, self.refused(&called).or_else(lacking));
+        if !called.inspects() {
+            self.note(&called, self.refused(&called).or_else(lacking));
+        }
         let is_changed = changed.is_some();
         let mut call = changed.unwrap_or_else(|| called.clone());
         match self.keep(&mut call, is_changed) {
@@ -119,6 +121,8 @@ impl Wrapper {
             )),
         }
         match is_changed {
+            // nvcc prints, or writes to standard output.
+            true if call.inspects() => self.exec(&call.words()),
             true => self.with_list(&call, &called, words),
             false if call.host_compiler() == called.host_compiler() => self.exec(words),
             false => self.exec(&call.words()),

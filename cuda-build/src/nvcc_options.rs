@@ -243,7 +243,7 @@ pub(crate) fn arguments(words: impl IntoIterator<Item = impl Into<String>>) -> V
                 (meaning, after_equals.or_else(|| next.clone()), next)
             }
             (_, Some((Value::Joined, meaning))) => (*meaning, Some(word[2..].to_owned()), None),
-            _ if word.starts_with('-') => (Meaning::Unknown, None, None),
+            _ if word.starts_with('-') && word != "-" => (Meaning::Unknown, None, None),
             _ => (Meaning::Input, Some(word.clone()), None),
         };
         arguments.push(Argument {

@@ -252,6 +252,13 @@ mod online {
             calls.push(format!("{letter} -c src/{name}.cu -o OUT/{name}.o"));
             calls.push(format!("-arch=sm_90a -ptx src/{name}.cu -o OUT/{name}.ptx"));
         }
+        // Linked with what the objects have.
+        for name in ["kernel", "guarded"] {
+            calls.push(format!("{letter} -dc src/{name}.cu -o OUT/{name}.dc.o"));
+            calls.push(format!(
+                "{letter} -dlink OUT/{name}.dc.o -o OUT/{name}.link.o"
+            ));
+        }
         let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
         project.write("build.rs", &script(&calls));
         let out = || project.out("wrapped-letters");
@@ -259,6 +266,10 @@ mod online {
             let run = project.run(&["build", "--capabilities", list]);
             run.succeeded();
             assert_eq!(cuobjdump(&out().join("kernel.o")), of_kernel, "{list}");
+            for (name, expected) in [("kernel", of_kernel), ("guarded", &["sm_90a.cubin"])] {
+                let linked = out().join(format!("{name}.link.o"));
+                assert_eq!(cuobjdump(&linked), expected, "{list}");
+            }
             for name in ["guarded", "unguarded"] {
                 assert_eq!(
                     cuobjdump(&out().join(name).with_extension("o")),

@@ -69,11 +69,14 @@ pub struct Compile {
 impl Call {
     /// Reads the words of a call.
     pub fn parse(words: &[String], env: &Env, root: &Root) -> Self {
-        let mut expanded = Vec::new();
-        expand(arguments(words), root, MOST_NESTED_FILES, &mut expanded);
+        let expanded = |words: &[String]| {
+            let mut expanded = Vec::new();
+            expand(arguments(words), root, MOST_NESTED_FILES, &mut expanded);
+            expanded
+        };
         let mut call = Self {
-            arguments: expanded,
-            of_variables: arguments(&Variables::of_nvcc(env).options),
+            arguments: expanded(words),
+            of_variables: expanded(&Variables::of_nvcc(env).options),
             product: None,
             requested: Requested::Nothing,
             writes_other_files: WRITTEN_BY_GCC.iter().any(|name| env.get(name).is_some()),
@@ -135,6 +138,18 @@ impl Call {
         }
     }
 
+    /// Whether an input may contain device code: CUDA, or what nvcc links.
+    fn has_device_code(&self, input: &str) -> bool {
+        let extension = Path::new(input).extension().and_then(|it| it.to_str());
+        let is_linked = matches!(extension, Some("o" | "a" | "so" | "obj" | "lib"));
+        input != "-" && (self.is_cuda(input) || is_linked)
+    }
+
+    /// Whether nvcc prints something, or starts the program.
+    pub fn inspects(&self) -> bool {
+        self.has(Meaning::Inspects)
+    }
+
     /// The host compiler that the call names.
     pub fn host_compiler(&self) -> Option<&str> {
         self.values(Meaning::HostCompiler).next_back()
@@ -172,7 +187,8 @@ impl Call {
     /// for the lowest capability of the list.
     pub fn for_list(&self, single: u32, list: &Plan) -> ForList {
         let stays = |reason: &str| ForList::Stays(Some(reason.to_owned()));
-        if self.has(Meaning::Inspects) || self.inputs().next().is_none() || self.is_refused() {
+        // Without a source or an object, nvcc makes nothing. A source on standard input can be read once only.
+        if !self.inputs().any(|input| self.has_device_code(input)) || self.is_refused() {
             return ForList::Stays(None);
         }
         if self
@@ -273,16 +289,16 @@ impl Call {
                 is_plain(meaning) && !matches!(meaning, Meaning::Link | Meaning::HostCompiler)
             }
         };
-        let options = self
-            .arguments
-            .iter()
-            .filter(is_needed)
-            .flat_map(|it| it.words.clone());
+        let needed = self.arguments.iter().filter(is_needed);
+        let mut options: Vec<String> = needed.flat_map(|it| it.words.clone()).collect();
+        if let Some(Product::Object(Some(is_linkable))) = self.product {
+            options.push(format!("-rdc={is_linkable}"));
+        }
         Compile {
             source: source.into(),
             form: Form::Single,
             images: vec![image],
-            options: options.collect(),
+            options,
             output,
             depfile: None,
         }
@@ -418,12 +434,7 @@ impl Call {
         if !read.not_understood.is_empty() {
             return None;
         }
-        let mut options = self
-            .single("", Image::Ptx(capability), PathBuf::new())
-            .options;
-        if let Some(Product::Object(Some(is_linkable))) = self.product {
-            options.push(format!("-rdc={is_linkable}"));
-        }
+        let single = self.single("", Image::Ptx(capability), PathBuf::new());
         let output = working.join(output);
         let has_directory = |file: &Path| file.parent().is_some_and(|parent| root.is_dir(parent));
         let is_other = root.is_link(&output) || root.exists(&output) && !root.is_file(&output);
@@ -436,7 +447,7 @@ impl Call {
             source,
             form,
             images,
-            options,
+            options: single.options,
             output,
             depfile,
         })
@@ -617,7 +628,8 @@ mod tests {
                 "-c --device-c k.cu -o k.o",
                 "-dlink a.o b.o -o c.o",
                 "k.cu -o program -lcudart",
-                "-x cu -c k.cpp --keep-dir /tmp/sccache --keep",
+                "-x cu -c k.cpp --keep-dir /tmp/sccache --dryrun --keep",
+                "-E k.cu",
                 "-Xcudafe --display_error_number -c k.cu",
                 "-Xfatbin=-compress-all -t4 -src-in-ptx -c k.cu",
                 "--an-option-of-the-future -c k.cu",
@@ -671,8 +683,9 @@ mod tests {
             ),
             ("-arch=compute_80 -ptx k.cu", ""),
             ("-arch=all -c k.cu", ""),
-            ("-arch=sm_80 -E k.cu", ""),
             ("--version", ""),
+            ("-arch=sm_80 -c k.cpp", ""),
+            ("-arch=sm_80 -x cu -c -", ""),
             ("-arch=sm_80 -dc -rdc=false k.cu", ""),
             (
                 "-arch=sm_80 -cubin k.cu",

@@ -291,7 +291,6 @@ impl Job<'_> {
         Ok(Made {
             from: vec![output],
             whole_because,
-            ..Made::default()
         })
     }
 

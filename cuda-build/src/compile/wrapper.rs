@@ -15,7 +15,7 @@ use super::step::Image;
 use super::store::OutputStore;
 use super::workers::Workers;
 use crate::error::Error;
-use crate::fatbin::Decompress;
+use crate::fatbin::{Decompress, MAGIC_BYTES, read_headers};
 use crate::host_compiler;
 use cuda_find_core::capability::{Capability, Plan};
 use cuda_find_core::command::Invocation;
@@ -87,12 +87,20 @@ impl WrappedNvcc<'_> {
     }
 
     /// Whether a source of the call uses what the letter of a capability stands for: its PTX is another without the
-    /// letter, or nvcc refuses the source then. Both answers are kept as outputs are.
+    /// letter, or nvcc refuses the source then. Both answers are kept as outputs are. An object or a library does so if
+    /// it has code for the capability with the letter.
     ///
     /// # Errors
     /// Those of [`Self::compile`], except [`Error::Compile`].
     pub fn uses_letter(&self, call: &Call, letter: Capability) -> Result<bool, Error> {
-        for source in call.inputs().filter(|input| call.is_cuda(input)) {
+        for source in call.inputs() {
+            if !call.is_cuda(source) {
+                let bytes = self.root.bytes(&self.working.join(source));
+                if has_image_for(&bytes.unwrap_or_default(), letter) {
+                    return Ok(true);
+                }
+                continue;
+            }
             let mut texts = Vec::new();
             for capability in [letter, letter.base()] {
                 let output = PathBuf::from(format!("{source}.{}.ptx", capability.sm()));
@@ -215,6 +223,18 @@ impl WrappedNvcc<'_> {
         }
         None
     }
+}
+
+/// Whether an object or a library has code for exactly this capability.
+fn has_image_for(bytes: &[u8], capability: Capability) -> bool {
+    let read = |at: u64, length: usize| {
+        let start = usize::try_from(at).ok()?;
+        Some(bytes.get(start..start.checked_add(length)?)?.to_vec())
+    };
+    let starts = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(&MAGIC_BYTES));
+    let containers = starts.filter_map(|at| read_headers(at as u64, read).ok());
+    let mut headers = containers.flat_map(|(headers, _)| headers);
+    headers.any(|header| header.capability == capability)
 }
 
 /// Where a step of a call writes.
