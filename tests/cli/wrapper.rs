@@ -401,6 +401,48 @@ mod online {
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
+    /// The newest nvcc of the index: the list of documented options is complete, and CUDA Tile compiles.
+    #[test]
+    #[ignore = "minutes: fetches the newest nvcc"]
+    fn the_newest_nvcc() {
+        let project = Project::bare_at("wrapped-newest", "wrapped-newest", &[]);
+        let manifest = "[package]\nname = \"wrapped-newest\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n\
+                        [package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0\"]\n";
+        project.write("Cargo.toml", manifest);
+        project.write("src/main.rs", "fn main() {}\n");
+        let tile = "#include <cuda_tile.h>\n__tile_global__ void tile(float *x) {\n    \
+                    auto block = cuda::tiles::bid();\n    (void)block;\n    (void)x;\n}\n\
+                    extern \"C\" void run(float *x) { tile<<<4, 1>>>(x); }\n";
+        project.write("src/tile.cu", tile);
+        project.write(
+            "build.rs",
+            &script(&["-arch=sm_CAP -enable-tile -std=c++20 -c src/tile.cu -o OUT/tile.o"]),
+        );
+        let add = ["toolkit", "add", "13", "--components", "nvcc,tileiras"];
+        project.run(&add).succeeded();
+        project.run(&["build"]).succeeded();
+        let images = cuobjdump(&project.out("wrapped-newest").join("tile.o")).join(" ");
+        assert!(
+            images.contains("sm_80") && images.contains("sm_90"),
+            "{images}"
+        );
+
+        let documented = include_str!("../nvcc/documented.txt");
+        let names: Vec<&str> = documented
+            .lines()
+            .filter_map(|line| line.split(' ').next())
+            .collect();
+        let [_, nvcc] = compilers(&project);
+        let help = Finished::of(Command::new(nvcc).arg("--help").output().unwrap());
+        let options = help.stdout.lines().filter(|line| line.starts_with("--"));
+        let unknown = options.filter_map(|line| line.split_whitespace().next());
+        let unknown: Vec<&str> = unknown.filter(|name| !names.contains(name)).collect();
+        assert_eq!(
+            unknown, [""; 0],
+            "add them to tests/nvcc/documented.txt and to the table of options"
+        );
+    }
+
     #[test]
     fn errors_are_those_of_nvcc() {
         let project = project("wrapped-errors", "capabilities = [\"8.0\", \"9.0\"]");

@@ -69,24 +69,38 @@ def module(place: pathlib.Path, ours: pathlib.Path, rounds: int = 11, *files: st
     print_table(table)
 
 
-def call(place: pathlib.Path, ours: pathlib.Path, rounds: int = 200) -> None:
-    """`nvcc --version` through the wrapper, and nvcc alone."""
+def call(place: pathlib.Path, ours: pathlib.Path, rounds: int = 20) -> None:
+    """Calls through the nvcc wrapper, and of nvcc alone for the same list."""
     toolkit = Counted(place / "cuda", ours)
     package = place / "package"
     (package / "src").mkdir(parents=True)
     (package / "src/lib.rs").write_text("")
     manifest = '[package]\nname = "x"\n\n[workspace]\n\n[package.metadata.cuda]\ncapabilities = ["8.0", "9.0"]\n'
     (package / "Cargo.toml").write_text(manifest)
-    env = cargo_environment(package / "target") | toolkit.root_only()
+    (package / "host.cpp").write_text("int host() { return 0; }\n")
+    env = cargo_environment(package / "target") | toolkit.root_only() | {"CUDA_BUILD_IMAGES": str(place / "images")}
     measured([cargo_cuda(), "cuda", "build", "-q", "--target-dir", package / "target"], cwd=package, env=env)
     programs = [package / "target/.cuda/view/bin/nvcc", package / "target/.cuda/view/nvcc/bin/nvcc"]
-    wrapped: list[Used] = []
-    alone: list[Used] = []
-    for _ in range(rounds):
-        for program, series in zip(programs, [wrapped, alone]):
-            series.append(measured([program, "--version"], env=env)[0])
-    print(f"`nvcc --version`, {rounds} interleaved rounds, medians; {machine()}\n")
-    print_table([head("a call", "nvcc"), row("through the wrapper", wrapped, alone), row("nvcc alone", alone, alone)])
+    both = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90"]
+    one = ["-arch=sm_80"]
+    calls = {
+        "`--version`": (["--version"], ["--version"]),
+        "a call that is passed on": (["-c", "host.cpp", "-o", "host.o"],) * 2,
+        "compiled, kept": ([*one, "-c", "k.cu", "-o", "k.o"], [*both, "-c", "k.cu", "-o", "k.o"]),
+        "taken from the store": ([*one, "-c", "k.cu", "-o", "k.o"], [*both, "-c", "k.cu", "-o", "k.o"]),
+    }
+    table = [head("a call", "nvcc")]
+    for name, words in calls.items():
+        series: tuple[list[Used], list[Used]] = ([], [])
+        for round_ in range(rounds):
+            if name != "taken from the store":
+                text = f"__global__ void k(int *p) {{ *p = {round_}; }}\n"
+                (package / "k.cu").write_text(text)
+            for program, of_program, used in zip(programs, words, series):
+                used.append(measured([program, *of_program], cwd=package, env=env)[0])
+        table += [row(f"{name}, wrapper", *series), row(f"{name}, nvcc", series[1], series[1])]
+    print(f"Calls of nvcc {toolkit.version}, {rounds} interleaved rounds, medians; {machine()}\n")
+    print_table(table)
 
 
 def images(place: pathlib.Path, ours: pathlib.Path, rounds: int = 3) -> None:

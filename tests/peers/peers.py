@@ -4,7 +4,7 @@
   cold-build [ROUNDS]               CPU time and crates of a cold build, for each build dependency
   rebuild [ROUNDS] [NAME PART ...]  what is compiled again after a change, and how long it takes
   module [ROUNDS] [FILE ...]        modules: NVRTC and nvcc
-  call [ROUNDS]                     a call that the nvcc wrapper passes on
+  call [ROUNDS]                     calls through the nvcc wrapper: passed on, compiled, from the store
   images [ROUNDS]                   a library from kept images of four capabilities
   search VENV [ROUNDS]              finding CUDA: cuda-build, CMake, cuda-pathfinder
   view SITE-PACKAGES LNDIR [ROUNDS] one root: cargo cuda view, cp -rs, lndir
