@@ -159,11 +159,11 @@ impl Error {
             Self::Capability { hint, .. } | Self::Usage { hint, .. } => hint.clone(),
             Self::Format { hint, .. } => (*hint).to_owned(),
             Self::Variable { name, .. } => format!("correct `{name}`, or unset it"),
-            Self::InvalidSource { path, .. } if path.is_relative() => {
-                "write an absolute path".to_owned()
-            }
-            Self::InvalidSource { source_name, .. } => {
-                format!("correct {source_name}, or unset it to search the usual places")
+            Self::InvalidSource {
+                source_name, path, ..
+            } => {
+                let absolute = if path.is_relative() { " to an absolute path" } else { "" };
+                format!("correct {source_name}{absolute}, or unset it to search the usual places")
             }
             Self::UnsupportedTarget { .. } => {
                 "build for another target, or without CUDA: set `CUDA_BUILD_SKIP=1` and run plain cargo"
