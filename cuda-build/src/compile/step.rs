@@ -169,8 +169,7 @@ impl Step {
         } = self;
         let digest = Fnv::default();
         let mut key = KeyDigest { digest, shorten };
-        key.field(env!("CARGO_PKG_VERSION"));
-        key.field(tool);
+        key.field((env!("CARGO_PKG_VERSION"), tool));
         match compiler {
             Compiler::Program(invocation) => key.invocation(invocation),
             Compiler::Nvcc {
