@@ -57,10 +57,9 @@ fn print_lines(file: File, has_ended: &AtomicBool) -> Vec<String> {
                 running.retain(|started| started != ended);
             } else if let Some(note) = text.strip_prefix('!') {
                 // Once for each reason in a package: a script may compile many files in the same way.
-                let reason = note.split_once(": ").and_then(|(package, text)| {
-                    Some((package.to_owned(), text.split_once(": ")?.1.to_owned()))
-                });
-                if notes.insert(reason.unwrap_or_default()) {
+                let (package, text) = note.split_once(": ").unwrap_or_default();
+                let reason = text.rsplit(": ").next().unwrap_or_default();
+                if notes.insert(format!("{package}: {reason}")) {
                     output::message(&format!("note: {note}"));
                 }
             }
