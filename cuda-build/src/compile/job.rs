@@ -331,10 +331,15 @@ impl Job<'_> {
             Some(launcher) => match run(&invocation.clone().behind(&launcher.program)) {
                 Ok(printed) => printed,
                 // An old sccache fails with a new nvcc. If nvcc fails too, its messages are shown alone.
-                Err(error) => format!(
-                    "{}\nwarning: {launcher} failed: {error}\n",
-                    run(&invocation)?
-                ),
+                Err(error) => {
+                    let printed = run(&invocation)?;
+                    let reason = match error {
+                        Error::Compile { output, .. } => output,
+                        other => other.to_string(),
+                    };
+                    let reason = reason.lines().next().unwrap_or_default();
+                    format!("{printed}\nwarning: nvcc was started without {launcher}: {reason}\n")
+                }
             },
             None if is_object && lists_assembled => {
                 let option = format!("-Wa,--MD,{}", assembled.display());
