@@ -89,7 +89,7 @@ mod online {
         sources.use_script("launcher", fails);
         let reason = "(CUDA_BUILD_LAUNCHER): fatbinary fatal: no input";
         let build = sources.build();
-        build.ended_with(0, &["warning: nvcc was started without ", reason]);
+        build.ended_with(0, &["nvcc was started without ", reason]);
         assert_eq!(build.stderr.matches(reason).count(), 1, "{build:?}");
 
         let log = sources.use_script("ccache", "exec \"$@\"");

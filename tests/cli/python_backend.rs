@@ -32,7 +32,7 @@ impl Package {
                 "--no-verify",
                 "--allow-dirty",
                 "-p",
-                "cuda-find",
+                "cuda-find-core",
                 "-p",
                 "cuda-build",
             ])
@@ -40,8 +40,10 @@ impl Package {
             .arg(&target)
             .current_dir(checkout());
         Finished::of(package.output().unwrap()).succeeded();
-        let version = env!("CARGO_PKG_VERSION");
-        for name in ["cuda-find", "cuda-build"] {
+        for (name, version) in [
+            ("cuda-find-core", "0.0.1"),
+            ("cuda-build", env!("CARGO_PKG_VERSION")),
+        ] {
             let mut unpack = Command::new("tar");
             unpack
                 .arg("xzf")
@@ -55,8 +57,8 @@ impl Package {
         }
         let package = Self { path, place };
         package.edit("Cargo.toml", "../../cuda-build", "cuda-build");
-        let dependency = "[dependencies.cuda-find]\n";
-        let path = format!("{dependency}path = \"../cuda-find\"\n");
+        let dependency = "[dependencies.cuda-find-core]\n";
+        let path = format!("{dependency}path = \"../cuda-find-core\"\n");
         package.edit("cuda-build/Cargo.toml", dependency, &path);
         package
     }

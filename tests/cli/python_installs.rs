@@ -70,7 +70,7 @@ impl Flow {
         let compiled = self.compiled();
         eprintln!("{step}: {compiled:?}");
         let own = |name: &str| {
-            ["saxpy", "cuda-build", "cuda-find"].contains(&name) || name.starts_with("pyo3")
+            ["saxpy", "cuda-build", "cuda-find-core"].contains(&name) || name.starts_with("pyo3")
         };
         assert!(
             compiled.iter().all(|name| own(name)),

@@ -17,8 +17,13 @@ pub fn clone(name: &str) -> PathBuf {
         .join(name);
     // An earlier run may have copied files that are gone since.
     let _ = fs::remove_dir_all(clone.join("cuda-build"));
-    let _ = fs::remove_dir_all(clone.join("cuda-find"));
-    for part in ["cuda-find", "cuda-build", "templates/python"] {
+    let _ = fs::remove_dir_all(clone.join("cuda-find-core"));
+    for part in [
+        "cuda-find",
+        "cuda-find-core",
+        "cuda-build",
+        "templates/python",
+    ] {
         copy(&checkout().join(part), &clone.join(part));
     }
     // cuda-build inherits from the workspace; a clone has one.

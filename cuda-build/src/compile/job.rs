@@ -338,7 +338,7 @@ impl Job<'_> {
                         other => other.to_string(),
                     };
                     let reason = reason.lines().next().unwrap_or_default();
-                    format!("{printed}\nwarning: nvcc was started without {launcher}: {reason}\n")
+                    format!("{printed}\nnvcc was started without {launcher}: {reason}\n")
                 }
             },
             None if is_object && lists_assembled => {
