@@ -150,8 +150,9 @@ impl Library {
     }
 
     /// With `true`, device code in one source can use functions and variables of another
-    /// (relocatable device code, `-rdc=true`). nvcc then also links the device code, and the crate
-    /// links `cudadevrt`. If a capability is added, all sources are compiled again for all capabilities.
+    /// (relocatable device code, `-rdc=true`). nvcc then also links the device code, and the crate links `cudadevrt`.
+    /// Device code is linked within this library: what its kernels call has to be in its sources, and a source can be in
+    /// one such library of a program only. If a capability is added, all sources are compiled again for all capabilities.
     #[must_use]
     pub fn rdc(mut self, rdc: bool) -> Self {
         self.rdc = rdc;
