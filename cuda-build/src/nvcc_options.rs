@@ -67,7 +67,7 @@ impl Meaning {
 
 /// Whether an option has a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Value {
+enum ValueForm {
     None,
     /// After `=`, or as the next word.
     Required,
@@ -190,17 +190,17 @@ const OPTIONS: &[(Meaning, &str)] = &[
 ];
 
 /// The options by their spelling, such as `--threads` and `-t`.
-fn table() -> &'static HashMap<&'static str, (Value, Meaning)> {
-    static TABLE: OnceLock<HashMap<&str, (Value, Meaning)>> = OnceLock::new();
+fn table() -> &'static HashMap<&'static str, (ValueForm, Meaning)> {
+    static TABLE: OnceLock<HashMap<&str, (ValueForm, Meaning)>> = OnceLock::new();
     TABLE.get_or_init(|| {
         let entries = OPTIONS.iter().flat_map(|(meaning, list)| {
             list.split_whitespace().map(move |entry| {
                 let name = entry.trim_end_matches(['=', '+', '?']);
                 let value = match &entry[name.len()..] {
-                    "" => Value::None,
-                    "+" => Value::Joined,
-                    "?" => Value::Optional,
-                    _ => Value::Required,
+                    "" => ValueForm::None,
+                    "+" => ValueForm::Joined,
+                    "?" => ValueForm::Optional,
+                    _ => ValueForm::Required,
                 };
                 (name, (value, *meaning))
             })
@@ -231,18 +231,18 @@ pub(crate) fn arguments(words: impl IntoIterator<Item = impl Into<String>>) -> V
         let joined = word.get(..2).filter(|_| word.len() > 2);
         let known = table().get(name).copied();
         let is_whole =
-            known.is_some_and(|(value, _)| value != Value::None || after_equals.is_none());
+            known.is_some_and(|(value, _)| value != ValueForm::None || after_equals.is_none());
         let (meaning, value, next) = match (known, joined.and_then(|name| table().get(name))) {
             (Some((value, meaning)), _) if is_whole => {
                 let next = match value {
-                    Value::None => None,
+                    ValueForm::None => None,
                     _ if after_equals.is_some() => None,
-                    Value::Optional => words.next_if(|next: &String| !next.starts_with('-')),
-                    Value::Required | Value::Joined => words.next(),
+                    ValueForm::Optional => words.next_if(|next: &String| !next.starts_with('-')),
+                    ValueForm::Required | ValueForm::Joined => words.next(),
                 };
                 (meaning, after_equals.or_else(|| next.clone()), next)
             }
-            (_, Some((Value::Joined, meaning))) => (*meaning, Some(word[2..].to_owned()), None),
+            (_, Some((ValueForm::Joined, meaning))) => (*meaning, Some(word[2..].to_owned()), None),
             _ if word.starts_with('-') && word != "-" => (Meaning::Unknown, None, None),
             _ => (Meaning::Input, Some(word.clone()), None),
         };
@@ -275,10 +275,10 @@ mod tests {
             };
             for name in [long, short] {
                 let (has_value, meaning) = table().get(name).unwrap_or_else(|| panic!("{name}"));
-                let expected: &[Value] = match value {
-                    "none" => &[Value::None],
-                    "optional" => &[Value::Optional],
-                    _ => &[Value::Required, Value::Joined],
+                let expected: &[ValueForm] = match value {
+                    "none" => &[ValueForm::None],
+                    "optional" => &[ValueForm::Optional],
+                    _ => &[ValueForm::Required, ValueForm::Joined],
                 };
                 assert!(expected.contains(has_value), "{name}");
                 assert_eq!(table().get(long).unwrap().1, *meaning, "{name}");

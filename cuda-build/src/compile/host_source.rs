@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Library;
 use super::sources::{Language, Sources};
-use super::step::{Compiler, Form, ReadFiles, Settings, Step, depfile_of, reading};
+use super::step::{Form, ReadFiles, Settings, Step, StepCommand, depfile_of, reading};
 use crate::error::Error;
 use crate::includes::options;
 use cuda_find_core::command::Invocation;
@@ -67,7 +67,7 @@ impl Library {
         }
         Step {
             tool,
-            compiler: Compiler::Program(invocation),
+            command: StepCommand::Program(invocation),
             identity: file.map_or_else(String::new, |file| settings.root.identity(&file)),
             directory: settings.package.to_owned(),
             source: source.to_owned(),

@@ -18,8 +18,8 @@ use super::launcher::Launcher;
 use super::options::host_option;
 use super::progress::{PlaceInBuild, Progress, Running};
 use super::run_directory::RunDirectory;
-use super::step::{Compiler, Form, Image, Step, depfile_of, with_ending};
-use super::store::{Output, OutputStore};
+use super::step::{Form, Image, Step, StepCommand, depfile_of, with_ending};
+use super::store::{CompilerOutput, OutputStore};
 use crate::error::Error;
 use crate::fatbin::{CompiledImage, Entry, Fatbin, Kind, elf};
 use crate::freshness::{RunStart, StaleReason};
@@ -56,7 +56,7 @@ pub(super) struct Job<'a> {
     pub(super) tools: &'a Tools,
     pub(super) stale_reason: StaleReason,
     /// The outputs that earlier builds kept for this step.
-    pub(super) kept: Vec<Output>,
+    pub(super) kept: Vec<CompilerOutput>,
     pub(super) list_use: ListUse,
     pub(super) nvrtc: Option<NvrtcInput>,
     pub(super) run: Arc<RunDirectory>,
@@ -78,13 +78,13 @@ pub(super) struct NvrtcInput {
 #[derive(Default)]
 pub(super) struct Made {
     /// What programs made, or earlier builds kept: the output itself, or the images in it.
-    pub(super) from: Vec<Output>,
+    pub(super) from: Vec<CompilerOutput>,
     /// Why the file is compiled as a whole although outputs of it were kept.
     pub(super) whole_because: Option<String>,
 }
 
 /// The images in an output.
-fn entries_of(output: &Output) -> Result<Vec<Entry>, Reason> {
+fn entries_of(output: &CompilerOutput) -> Result<Vec<Entry>, Reason> {
     let fatbin = match output.has_form(Form::Object) {
         true => joining::device_code(&output.bytes)?.1,
         false => Fatbin::parse(&output.bytes)?,
@@ -118,19 +118,19 @@ impl Job<'_> {
     /// [`cuda_find_core::error::Error::Format`].
     pub(super) fn make(&mut self) -> Result<Made, Error> {
         let step = self.step;
-        let shared = match &step.compiler {
-            Compiler::Program(invocation) => {
-                let output = Output {
+        let shared = match &step.command {
+            StepCommand::Program(invocation) => {
+                let output = CompilerOutput {
                     printed: self.run.execute(step, invocation, &step.output)?,
-                    ..Output::default()
+                    ..CompilerOutput::default()
                 };
                 return Ok(Made {
                     from: vec![output],
                     whole_because: None,
                 });
             }
-            Compiler::Nvrtc { name, .. } => return self.with_nvrtc(name),
-            Compiler::Nvcc { shared, .. } => shared,
+            StepCommand::Nvrtc { name, .. } => return self.with_nvrtc(name),
+            StepCommand::Nvcc { shared, .. } => shared,
         };
         let nvcc = shared.clone().args(&step.options);
         match self.join_kept(&nvcc) {
@@ -149,7 +149,8 @@ impl Job<'_> {
     fn join_kept(&mut self, nvcc: &Invocation) -> Result<Option<Made>, Reason> {
         let kept = std::mem::take(&mut self.kept);
         let (step, run) = (self.step, &self.run);
-        let is_whole = |kept: &&Output| kept.images == step.images && kept.has_form(step.form);
+        let is_whole =
+            |kept: &&CompilerOutput| kept.images == step.images && kept.has_form(step.form);
         if let Some(whole) = kept.iter().find(is_whole) {
             run.write(&step.output, &whole.bytes)?;
             return Ok(Some(Made {
@@ -301,7 +302,7 @@ impl Job<'_> {
         mode: &str,
         images: &[Image],
         output: &Path,
-    ) -> Result<Output, Error> {
+    ) -> Result<CompilerOutput, Error> {
         let depfile = depfile_of(output);
         let is_object = mode == "-c";
         let mut invocation = nvcc.clone().args([mode]);
@@ -318,8 +319,8 @@ impl Job<'_> {
         invocation = invocation.args(["-MD", "-MF"]).args([&depfile]);
         invocation = self.with_paths(invocation, output);
         let lists_assembled = matches!(
-            self.step.compiler,
-            Compiler::Nvcc {
+            self.step.command,
+            StepCommand::Nvcc {
                 lists_assembled: true,
                 ..
             }
@@ -348,7 +349,7 @@ impl Job<'_> {
             None => run(&invocation)?,
         };
         let bytes = output::read(output)?;
-        Ok(Output {
+        Ok(CompilerOutput {
             images: images.to_vec(),
             has_paths: self.tools.store.has_paths(&bytes, &printed),
             bytes,
@@ -429,7 +430,7 @@ impl Job<'_> {
     }
 
     /// Compiles one image. It is in a fat binary, except for [`Form::Single`].
-    fn nvrtc(&self, name: &str, image: Image) -> Result<Output, Error> {
+    fn nvrtc(&self, name: &str, image: Image) -> Result<CompilerOutput, Error> {
         let step = self.step;
         let failed = |options: &[String], output: String| Error::Compile {
             tool: step.tool.clone(),
@@ -464,13 +465,13 @@ impl Job<'_> {
                 Fatbin::from_images(vec![CompiledImage::Ptx { capability, text }])?.write()
             }
         };
-        Ok(Output {
+        Ok(CompilerOutput {
             images: vec![image],
             has_paths: self.tools.store.has_paths(&bytes, &compiled.log),
             bytes,
             printed: compiled.log,
             is_reusable: true,
-            ..Output::default()
+            ..CompilerOutput::default()
         })
     }
 }

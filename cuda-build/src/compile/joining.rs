@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::run_directory::RunDirectory;
-use super::step::{Compiler, Image, Step, with_ending};
+use super::step::{Image, Step, StepCommand, with_ending};
 use crate::error::Error;
 use crate::fatbin::{Fatbin, elf};
 use cuda_find_core::cache::CachedAnswer;
@@ -87,7 +87,7 @@ impl Joining {
     }
 
     fn check(&self, step: &Step, run: &RunDirectory) -> Result<PathBuf, Reason> {
-        let Compiler::Nvcc { shared, host, .. } = &step.compiler else {
+        let StepCommand::Nvcc { shared, host, .. } = &step.command else {
             return Err("nvcc does not compile this".into());
         };
         let objcopy = self.objcopy_of(host)?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::nvcc::{Nvcc, missing};
 use super::options::{Flag, Options, common_options};
-use super::step::{Compiler, Form, Image, Settings, Step, reading};
+use super::step::{Form, Image, Settings, Step, StepCommand, reading};
 use super::supported;
 use crate::error::Error;
 use crate::includes::options;
@@ -265,7 +265,7 @@ impl Module {
         let understood = options::read(options_of_module.iter().map(String::as_str));
         Ok(Step {
             tool,
-            compiler: Compiler::Nvrtc {
+            command: StepCommand::Nvrtc {
                 library: library.clone(),
                 name: prefix.join(&self.source).display().to_string(),
             },

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::identity::{CompilerIdentities, Variables};
-use super::step::{self, Form, Image, ReadFiles, Settings, Step, reading_of_nvcc};
+use super::step::{Form, Image, ReadFiles, Settings, Step, StepCommand, reading_of_nvcc};
 use super::supported;
 use crate::error::Error;
 use crate::host_compiler::{Compiler, Family};
@@ -93,7 +93,7 @@ impl<'a> Nvcc<'a> {
         let nvcc = self.shared.clone().args(&options).args(["-o"]);
         Step {
             tool: self.tool.clone(),
-            compiler: step::Compiler::Program(nvcc.args([&output]).args(&objects)),
+            command: StepCommand::Program(nvcc.args([&output]).args(&objects)),
             identity: self.compilers.of_nvcc(&options),
             directory: self.directory.to_owned(),
             source,
@@ -118,7 +118,7 @@ impl<'a> Nvcc<'a> {
     ) -> Step {
         Step {
             tool: self.tool.clone(),
-            compiler: step::Compiler::Nvcc {
+            command: StepCommand::Nvcc {
                 shared: self.shared.clone(),
                 host: self
                     .host

@@ -11,8 +11,8 @@ use super::job::{Job, ListUse, Made, NvrtcInput, Tools};
 use super::progress::PlaceInBuild;
 use super::reads::Reader;
 use super::run_directory::RunDirectory;
-use super::step::{Compiler, Image, ReadFiles, Step};
-use super::store::Output;
+use super::step::{Image, ReadFiles, Step, StepCommand};
+use super::store::CompilerOutput;
 use super::workers::Workers;
 use crate::error::Error;
 use crate::freshness::{Files, Freshness, InputStates, Reads, StaleReason};
@@ -310,7 +310,7 @@ impl Runner {
     }
 
     /// Which files mention the list of architectures. Files are searched only if an output for another list is kept.
-    fn list_use(&mut self, step: &Step, scan: &Scan, kept: &[Output]) -> ListUse {
+    fn list_use(&mut self, step: &Step, scan: &Scan, kept: &[CompilerOutput]) -> ListUse {
         let ReadFiles::Headers { search, .. } = &step.reading else {
             return ListUse::None;
         };
@@ -340,7 +340,7 @@ impl Runner {
     }
 
     fn nvrtc_input(&mut self, step: &Step, scan: &Scan) -> Result<Option<NvrtcInput>, Error> {
-        let Compiler::Nvrtc { library, .. } = &step.compiler else {
+        let StepCommand::Nvrtc { library, .. } = &step.command else {
             return Ok(None);
         };
         let source = self.files().bytes(&step.inputs[0]);
@@ -415,7 +415,7 @@ impl Runner {
     }
 
     /// The paths that a compiler or another program looked at for a new output.
-    fn reads_of(&mut self, job: &Job<'_>, output: &Output) -> Result<Reads, Error> {
+    fn reads_of(&mut self, job: &Job<'_>, output: &CompilerOutput) -> Result<Reads, Error> {
         let (files, depfile) = (&mut self.freshness.files, output.depfile.as_deref());
         let mut reads = (self.reader).after_run(files, job.step, job.scan.clone(), depfile)?;
         depfile.map_or(Ok(()), output::remove)?;

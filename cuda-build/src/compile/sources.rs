@@ -131,7 +131,7 @@ pub fn matching_files(
 ) -> Result<(Vec<PathBuf>, Set<PathBuf>), String> {
     let mut searched = Set::default();
     let mut find = |pattern: &str| {
-        let mut walk = Walk {
+        let mut walk = PatternWalk {
             root,
             package,
             found: Set::default(),
@@ -164,14 +164,14 @@ pub fn matching_files(
 }
 
 /// A search for the files that match a pattern.
-struct Walk<'a> {
+struct PatternWalk<'a> {
     root: &'a Root,
     package: &'a Path,
     found: Set<PathBuf>,
     searched: &'a mut Set<PathBuf>,
 }
 
-impl Walk<'_> {
+impl PatternWalk<'_> {
     /// Searches `place` for the rest of a pattern.
     fn find(&mut self, place: &Path, pattern: &[&str]) {
         let full = self.package.join(place);

@@ -51,7 +51,7 @@ pub(crate) struct Settings<'a> {
 pub(crate) struct Step {
     /// The tool with its version, as messages show it: `nvcc 13.4.92`, `NVRTC 12.9`.
     pub(super) tool: String,
-    pub(super) compiler: Compiler,
+    pub(super) command: StepCommand,
     /// A digest of the files of the compilers, from [`CompilerIdentities`].
     pub(super) identity: String,
     /// The directory in which the tool runs, and in which relative paths start. It is in the output: in debug
@@ -77,7 +77,7 @@ pub(crate) struct Step {
 
 /// What makes an output.
 #[derive(Clone, Debug)]
-pub(super) enum Compiler {
+pub(super) enum StepCommand {
     /// A program that does not compile device code: a host compiler, an archiver, nvcc as a linker.
     Program(Invocation),
     Nvcc {
@@ -152,7 +152,7 @@ impl Step {
     fn digest(&self, list: Option<&[Image]>, shorten: Shorten<'_>) -> u64 {
         let Self {
             tool,
-            compiler,
+            command,
             identity,
             directory,
             source,
@@ -170,15 +170,15 @@ impl Step {
         let digest = Fnv::default();
         let mut key = KeyDigest { digest, shorten };
         key.field((env!("CARGO_PKG_VERSION"), tool));
-        match compiler {
-            Compiler::Program(invocation) => key.invocation(invocation),
-            Compiler::Nvcc {
+        match command {
+            StepCommand::Program(invocation) => key.invocation(invocation),
+            StepCommand::Nvcc {
                 shared,
                 // These are in `identity`.
                 host: _,
                 lists_assembled: _,
             } => key.invocation(shared),
-            Compiler::Nvrtc { library, name } => key.field((library, name)),
+            StepCommand::Nvrtc { library, name } => key.field((library, name)),
         }
         key.field(identity);
         key.field(directory);
@@ -194,8 +194,8 @@ impl Step {
 
     /// How many processes can work on the step at once: nvcc compiles several architectures in parallel.
     pub(super) fn most_processes(&self) -> usize {
-        match self.compiler {
-            Compiler::Nvcc { .. } => self.images.len(),
+        match self.command {
+            StepCommand::Nvcc { .. } => self.images.len(),
             _ => 1,
         }
     }
@@ -208,7 +208,7 @@ impl Step {
 
     /// Whether NVRTC compiles the source.
     pub(super) fn uses_nvrtc(&self) -> bool {
-        matches!(self.compiler, Compiler::Nvrtc { .. })
+        matches!(self.command, StepCommand::Nvrtc { .. })
     }
 }
 
@@ -361,10 +361,10 @@ pub(super) fn with_ending(path: &Path, ending: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn step(compiler: Compiler) -> Step {
+    fn step(command: StepCommand) -> Step {
         Step {
             tool: "nvcc 1".to_owned(),
-            compiler,
+            command,
             identity: "files".to_owned(),
             directory: "package".into(),
             source: "a.cu".into(),
@@ -396,7 +396,7 @@ mod tests {
         // Without `..`, so that a new field does not compile until a change of it is in the list.
         let Step {
             tool: _,
-            compiler: _,
+            command: _,
             identity: _,
             directory: _,
             source: _,
@@ -408,7 +408,7 @@ mod tests {
             variables: _,
             reading: _,
             limit: _,
-        } = step(Compiler::Program(invocation()));
+        } = step(StepCommand::Program(invocation()));
         vec![
             |step| step.tool.push('2'),
             |step| step.identity.push('2'),
@@ -431,7 +431,7 @@ mod tests {
     #[test]
     fn every_field_changes_the_key() {
         for change in changes() {
-            let mut changed = step(Compiler::Program(invocation()));
+            let mut changed = step(StepCommand::Program(invocation()));
             let before = changed.clone();
             change(&mut changed);
             assert_ne!(before.key(), changed.key(), "{before:?}\n{changed:?}");
@@ -448,9 +448,9 @@ mod tests {
         for change in programs {
             let mut invocation = invocation();
             change(&mut invocation);
-            keys.insert(step(Compiler::Program(invocation.clone())).key());
+            keys.insert(step(StepCommand::Program(invocation.clone())).key());
             let host = "gcc".into();
-            let nvcc = Compiler::Nvcc {
+            let nvcc = StepCommand::Nvcc {
                 shared: invocation,
                 host,
                 lists_assembled: false,
@@ -459,7 +459,7 @@ mod tests {
         }
         for (library, name) in [("a", "b"), ("2", "b"), ("a", "2")] {
             let (library, name) = (library.into(), name.to_owned());
-            keys.insert(step(Compiler::Nvrtc { library, name }).key());
+            keys.insert(step(StepCommand::Nvrtc { library, name }).key());
         }
         // A program and nvcc with the same words differ in their images.
         assert_eq!(keys.len(), programs.len() + 3);
@@ -467,7 +467,7 @@ mod tests {
 
     #[test]
     fn an_image_does_not_depend_on_the_list_or_on_named_directories() {
-        let mut other = step(Compiler::Program(invocation()));
+        let mut other = step(StepCommand::Program(invocation()));
         let shorten: Shorten<'_> = &|text| text.replace("elsewhere", "package");
         let key = other.image_key(shorten);
         other.images.push(Image::Ptx(Capability::new(9, 0)));

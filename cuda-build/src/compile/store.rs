@@ -53,7 +53,7 @@ const TRIM_MARKER: &str = "trimmed";
 
 /// An output of one call of a compiler.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Output {
+pub(super) struct CompilerOutput {
     /// The architectures that it was compiled for.
     pub(super) images: Vec<Image>,
     pub(super) bytes: Vec<u8>,
@@ -71,7 +71,7 @@ pub(super) struct Output {
     pub(super) has_paths: bool,
 }
 
-impl Output {
+impl CompilerOutput {
     /// Whether it can be the output of a step as it is. Images that were compiled alone cannot be an object.
     pub(super) fn has_form(&self, form: Form) -> bool {
         form != Form::Object || !self.bytes.starts_with(&MAGIC_BYTES)
@@ -149,7 +149,7 @@ impl OutputStore {
 
     /// The output for the whole list of a step, alone, if that is kept. Otherwise the outputs for other lists, the newest
     /// first. Only outputs whose inputs did not change are returned.
-    pub(super) fn load(&self, freshness: &mut Freshness, step: &Step) -> Vec<Output> {
+    pub(super) fn load(&self, freshness: &mut Freshness, step: &Step) -> Vec<CompilerOutput> {
         let mut directories = vec![self.directory_of(step, false)];
         if self.names.is_some() {
             directories.push(self.directory_of(step, true));
@@ -183,7 +183,7 @@ impl OutputStore {
     }
 
     /// Reads the first lines of a file, without the paths' names replaced. Returns also the number of printed bytes.
-    fn parse(&self, directory: &Path, head: &[u8]) -> Option<(Output, usize)> {
+    fn parse(&self, directory: &Path, head: &[u8]) -> Option<(CompilerOutput, usize)> {
         let content = head.strip_prefix(HEAD.as_bytes())?.get(17..)?;
         let mut lines = content.split(|byte| *byte == b'\n');
         let key = directory.file_name()?.as_encoded_bytes();
@@ -200,10 +200,10 @@ impl OutputStore {
         if let Some(names) = &self.names {
             reads.map_paths(|path| names.expanded(path));
         }
-        let kept = Output {
+        let kept = CompilerOutput {
             images,
             reads: Some(reads),
-            ..Output::default()
+            ..CompilerOutput::default()
         };
         Some((kept, printed))
     }
@@ -214,9 +214,9 @@ impl OutputStore {
         path: &Path,
         head: usize,
         printed: usize,
-        mut kept: Output,
+        mut kept: CompilerOutput,
         freshness: &mut Freshness,
-    ) -> Option<Output> {
+    ) -> Option<CompilerOutput> {
         let is_current = |reads: &InputStates| freshness.is_current(reads);
         if !kept.reads.as_ref().is_some_and(is_current) {
             return None;
@@ -240,7 +240,7 @@ impl OutputStore {
     /// # Errors
     /// [`cuda_find_core::error::Error::Io`] if the store of this build cannot be written. Another store may be one that can
     /// only be read.
-    pub(super) fn write(&self, step: &Step, made: &Output) -> Result<(), Error> {
+    pub(super) fn write(&self, step: &Step, made: &CompilerOutput) -> Result<(), Error> {
         let Some(mut reads) = made.reads.clone().filter(|_| made.is_reusable) else {
             return Ok(());
         };

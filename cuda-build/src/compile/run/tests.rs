@@ -12,8 +12,8 @@ fn run(steps: &[Step], out: &Path) -> Result<Compiled, Error> {
 }
 
 fn invocation(step: &mut Step) -> &mut Invocation {
-    match &mut step.compiler {
-        Compiler::Program(invocation) => invocation,
+    match &mut step.command {
+        StepCommand::Program(invocation) => invocation,
         _ => unreachable!("these steps run programs"),
     }
 }
@@ -22,7 +22,7 @@ fn invocation(step: &mut Step) -> &mut Invocation {
 fn copy(from: &Path, to: &Path) -> Step {
     Step {
         tool: "cp".to_owned(),
-        compiler: Compiler::Program(Invocation::new("cp").args([from, to])),
+        command: StepCommand::Program(Invocation::new("cp").args([from, to])),
         identity: String::new(),
         directory: PathBuf::new(),
         source: from.to_owned(),
