@@ -101,10 +101,12 @@ impl Wrapper {
         let (changed, reason) = match for_list {
             ForList::Stays(reason) => (None, reason),
             ForList::Changed(changed) => (Some(changed), None),
-            ForList::UnlessUsed(letter, changed) => match self.letter_counts(&called, letter) {
-                None => (Some(changed), None),
-                reason => (None, reason),
-            },
+            ForList::UnlessUsed(letter, changed) => {
+                match self.letter_counts(&called, letter, &changed) {
+                    None => (Some(changed), None),
+                    reason => (None, reason),
+                }
+            }
         };
         let lacking = || self.lacking(&called, reason.as_deref()?);
         if !called.inspects() {
@@ -199,10 +201,11 @@ impl Wrapper {
     }
 
     /// Why a call for a capability with a letter stays as it is; `None` if its code does not need the letter.
-    fn letter_counts(&self, call: &Call, letter: Capability) -> Option<String> {
+    fn letter_counts(&self, call: &Call, letter: Capability, changed: &Call) -> Option<String> {
         let uses_letter = || {
             let _slot = self.slot()?;
-            self.wrapped()?.uses_letter(call, letter)
+            let list = changed.requested_capabilities();
+            self.wrapped()?.uses_letter(call, letter, &list)
         };
         match uses_letter() {
             Ok(false) => None,

@@ -95,7 +95,7 @@ mod online {
         let log = sources.use_script("ccache", "exec \"$@\"");
         sources
             .build()
-            .ended_with(0, &["warning: nvcc is started without ccache"]);
+            .ended_with(0, &["nvcc is started without ccache"]);
         assert!(!fs::read_to_string(log).unwrap_or_default().contains("nvcc"));
 
         // A source that nvcc does not compile is no fault of the launcher.

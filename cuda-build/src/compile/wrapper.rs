@@ -21,6 +21,7 @@ use cuda_find_core::capability::{Capability, Plan};
 use cuda_find_core::command::Invocation;
 use cuda_find_core::env::Env;
 use cuda_find_core::hash::of_content;
+use cuda_find_core::list::Set;
 use cuda_find_core::output;
 use cuda_find_core::root::Root;
 use cuda_find_core::target::Target;
@@ -88,15 +89,21 @@ impl WrappedNvcc<'_> {
 
     /// Whether a source of the call uses what the letter of a capability stands for: its PTX is another without the
     /// letter, or nvcc refuses the source then. Both answers are kept as outputs are. An object or a library does so if
-    /// it has code for the capability with the letter.
+    /// it has code for the capability with the letter, but not for the whole `list`.
     ///
     /// # Errors
     /// Those of [`Self::compile`], except [`Error::Compile`].
-    pub fn uses_letter(&self, call: &Call, letter: Capability) -> Result<bool, Error> {
+    pub fn uses_letter(
+        &self,
+        call: &Call,
+        letter: Capability,
+        list: &[Capability],
+    ) -> Result<bool, Error> {
         for source in call.inputs() {
             if !call.is_cuda(source) {
                 let bytes = self.root.bytes(&self.working.join(source));
-                if has_image_for(&bytes.unwrap_or_default(), letter) {
+                let has = capabilities_in(&bytes.unwrap_or_default());
+                if has.contains(&letter) && !list.iter().all(|it| has.contains(it)) {
                     return Ok(true);
                 }
                 continue;
@@ -225,16 +232,16 @@ impl WrappedNvcc<'_> {
     }
 }
 
-/// Whether an object or a library has code for exactly this capability.
-fn has_image_for(bytes: &[u8], capability: Capability) -> bool {
+/// The capabilities for which an object or a library has device code.
+fn capabilities_in(bytes: &[u8]) -> Set<Capability> {
     let read = |at: u64, length: usize| {
         let start = usize::try_from(at).ok()?;
         Some(bytes.get(start..start.checked_add(length)?)?.to_vec())
     };
     let starts = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(&MAGIC_BYTES));
     let containers = starts.filter_map(|at| read_headers(at as u64, read).ok());
-    let mut headers = containers.flat_map(|(headers, _)| headers);
-    headers.any(|header| header.capability == capability)
+    let headers = containers.flat_map(|(headers, _)| headers);
+    headers.map(|header| header.capability).collect()
 }
 
 /// Where a step of a call writes.
