@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use super::place::WRAPPED_NVCC;
@@ -54,11 +55,8 @@ impl Contents {
     ) {
         for name in root.names(&directory.path) {
             if !is_excluded(&name) && wanted(&name) {
-                let source = ComponentPath {
-                    component: directory.component,
-                    path: directory.path.join(&name),
-                };
-                self.add(name, source);
+                let path = directory.path.join(&name);
+                self.add(name, ComponentPath { path, ..*directory });
             }
         }
     }
@@ -114,11 +112,12 @@ impl<'a> ViewPlan<'a> {
             }
             Some(_) => Ok(()),
             None => {
-                let source = ComponentPath {
+                let path_of_component = ComponentPath {
                     path: target,
                     ..source
                 };
-                self.entries.insert(path, ViewEntry::Component(source));
+                self.entries
+                    .insert(path, ViewEntry::Component(path_of_component));
                 Ok(())
             }
         }
@@ -155,8 +154,8 @@ impl<'a> ViewPlan<'a> {
         self.entries.insert(path.into(), ViewEntry::Text(text));
     }
 
-    /// Makes `bin/nvcc` a script, and adds a second root with nvcc itself and links to all other programs and directories:
-    /// nvcc and `tileiras` derive paths from the directory above `bin`.
+    /// Makes `bin/nvcc` a script, and adds a second root with nvcc itself and links to all other programs and
+    /// directories: nvcc and `tileiras` derive paths from the directory above `bin`.
     pub(super) fn wrap_nvcc(&mut self, script: &str) {
         let Some(nvcc) = self.entries.remove(Path::new("bin/nvcc")) else {
             return;
@@ -177,8 +176,8 @@ impl<'a> ViewPlan<'a> {
 
     /// Adds a relative link to another path of the view. It replaces a component's entry at the same path.
     pub(super) fn set_link(&mut self, path: impl Into<PathBuf>, target: impl Into<PathBuf>) {
-        let link = ViewEntry::Link(target.into());
-        self.entries.insert(path.into(), link);
+        self.entries
+            .insert(path.into(), ViewEntry::Link(target.into()));
     }
 
     /// Whether the plan has an entry for `path`.
@@ -191,29 +190,25 @@ impl<'a> ViewPlan<'a> {
     /// view's path, and other tools store that path.
     pub(super) fn digest(&self) -> String {
         let mut hash = Fnv::default();
-        hash.field(if self.copy { b"copies" } else { b"links" });
-        let file = |kind: &[u8], path: &Path, hash: &mut Fnv| {
-            hash.field(kind);
-            hash.field(path.as_os_str().as_encoded_bytes());
-            hash.field(self.root.identity(path).as_bytes());
-        };
+        let mut add = |parts: &[&[u8]]| parts.iter().for_each(|part| hash.field(part));
+        add(&[if self.copy { b"copies" } else { b"links" }]);
+        fn bytes(path: &Path) -> &[u8] {
+            path.as_os_str().as_encoded_bytes()
+        }
+        let identity = |path: &Path| self.root.identity(path).into_bytes();
         for (path, entry) in &self.entries {
-            hash.field(path.as_os_str().as_encoded_bytes());
+            add(&[bytes(path)]);
             match entry {
-                ViewEntry::Component(source) => file(b"component", &source.path, &mut hash),
-                ViewEntry::Link(target) => {
-                    hash.field(b"link");
-                    hash.field(target.as_os_str().as_encoded_bytes());
+                ViewEntry::Component(ComponentPath { path, .. }) => {
+                    add(&[b"component", bytes(path), &identity(path)]);
                 }
-                ViewEntry::Text(text) => {
-                    hash.field(b"text");
-                    hash.field(text.as_bytes());
-                }
+                ViewEntry::Link(target) => add(&[b"link", bytes(target)]),
+                ViewEntry::Text(text) => add(&[b"text", text.as_bytes()]),
                 ViewEntry::Stub(stub) => {
                     // Another version of this crate may make another stub.
-                    hash.field(env!("CARGO_PKG_VERSION").as_bytes());
+                    add(&[env!("CARGO_PKG_VERSION").as_bytes()]);
                     for path in stub.headers.iter().chain([&stub.compiler]) {
-                        file(b"stub", path, &mut hash);
+                        add(&[b"stub", bytes(path), &identity(path)]);
                     }
                 }
             }
@@ -234,12 +229,12 @@ fn same_content(root: &Root, a: &Path, b: &Path) -> bool {
     if a == b || root.resolve(a) == root.resolve(b) {
         return true;
     }
-    let length = |path| match root.metadata(path) {
-        Ok(metadata) if metadata.is_file() => Some(metadata.len()),
-        _ => None,
+    let length = |path| {
+        (root.metadata(path).ok())
+            .filter(Metadata::is_file)
+            .map(|file| file.len())
     };
-    length(a).is_some()
-        && length(a) == length(b)
+    length(a).is_some_and(|length_of_a| length(b) == Some(length_of_a))
         && matches!((root.bytes(a), root.bytes(b)), (Ok(a), Ok(b)) if a == b)
 }
 
