@@ -41,15 +41,6 @@ pub struct NoDriver {
     pub is_installed: bool,
 }
 
-impl NoDriver {
-    fn installed(reason: String) -> Self {
-        Self {
-            reason,
-            is_installed: true,
-        }
-    }
-}
-
 impl std::fmt::Display for NoDriver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.reason)
@@ -75,6 +66,10 @@ const ABSENT: &str = "cannot open shared object file: No such file or directory"
 /// # Errors
 /// [`NoDriver`] if no driver library can be loaded, or if a query fails.
 pub fn driver() -> Result<Driver, NoDriver> {
+    let installed = |reason| NoDriver {
+        reason,
+        is_installed: true,
+    };
     let mut not_loaded = None;
     for name in LIBRARY_NAMES {
         // SAFETY: every CUDA program loads the driver's library in this way; its initialisers require
@@ -82,13 +77,13 @@ pub fn driver() -> Result<Driver, NoDriver> {
         match unsafe { Library::new(name) } {
             Ok(library) => {
                 // After `cuInit`, threads and destructors use the library's code, so the library must stay loaded.
-                return query(&ManuallyDrop::new(library), name).map_err(NoDriver::installed);
+                return query(&ManuallyDrop::new(library), name).map_err(installed);
             }
             Err(error) => {
                 let message = loader_message(&error);
                 if !message.starts_with(&format!("{name}: {ABSENT}")) {
                     let reason = format!("the driver's library cannot be loaded: {message}");
-                    not_loaded.get_or_insert(NoDriver::installed(reason));
+                    not_loaded.get_or_insert(installed(reason));
                 }
             }
         }
@@ -116,10 +111,9 @@ fn query(library: &Library, library_name: &str) -> Result<Driver, String> {
     let check = |name: &str, status: c_int| match status {
         0 => Ok(()),
         STUB_LIBRARY => {
-            let place = "a directory `stubs` is on the loader's search path";
-            Err(format!(
-                "a stub library for linking is loaded instead of the driver: {place}"
-            ))
+            let reason = "a stub library for linking is loaded instead of the driver: a directory `stubs` is on the \
+                          loader's search path";
+            Err(reason.to_owned())
         }
         status => {
             let meaning = describe(library, status);

@@ -109,28 +109,36 @@ impl Error {
 
     /// What the user can do, with the most likely fix first. There is at least one hint.
     pub fn hints(&self) -> Vec<String> {
+        #[cfg(feature = "compile")]
+        if let Self::Compile { tool, output, .. } = self {
+            if let Some(hint) = crate::compile::hint(tool, output) {
+                return vec![hint];
+            }
+        }
         let hint = match self {
             Self::Find(error) => return error.hints(),
             Self::HostCompiler { hints, .. } => return hints.clone(),
             Self::Usage { hint, .. } | Self::ViewNotCreated { hint, .. } => hint.clone(),
-            Self::Manifest { path, line, key, .. } => match line {
+            Self::Manifest {
+                path, line, key, ..
+            } => match line {
                 _ if key.is_empty() => format!("correct the syntax of {}", path.display()),
                 Some(line) => format!("edit line {line} of {}; {KEYS_HINT}", path.display()),
                 None => format!("edit {}; {KEYS_HINT}", path.display()),
             },
-            Self::ViewConflict { components: [first, second], .. } => format!(
+            Self::ViewConflict {
+                components: [first, second],
+                ..
+            } => format!(
                 "take {first} and {second} from one place, or leave one of them out of the view"
             ),
-            #[cfg(feature = "compile")]
-            Self::Compile { tool, output, .. } if crate::compile::hint(tool, output).is_some() => {
-                return crate::compile::hint(tool, output).into_iter().collect();
-            }
             Self::Compile { source_file, .. } => format!(
                 "correct {} at the lines that the messages name, or its options in build.rs",
                 source_file.display()
             ),
             Self::Library { .. } => {
-                "install the package of this library again, or name another toolkit with `CUDA_BUILD_ROOTS`".to_owned()
+                let reinstall = "install the package of this library again";
+                format!("{reinstall}, or name another toolkit with `CUDA_BUILD_ROOTS`")
             }
         };
         vec![hint]

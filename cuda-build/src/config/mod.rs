@@ -105,7 +105,7 @@ pub struct Config {
     /// The capabilities of single packages, from `[workspace.metadata.cuda.package.<name>]`.
     pub packages: Vec<(String, Vec<String>)>,
     /// The keys of `[package.metadata.cuda.wheel]`.
-    pub wheel: Wheel,
+    pub wheel: WheelKeys,
     /// Whether the package's library is a `cdylib`, as it is for a Python extension.
     pub cdylib: bool,
     /// Whether the package has a binary.
@@ -124,7 +124,7 @@ struct PerMajor {
 
 /// How a wheel is packaged.
 #[derive(Clone, Debug, Default)]
-pub struct Wheel {
+pub struct WheelKeys {
     /// The name of the wheel's distribution without `-cu12`; if unset, the name of the Python project.
     pub name: Option<String>,
     /// `rpath` (default) or `runpath`, over which `LD_LIBRARY_PATH` has priority.
@@ -149,8 +149,8 @@ impl Config {
     /// variables that override both.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Io`] if a manifest cannot be read; [`Error::Manifest`] if a key is unknown, or if a key or
-    /// a variable has an invalid value.
+    /// [`cuda_find_core::error::Error::Io`] if a manifest cannot be read; [`Error::Manifest`] if a key is unknown, or
+    /// if a key or a variable has an invalid value.
     pub fn read(root: &Root, env: &Env, directory: &Path) -> Result<Self, Error> {
         let manifest = directory.join("Cargo.toml");
         let package = ManifestTable::read(root, &manifest)?;
@@ -263,7 +263,7 @@ impl Config {
         }
         if let Some(wheel) = table.table("wheel")? {
             wheel.check_keys("name rpath max-size")?;
-            self.wheel = Wheel {
+            self.wheel = WheelKeys {
                 name: wheel.text("name")?.or(self.wheel.name.take()),
                 rpath: wheel.text("rpath")?.or(self.wheel.rpath.take()),
                 max_size: (wheel.parsed("max-size", parse_size)?).or(self.wheel.max_size),

@@ -212,8 +212,8 @@ impl Entry {
     }
 }
 
-/// A fat binary: the entries of one container or several. A `.fatbin` file has one container; the `.nv_fatbin` section of
-/// a host object has one container for each translation unit.
+/// A fat binary: the entries of one container or several. A `.fatbin` file has one container; the `.nv_fatbin` section
+/// of a host object has one container for each translation unit.
 ///
 /// ```
 /// use cuda_build::fatbin::{Fatbin, CompiledImage, Kind};
@@ -235,8 +235,8 @@ impl Fatbin {
     /// between containers. Compressed entries stay compressed.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Format`] if the bytes contain no container, or anything that is neither a container nor zeros
-    /// between containers.
+    /// [`cuda_find_core::error::Error::Format`] if the bytes contain no container, or anything that is neither a
+    /// container nor zeros between containers.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let read = |offset: u64, len: usize| {
             let rest = bytes.get(usize::try_from(offset).ok()?..)?;
@@ -270,8 +270,8 @@ impl Fatbin {
     /// Makes one container of these images in this order.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Format`] in these cases: the bytes of a cubin are not a cubin; PTX lacks `.version` or `.target`; an
-    /// image was compiled for another capability than the one in its `capability` field.
+    /// [`cuda_find_core::error::Error::Format`] in these cases: the bytes of a cubin are not a cubin; PTX lacks
+    /// `.version` or `.target`; an image was compiled for another capability than the one in its `capability` field.
     pub fn from_images(images: Vec<CompiledImage>) -> Result<Self, Error> {
         let entries = images.into_iter().map(CompiledImage::into_entry);
         entries.collect::<Result<_, _>>().map(Self::from_entries)

@@ -35,7 +35,7 @@ pub struct Program<'a> {
 
 /// The result of a compilation.
 #[derive(Debug)]
-pub struct Output {
+pub struct CompiledProgram {
     /// The cubin, or the PTX text without its final NUL.
     pub image: Vec<u8>,
     /// Warnings and remarks; empty if there are none.
@@ -52,7 +52,7 @@ impl Nvrtc {
     /// # Errors
     /// NVRTC's name of the error (`NVRTC_ERROR_COMPILATION`, `NVRTC_ERROR_INVALID_OPTION` …), and after it the messages
     /// with file and line, if the compiler was started.
-    pub fn compile(&self, program: &Program<'_>) -> Result<Output, String> {
+    pub fn compile(&self, program: &Program<'_>) -> Result<CompiledProgram, String> {
         let makes_cubin = program.options.iter().any(|option| {
             option.starts_with("-arch=sm_") || option.starts_with("--gpu-architecture=sm_")
         });
@@ -89,7 +89,7 @@ impl Nvrtc {
             let end = image.iter().rposition(|&byte| byte != 0);
             image.truncate(end.map_or(0, |last| last + 1));
         }
-        Ok(Output { image, log })
+        Ok(CompiledProgram { image, log })
     }
 }
 

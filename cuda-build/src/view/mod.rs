@@ -37,8 +37,8 @@ impl View {
     /// # Errors
     /// [`Error::ViewConflict`] if components have different files of the same name;
     /// [`Error::ViewNotCreated`] if something else is at the path that the user named, or if another user may have
-    /// changed the view; [`cuda_find_core::error::Error::Io`]; [`cuda_find_core::error::Error::Program`] if the compiler
-    /// cannot make a stub.
+    /// changed the view; [`cuda_find_core::error::Error::Io`];
+    /// [`cuda_find_core::error::Error::Program`] if the compiler cannot make a stub.
     #[doc(hidden)]
     pub fn create(
         toolkit: &Toolkit,
