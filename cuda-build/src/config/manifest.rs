@@ -45,12 +45,11 @@ impl ManifestTable {
 
     /// The table at a dotted key; empty if there is none.
     pub(super) fn table_or_empty(&self, key: &str) -> Self {
-        let table = key
-            .split('.')
-            .try_fold(&self.table, |table, key| match table.get(key) {
-                Some(Value::Table(inner)) => Some(inner),
-                _ => None,
-            });
+        let mut keys = key.split('.');
+        let table = keys.try_fold(&self.table, |table, key| match table.get(key) {
+            Some(Value::Table(inner)) => Some(inner),
+            _ => None,
+        });
         self.below(key, table.cloned().unwrap_or_default())
     }
 
@@ -174,14 +173,11 @@ impl ManifestTable {
     }
 
     pub(super) fn numbers(&self, key: &str) -> Result<Option<Vec<u32>>, Error> {
-        self.list(
-            key,
-            "a list of CUDA majors such as [12, 13]",
-            |item| match item {
-                Value::Integer(number) => Ok(u32::try_from(*number).ok()),
-                _ => Ok(None),
-            },
-        )
+        let expected = "a list of CUDA majors such as [12, 13]";
+        self.list(key, expected, |item| match item {
+            Value::Integer(number) => Ok(u32::try_from(*number).ok()),
+            _ => Ok(None),
+        })
     }
 
     pub(super) fn table(&self, key: &str) -> Result<Option<Self>, Error> {
@@ -219,30 +215,26 @@ impl ManifestTable {
             name.parse()
                 .map_err(|reason: String| self.wrong(key, reason))
         };
-        self.list(
-            key,
-            "a list of component names or tables",
-            |item| match item {
-                Value::String(name) => Ok(Some(Wanted {
-                    component: parse(name)?,
-                    version: None,
-                    optional: false,
-                })),
-                Value::Table(table) => {
-                    let table = self.below(key, table.clone());
-                    table.check_keys("name version optional")?;
-                    let name = table
-                        .text("name")?
-                        .ok_or_else(|| table.wrong("name", "missing"))?;
-                    Ok(Some(Wanted {
-                        component: parse(&name)?,
-                        version: table.requirement("version")?,
-                        optional: table.flag("optional")?.unwrap_or(false),
-                    }))
-                }
-                _ => Ok(None),
-            },
-        )
+        let expected = "a list of component names or tables";
+        self.list(key, expected, |item| match item {
+            Value::String(name) => Ok(Some(Wanted {
+                component: parse(name)?,
+                version: None,
+                optional: false,
+            })),
+            Value::Table(table) => {
+                let table = self.below(key, table.clone());
+                table.check_keys("name version optional")?;
+                let missing = || table.wrong("name", "missing");
+                let name = table.text("name")?.ok_or_else(missing)?;
+                Ok(Some(Wanted {
+                    component: parse(&name)?,
+                    version: table.requirement("version")?,
+                    optional: table.flag("optional")?.unwrap_or(false),
+                }))
+            }
+            _ => Ok(None),
+        })
     }
 
     fn wrong_type(&self, key: &str, expected: &str, found: &Value) -> Error {

@@ -203,10 +203,7 @@ impl Config {
 
     /// The CUDA majors for which the table `major.<n>` replaces the list of components.
     pub fn majors_with_components(&self) -> impl Iterator<Item = u32> {
-        let tables = self
-            .per_major
-            .iter()
-            .filter(|table| table.components.is_some());
+        let tables = (self.per_major.iter()).filter(|table| table.components.is_some());
         tables.map(|table| table.major)
     }
 

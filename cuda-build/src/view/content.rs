@@ -104,9 +104,8 @@ impl<'a> Planner<'a, '_> {
         directories: impl IntoIterator<Item = P>,
         name: &str,
     ) -> Option<PathBuf> {
-        let mut paths = directories
-            .into_iter()
-            .map(|directory| directory.as_ref().join(name));
+        let directories = directories.into_iter();
+        let mut paths = directories.map(|directory| directory.as_ref().join(name));
         paths.find(|path| self.root.exists(path))
     }
 
@@ -225,8 +224,8 @@ impl<'a> Planner<'a, '_> {
         }
         let mut paths = self.plan.entries.keys();
         let has_cccl_directory = paths.any(|path| path.starts_with("include/cccl"));
-        self.plan
-            .set_text("bin/nvcc.profile", nvcc_profile(has_cccl_directory));
+        let profile = nvcc_profile(has_cccl_directory);
+        self.plan.set_text("bin/nvcc.profile", profile);
         self.nvvm(directories)
     }
 

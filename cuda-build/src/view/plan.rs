@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use super::place::WRAPPED_NVCC;
@@ -112,12 +111,11 @@ impl<'a> ViewPlan<'a> {
             }
             Some(_) => Ok(()),
             None => {
-                let path_of_component = ComponentPath {
+                let entry = ViewEntry::Component(ComponentPath {
                     path: target,
                     ..source
-                };
-                self.entries
-                    .insert(path, ViewEntry::Component(path_of_component));
+                });
+                self.entries.insert(path, entry);
                 Ok(())
             }
         }
@@ -176,8 +174,8 @@ impl<'a> ViewPlan<'a> {
 
     /// Adds a relative link to another path of the view. It replaces a component's entry at the same path.
     pub(super) fn set_link(&mut self, path: impl Into<PathBuf>, target: impl Into<PathBuf>) {
-        self.entries
-            .insert(path.into(), ViewEntry::Link(target.into()));
+        let link = ViewEntry::Link(target.into());
+        self.entries.insert(path.into(), link);
     }
 
     /// Whether the plan has an entry for `path`.
@@ -189,12 +187,12 @@ impl<'a> ViewPlan<'a> {
     /// every file of a component. They do not depend on the version of Rust, because they are part of the
     /// view's path, and other tools store that path.
     pub(super) fn digest(&self) -> String {
-        let mut hash = Fnv::default();
-        let mut add = |parts: &[&[u8]]| parts.iter().for_each(|part| hash.field(part));
-        add(&[if self.copy { b"copies" } else { b"links" }]);
         fn bytes(path: &Path) -> &[u8] {
             path.as_os_str().as_encoded_bytes()
         }
+        let mut hash = Fnv::default();
+        let mut add = |parts: &[&[u8]]| parts.iter().for_each(|part| hash.field(part));
+        add(&[if self.copy { b"copies" } else { b"links" }]);
         let identity = |path: &Path| self.root.identity(path).into_bytes();
         for (path, entry) in &self.entries {
             add(&[bytes(path)]);
@@ -229,12 +227,12 @@ fn same_content(root: &Root, a: &Path, b: &Path) -> bool {
     if a == b || root.resolve(a) == root.resolve(b) {
         return true;
     }
-    let length = |path| {
-        (root.metadata(path).ok())
-            .filter(Metadata::is_file)
-            .map(|file| file.len())
+    let length = |path| match root.metadata(path) {
+        Ok(metadata) if metadata.is_file() => Some(metadata.len()),
+        _ => None,
     };
-    length(a).is_some_and(|length_of_a| length(b) == Some(length_of_a))
+    length(a).is_some()
+        && length(a) == length(b)
         && matches!((root.bytes(a), root.bytes(b)), (Ok(a), Ok(b)) if a == b)
 }
 
