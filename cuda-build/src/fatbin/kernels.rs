@@ -18,9 +18,10 @@ pub(crate) fn kernels(module: &[u8]) -> Option<Vec<String>> {
 }
 
 fn in_image(image: &[u8]) -> Option<Vec<String>> {
-    let mut names = match image.starts_with(b"\x7fELF") {
-        true => elf::kernels(image)?,
-        false => in_ptx(std::str::from_utf8(image).ok()?),
+    let mut names = if image.starts_with(b"\x7fELF") {
+        elf::kernels(image)?
+    } else {
+        in_ptx(std::str::from_utf8(image).ok()?)
     };
     names.sort();
     names.dedup();

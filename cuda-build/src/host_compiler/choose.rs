@@ -54,9 +54,10 @@ pub fn choose(
     // nvcc has read `FLAG_VARIABLES` for this choice. The compiler is one for this machine.
     let chosen_by_nvcc = nvcc::host_compiler(root, env, nvcc, &answer);
     let search_path = env.search_path();
-    let searched_by_nvcc = match answer.programs.is_empty() {
-        true => &search_path,
-        false => &answer.programs,
+    let searched_by_nvcc = if answer.programs.is_empty() {
+        &search_path
+    } else {
+        &answer.programs
     };
     // A `-ccbin` in `FLAG_VARIABLES` overrides `NVCC_CCBIN`.
     let named_in_flags = flag(env, "-ccbin", "--compiler-bindir");

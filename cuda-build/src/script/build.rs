@@ -254,9 +254,11 @@ impl Build {
         }
         let target = self.target()?;
         #[cfg(feature = "compile")]
-        match target.is_windows() {
-            true => (self.code.check(None)).and_then(|()| self.code.check_for_windows(&target))?,
-            false => (self.code).check(Some(&target).filter(|target| !target.is_native()))?,
+        if target.is_windows() {
+            self.code.check(None)?;
+            self.code.check_for_windows(&target)?;
+        } else {
+            (self.code).check(Some(&target).filter(|target| !target.is_native()))?;
         }
         let search = SearchContext::new(&self.root, &self.env, &target);
         let request = needs::request(&self.config).linked_for(&target);
