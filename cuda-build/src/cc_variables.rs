@@ -10,11 +10,7 @@ pub(crate) fn declare_host_variables(env: &Env, triple: &str) {
             env.get(&name);
         }
     }
-    for name in [
-        "CRATE_CC_NO_DEFAULTS",
-        "CROSS_COMPILE",
-        "CC_SHELL_ESCAPED_FLAGS",
-    ] {
+    for name in "CRATE_CC_NO_DEFAULTS CROSS_COMPILE CC_SHELL_ESCAPED_FLAGS".split(' ') {
         env.get(name);
     }
 }
@@ -41,10 +37,10 @@ pub(crate) fn cxx_runtime(env: &Env, triple: &str) -> Option<(&'static str, Stri
 /// `CXX_<triple>`, the same with underscores, `HOST_CXX` or `TARGET_CXX`, `CXX`.
 pub(crate) fn names_for_target(name: &str, env: &Env, triple: &str) -> [String; 4] {
     // Only build scripts have `HOST`.
-    let is_native = || triple.split('-').next() == Some(std::env::consts::ARCH);
-    let is_host = env
-        .peek("HOST")
-        .map_or_else(is_native, |host| host == triple);
+    let is_host = match env.peek("HOST") {
+        Some(host) => host == triple,
+        None => triple.split('-').next() == Some(std::env::consts::ARCH),
+    };
     let kind = if is_host { "HOST" } else { "TARGET" };
     [
         format!("{name}_{triple}"),

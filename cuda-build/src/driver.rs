@@ -66,71 +66,70 @@ const ABSENT: &str = "cannot open shared object file: No such file or directory"
 /// # Errors
 /// [`NoDriver`] if no driver library can be loaded, or if a query fails.
 pub fn driver() -> Result<Driver, NoDriver> {
-    let mut no_driver = NoDriver {
-        reason: "no driver: libcuda.so.1 is neither on the loader's search path nor in the driver directories of WSL, NixOS and Jetson"
-            .to_owned(),
-        is_installed: false,
+    let installed = |reason| NoDriver {
+        reason,
+        is_installed: true,
     };
-    for place in LIBRARY_NAMES {
+    let mut not_loaded = None;
+    for name in LIBRARY_NAMES {
         // SAFETY: every CUDA program loads the driver's library in this way; its initialisers require
         // nothing of the caller.
-        match unsafe { Library::new(place) } {
+        match unsafe { Library::new(name) } {
             Ok(library) => {
                 // After `cuInit`, threads and destructors use the library's code, so the library must stay loaded.
-                let library = ManuallyDrop::new(library);
-                return query(&library, place).map_err(|reason| NoDriver {
-                    reason,
-                    is_installed: true,
-                });
+                return query(&ManuallyDrop::new(library), name).map_err(installed);
             }
             Err(error) => {
                 let message = loader_message(&error);
-                if !no_driver.is_installed && !message.starts_with(&format!("{place}: {ABSENT}")) {
-                    no_driver = NoDriver {
-                        reason: format!("the driver's library cannot be loaded: {message}"),
-                        is_installed: true,
-                    };
+                if !message.starts_with(&format!("{name}: {ABSENT}")) {
+                    let reason = format!("the driver's library cannot be loaded: {message}");
+                    not_loaded.get_or_insert(installed(reason));
                 }
             }
         }
     }
-    Err(no_driver)
+    Err(not_loaded.unwrap_or_else(|| NoDriver {
+        reason: "no driver: libcuda.so.1 is neither on the loader's search path nor in the driver directories of WSL, \
+                 NixOS and Jetson"
+            .to_owned(),
+        is_installed: false,
+    }))
 }
 
-fn query(library: &Library, place: &str) -> Result<Driver, String> {
+fn query(library: &Library, library_name: &str) -> Result<Driver, String> {
+    type Attribute = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
+    type Number = unsafe extern "C" fn(*mut c_int) -> c_int;
     // SAFETY: the signatures are those of `cuda.h`, unchanged since CUDA 2.0.
     let (init, version, count, attribute) = unsafe {
         (
             symbol::<unsafe extern "C" fn(u32) -> c_int>(library, "cuInit")?,
-            symbol::<unsafe extern "C" fn(*mut c_int) -> c_int>(library, "cuDriverGetVersion")?,
-            symbol::<unsafe extern "C" fn(*mut c_int) -> c_int>(library, "cuDeviceGetCount")?,
-            symbol::<unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int>(
-                library,
-                "cuDeviceGetAttribute",
-            )?,
+            symbol::<Number>(library, "cuDriverGetVersion")?,
+            symbol::<Number>(library, "cuDeviceGetCount")?,
+            symbol::<Attribute>(library, "cuDeviceGetAttribute")?,
         )
     };
-    let check = |name: &str, status: c_int| {
-        match status {
+    let check = |name: &str, status: c_int| match status {
         0 => Ok(()),
-        STUB_LIBRARY => Err(
-            "a stub library for linking is loaded instead of the driver: a directory `stubs` is on the loader's search path"
-                .to_owned(),
-        ),
+        STUB_LIBRARY => {
+            let reason = "a stub library for linking is loaded instead of the driver: a directory `stubs` is on the \
+                          loader's search path";
+            Err(reason.to_owned())
+        }
         status => {
             let meaning = describe(library, status);
-            Err(format!("the driver's {name} failed with error {status}{meaning}"))
+            Err(format!(
+                "the driver's {name} failed with error {status}{meaning}"
+            ))
         }
-    }
     };
     let mut number: c_int = 0;
     // SAFETY: each call writes one int, and its pointer is valid for writing one. Devices are numbered
     // from zero, and are queried only after `cuInit`. `cuDriverGetVersion` does not need `cuInit`.
     unsafe {
         check("cuDriverGetVersion", version(&raw mut number))?;
-        let version = u32::try_from(number).ok();
-        let version = version.and_then(ToolkitVersion::from_cuda_version);
-        let version = version.ok_or_else(|| format!("the driver reports version {number}"))?;
+        let version = (u32::try_from(number).ok())
+            .and_then(ToolkitVersion::from_cuda_version)
+            .ok_or_else(|| format!("the driver reports version {number}"))?;
         let status = init(0);
         if status == NO_DEVICE {
             number = 0;
@@ -149,11 +148,11 @@ fn query(library: &Library, place: &str) -> Result<Driver, String> {
             let [major, minor] = values.map(|value| u32::try_from(value).unwrap_or(0));
             gpus.push(Capability::new(major, minor));
         }
-        let library = loaded_library_path(&Root::system()).unwrap_or_else(|| place.to_owned());
+        let path = loaded_library_path(&Root::system());
         Ok(Driver {
             version,
             gpus,
-            library,
+            library: path.unwrap_or_else(|| library_name.to_owned()),
         })
     }
 }
@@ -186,12 +185,9 @@ fn describe(library: &Library, status: c_int) -> String {
 /// The path of the driver library that the loader opened, from `/proc/self/maps`.
 fn loaded_library_path(root: &Root) -> Option<String> {
     let maps = root.text(&root.locate("/proc/self/maps")).ok()?;
-    let mut paths = maps
-        .lines()
-        .filter_map(|line| Some(&line[line.find('/')?..]));
-    let path = paths.find(|path| {
-        let name = path.rsplit('/').next();
-        name.is_some_and(|name| name.starts_with("libcuda.so"))
-    });
-    path.map(str::to_owned)
+    maps.lines().find_map(|line| {
+        let path = &line[line.find('/')?..];
+        let name = path.rsplit('/').next()?;
+        name.starts_with("libcuda.so").then(|| path.to_owned())
+    })
 }

@@ -8,8 +8,8 @@ use cuda_find_core::component::Component;
 
 /// Everything that can go wrong, with the values that a message needs.
 ///
-/// `Debug` prints the text of `Display`, followed by [`cuda_find_core::error::Error::hints`]. If a build script calls `unwrap`
-/// or returns an error from `main`, the user sees the `Debug` text.
+/// `Debug` prints the text of `Display`, followed by [`Error::hints`]. If a build script calls `unwrap` or returns an
+/// error from `main`, the user sees the `Debug` text.
 #[non_exhaustive]
 pub enum Error {
     /// CUDA was not found or cannot be used, or a file or program could not be used.
@@ -109,42 +109,36 @@ impl Error {
 
     /// What the user can do, with the most likely fix first. There is at least one hint.
     pub fn hints(&self) -> Vec<String> {
+        #[cfg(feature = "compile")]
+        if let Self::Compile { tool, output, .. } = self {
+            if let Some(hint) = crate::compile::hint(tool, output) {
+                return vec![hint];
+            }
+        }
         let hint = match self {
             Self::Find(error) => return error.hints(),
             Self::HostCompiler { hints, .. } => return hints.clone(),
             Self::Usage { hint, .. } | Self::ViewNotCreated { hint, .. } => hint.clone(),
-            Self::Manifest { path, line, key, .. } => match line {
+            Self::Manifest {
+                path, line, key, ..
+            } => match line {
                 _ if key.is_empty() => format!("correct the syntax of {}", path.display()),
                 Some(line) => format!("edit line {line} of {}; {KEYS_HINT}", path.display()),
                 None => format!("edit {}; {KEYS_HINT}", path.display()),
             },
-            Self::ViewConflict { components, .. } => {
-                let [first, second] = components;
-                format!(
-                    "take {first} and {second} from one place, or leave one of them out of the view"
-                )
-            }
-            #[cfg_attr(
-                not(feature = "compile"),
-                expect(unused_variables, reason = "for a hint of the feature `compile`")
-            )]
-            Self::Compile {
-                tool,
-                source_file,
-                output,
+            Self::ViewConflict {
+                components: [first, second],
                 ..
-            } => {
-                #[cfg(feature = "compile")]
-                if let Some(hint) = crate::compile::hint(tool, output) {
-                    return vec![hint];
-                }
-                format!(
-                    "correct {} at the lines that the messages name, or its options in build.rs",
-                    source_file.display()
-                )
-            }
+            } => format!(
+                "take {first} and {second} from one place, or leave one of them out of the view"
+            ),
+            Self::Compile { source_file, .. } => format!(
+                "correct {} at the lines that the messages name, or its options in build.rs",
+                source_file.display()
+            ),
             Self::Library { .. } => {
-                "install the package of this library again, or name another toolkit with `CUDA_BUILD_ROOTS`".to_owned()
+                let reinstall = "install the package of this library again";
+                format!("{reinstall}, or name another toolkit with `CUDA_BUILD_ROOTS`")
             }
         };
         vec![hint]
@@ -184,9 +178,9 @@ impl fmt::Display for Error {
                 let (path, one, other) = (path.display(), one.display(), other.display());
                 write!(
                     f,
-                    "{first} and {second} have different files for the same path `{path}` of a view:"
-                )?;
-                write!(f, "\n  {first}: {one}\n  {second}: {other}")
+                    "{first} and {second} have different files for the same path `{path}` of a view:\n  \
+                     {first}: {one}\n  {second}: {other}"
+                )
             }
             Self::ViewNotCreated { path, reason, .. } => {
                 write!(f, "cannot create a view at {}: {reason}", path.display())

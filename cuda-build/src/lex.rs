@@ -22,35 +22,27 @@ pub(crate) fn mentions(text: &str) -> Vec<Mention> {
     for line in without_comments(text).lines() {
         let line = line.trim_start();
         // `%:` (a digraph) and `??=` (a trigraph) are other spellings of `#`.
-        let Some(directive) = ["#", "%:", "??="]
-            .iter()
-            .find_map(|sign| line.strip_prefix(sign))
-            .map(str::trim_start)
-        else {
+        let mut signs = ["#", "%:", "??="].iter();
+        let Some(directive) = signs.find_map(|sign| line.strip_prefix(sign)) else {
             continue;
         };
-        let word_end = directive
-            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .unwrap_or(directive.len());
+        let directive = directive.trim_start();
+        let is_no_word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        let word_end = directive.find(is_no_word).unwrap_or(directive.len());
         let (word, rest) = directive.split_at(word_end);
-        match word {
-            "include" | "include_next" | "import" | "embed" => {
-                found.push(parse_header_name(rest).unwrap_or(Mention::ComputedInclude));
-            }
-            _ => {
-                for name in ["__has_include", "__has_embed"] {
-                    for piece in rest.split(name).skip(1) {
-                        let piece = piece.strip_prefix("_next").unwrap_or(piece).trim_start();
-                        // `defined(__has_include)` has no argument, so it names no header. After
-                        // `#define HAS __has_include`, `HAS` can name any header.
-                        if let Some(argument) = piece.strip_prefix('(') {
-                            found.push(
-                                parse_header_name(argument).unwrap_or(Mention::ComputedQuery),
-                            );
-                        } else if word == "define" {
-                            found.push(Mention::ComputedQuery);
-                        }
-                    }
+        if ["include", "include_next", "import", "embed"].contains(&word) {
+            found.push(parse_header_name(rest).unwrap_or(Mention::ComputedInclude));
+            continue;
+        }
+        for name in ["__has_include", "__has_embed"] {
+            for piece in rest.split(name).skip(1) {
+                let piece = piece.strip_prefix("_next").unwrap_or(piece).trim_start();
+                // `defined(__has_include)` has no argument, so it names no header. After
+                // `#define HAS __has_include`, `HAS` can name any header.
+                if let Some(argument) = piece.strip_prefix('(') {
+                    found.push(parse_header_name(argument).unwrap_or(Mention::ComputedQuery));
+                } else if word == "define" {
+                    found.push(Mention::ComputedQuery);
                 }
             }
         }
@@ -66,18 +58,13 @@ pub(crate) fn mentions(text: &str) -> Vec<Mention> {
 /// Parses the header name at the start of `"name" …` or `<name> …`. `None` if there is no valid name.
 fn parse_header_name(rest: &str) -> Option<Mention> {
     let rest = rest.trim_start();
-    let (name, is_quoted) = match rest.strip_prefix('"') {
-        Some(rest) => (rest.split_once('"')?.0, true),
-        None => (rest.strip_prefix('<')?.split_once('>')?.0, false),
-    };
     // The text has U+FFFD in place of invalid UTF-8. The real file name cannot be recovered from it.
-    if name.is_empty() || name.contains('\u{fffd}') {
-        return None;
+    let valid =
+        |name: &str| (!name.is_empty() && !name.contains('\u{fffd}')).then(|| name.to_owned());
+    if let Some(rest) = rest.strip_prefix('"') {
+        return valid(rest.split_once('"')?.0).map(Mention::Quoted);
     }
-    Some(match is_quoted {
-        true => Mention::Quoted(name.to_owned()),
-        false => Mention::Angled(name.to_owned()),
-    })
+    valid(rest.strip_prefix('<')?.split_once('>')?.0).map(Mention::Angled)
 }
 
 /// The text without comments. Continued lines are joined, and the content of raw strings is removed.
@@ -150,21 +137,15 @@ fn literal(rest: &str, quote: char) -> usize {
 
 /// Length of the raw string at the start of `rest`, such as `R"x( … )x"`; `None` if there is none.
 fn raw_string(rest: &str) -> Option<usize> {
-    let prefix = ["R\"", "u8R\"", "uR\"", "UR\"", "LR\""]
-        .into_iter()
-        .find(|prefix| rest.starts_with(prefix))?;
-    let after = &rest[prefix.len()..];
-    let (delimiter, _) = after.split_once('(')?;
+    let mut prefixes = ["R\"", "u8R\"", "uR\"", "UR\"", "LR\""].iter();
+    let after = prefixes.find_map(|prefix| rest.strip_prefix(prefix))?;
+    let (delimiter, body) = after.split_once('(')?;
     if delimiter.len() > 16 || delimiter.contains([' ', ')', '\\', '\n', '"']) {
         return None;
     }
-    let body = prefix.len() + delimiter.len() + 1;
     let end = format!("){delimiter}\"");
-    Some(
-        rest[body..]
-            .find(&end)
-            .map_or(rest.len(), |at| body + at + end.len()),
-    )
+    let after = body.split_once(&end).map_or("", |(_, after)| after);
+    Some(rest.len() - after.len())
 }
 
 #[cfg(test)]
@@ -205,7 +186,8 @@ mod tests {
                     const char* s = \"/*\";\n#include \"yes1\"\nint n = 1'000; char q = '\"';\n#include \"yes2\"\n\
                     f(L'\"', u8'\"', \"/*\"); int m = 0xf'f'f;\n#include \"yes2\"\n\
                     auto r = R\"x(\n#include \"d\"\n /* )\" )x\";\n#include \"yes3\"\nchar e = '\\''; // '\n\
-                    #include \"yes4\"\n#define S \"unclosed\n#include \"yes5\"\n#includes \"f\"\nint include; /* #include \"g\"";
+                    #include \"yes4\"\n#define S \"unclosed\n#include \"yes5\"\n#includes \"f\"\n\
+                    int include; /* #include \"g\"";
         assert_eq!(
             listed(text),
             [

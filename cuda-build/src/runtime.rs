@@ -1,7 +1,7 @@
 //! Generates Rust source that a crate includes, to check at run time whether a device can run the crate's code.
 
 use cuda_find_core::capability::{Capability, Plan, Suffix, all, sass_runs_on};
-use cuda_find_core::list::sorted_set;
+use cuda_find_core::list::{joined, sorted_set};
 use cuda_find_core::version::ToolkitVersion;
 
 /// The template of the source. It has a placeholder such as `@PTX@` for each value that depends on the build.
@@ -40,22 +40,20 @@ pub fn generated_source(
     cudart: &str,
     modules: Option<&[(&str, Plan)]>,
 ) -> String {
-    let is_skipped = modules.is_none();
-    let modules = modules.unwrap_or_default();
-    let code_of_module = |(name, plan): &(&str, Plan)| {
+    let (mut all, mut code_of_modules) = (plan.all(), Vec::new());
+    for (name, plan) in modules.unwrap_or_default() {
         let (sass, ptx) = (codes(&plan.real), codes(&plan.ptx));
-        format!("({name:?}, ({sass}, {ptx}, {:?}))", plan.to_string())
-    };
-    let listed: Vec<String> = modules.iter().map(code_of_module).collect();
-    let mut all = plan.all();
-    all.extend(modules.iter().flat_map(|(_, plan)| plan.all()));
+        code_of_modules.push(format!(
+            "({name:?}, ({sass}, {ptx}, {:?}))",
+            plan.to_string()
+        ));
+        all.extend(plan.all());
+    }
+    let version = (toolkit.major, toolkit.minor);
     SOURCE
-        .replace("@SKIPPED@", &is_skipped.to_string())
-        .replace("@MODULES@", &format!("&[{}]", listed.join(", ")))
-        .replace(
-            "@CUDA_VERSION@",
-            &format!("({}, {})", toolkit.major, toolkit.minor),
-        )
+        .replace("@SKIPPED@", &modules.is_none().to_string())
+        .replace("@MODULES@", &array(code_of_modules))
+        .replace("@CUDA_VERSION@", &format!("{version:?}"))
         .replace("@CUDART@", &format!("{cudart:?}"))
         .replace("@CAPABILITIES@", &codes(&plan.real))
         .replace("@PTX@", &codes(&plan.ptx))
@@ -73,8 +71,11 @@ fn code(capability: Capability) -> String {
 }
 
 fn codes(list: &[Capability]) -> String {
-    let items: Vec<String> = list.iter().copied().map(code).collect();
-    format!("&[{}]", items.join(", "))
+    array(list.iter().copied().map(code))
+}
+
+fn array(items: impl IntoIterator<Item = String>) -> String {
+    format!("&[{}]", joined(items, ", "))
 }
 
 /// Pairs of code and device that `check_device` would wrongly accept, because it accepts code for a device of the same
@@ -92,7 +93,7 @@ fn exceptions(targets: &[Capability], toolkit: ToolkitVersion) -> String {
             }
         }
     }
-    format!("&[{}]", items.join(", "))
+    array(items)
 }
 
 #[cfg(test)]

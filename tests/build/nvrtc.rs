@@ -6,7 +6,7 @@
 
 use std::fs;
 
-use cuda_build::nvrtc::{Nvrtc, Output, Program, shims};
+use cuda_build::nvrtc::{CompiledProgram, Nvrtc, Program, shims};
 use cuda_build::{Build, Engine, Module};
 use cuda_find_core::{env::Env, root::Root};
 
@@ -15,7 +15,12 @@ use crate::images::Package;
 use crate::support::{components, nvrtc};
 
 /// Compiles a source for one architecture, without shims.
-fn compile(nvrtc: &Nvrtc, name: &str, source: &[u8], arch: &str) -> Result<Output, String> {
+fn compile(
+    nvrtc: &Nvrtc,
+    name: &str,
+    source: &[u8],
+    arch: &str,
+) -> Result<CompiledProgram, String> {
     nvrtc.compile(&Program {
         source,
         name,

@@ -12,17 +12,20 @@ use cuda_find_core::root::Root;
 use cuda_find_core::toml::{self, Value};
 use cuda_find_core::version::Version;
 
-/// A parsed manifest.
-pub(super) struct Document {
+/// One table of a manifest, with the file and the key for messages.
+pub(super) struct ManifestTable {
     path: PathBuf,
     text: String,
-    root: toml::Table,
+    /// The dotted key of the table; empty for the whole file.
+    key: String,
+    table: toml::Table,
 }
 
-impl Document {
+impl ManifestTable {
+    /// Reads a manifest.
     pub(super) fn read(root: &Root, path: &Path) -> Result<Self, Error> {
         let text = root.text(path).map_err(Error::io("read", path))?;
-        let root = toml::Table::parse(&text).map_err(|reason| Error::Manifest {
+        let table = toml::Table::parse(&text).map_err(|reason| Error::Manifest {
             path: path.to_owned(),
             line: None,
             key: String::new(),
@@ -31,54 +34,37 @@ impl Document {
         Ok(Self {
             path: path.to_owned(),
             text,
-            root,
+            key: String::new(),
+            table,
         })
     }
 
-    /// Whether the file has a key at its top.
     pub(super) fn has(&self, key: &str) -> bool {
-        self.root.get(key).is_some()
+        self.value(key).is_some()
     }
 
-    /// The table at `keys`; empty if the file has none.
-    pub(super) fn table(&self, keys: &[&str]) -> Table {
-        let mut table = Some(&self.root);
-        for key in keys {
-            table = match table.and_then(|table| table.get(key)) {
-                Some(Value::Table(inner)) => Some(inner),
-                _ => None,
-            };
-        }
-        Table {
-            path: self.path.clone(),
-            text: self.text.clone(),
-            prefix: keys.join("."),
-            table: table.cloned().unwrap_or_default(),
-        }
+    /// The table at a dotted key; empty if there is none.
+    pub(super) fn table_or_empty(&self, key: &str) -> Self {
+        let mut keys = key.split('.');
+        let table = keys.try_fold(&self.table, |table, key| match table.get(key) {
+            Some(Value::Table(inner)) => Some(inner),
+            _ => None,
+        });
+        self.below(key, table.cloned().unwrap_or_default())
     }
-}
 
-/// One table of a manifest, with the file and the key for messages.
-pub(super) struct Table {
-    path: PathBuf,
-    text: String,
-    prefix: String,
-    table: toml::Table,
-}
-
-impl Table {
     pub(super) fn wrong(&self, key: &str, reason: impl Into<String>) -> Error {
         Error::Manifest {
             path: self.path.clone(),
             line: self.line(key),
-            key: format!("{}.{key}", self.prefix),
+            key: format!("{}.{key}", self.key),
             reason: reason.into(),
         }
     }
 
     /// The line of a key below the header of this table. `None` for a key of an inline table or a dotted key.
     fn line(&self, key: &str) -> Option<usize> {
-        let header = format!("[{}]", self.prefix);
+        let header = format!("[{}]", self.key);
         let mut lines = self.text.lines().map(str::trim_start).enumerate();
         lines.find(|(_, line)| line.starts_with(&header))?;
         let mut lines_of_table = lines.take_while(|(_, line)| !line.starts_with('['));
@@ -93,11 +79,8 @@ impl Table {
     /// An unknown key is an error, because a misspelled key would otherwise be ignored.
     pub(super) fn check_keys(&self, known_keys: &str) -> Result<(), Error> {
         let known = || known_keys.split(' ');
-        let Some(key) = self
-            .table
-            .keys()
-            .find(|key| known().all(|known| known != *key))
-        else {
+        let mut keys = self.table.keys();
+        let Some(key) = keys.find(|key| known().all(|known| known != *key)) else {
             return Ok(());
         };
         let advice = match nearest(key, known()) {
@@ -118,10 +101,9 @@ impl Table {
         expected: &str,
         convert: impl Fn(&Value) -> Option<T>,
     ) -> Result<Option<T>, Error> {
-        let value = self.value(key);
-        let converted =
-            value.map(|value| convert(value).ok_or_else(|| self.wrong_type(key, expected, value)));
-        converted.transpose()
+        (self.value(key))
+            .map(|value| convert(value).ok_or_else(|| self.wrong_type(key, expected, value)))
+            .transpose()
     }
 
     pub(super) fn text(&self, key: &str) -> Result<Option<String>, Error> {
@@ -141,9 +123,9 @@ impl Table {
         key: &str,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Option<T>, Error> {
-        let text = self.text(key)?;
-        let parsed = text.map(|text| parse(&text).map_err(|reason| self.wrong(key, reason)));
-        parsed.transpose()
+        (self.text(key)?)
+            .map(|text| parse(&text).map_err(|reason| self.wrong(key, reason)))
+            .transpose()
     }
 
     /// The value of a key as a version requirement, such as `>=9`.
@@ -166,99 +148,93 @@ impl Table {
         })
     }
 
+    /// The items of a list. `convert` returns `None` for an item of the wrong type.
     fn list<T>(
         &self,
         key: &str,
-        item: impl Fn(&Value) -> Result<T, Error>,
+        expected: &str,
+        convert: impl Fn(&Value) -> Result<Option<T>, Error>,
     ) -> Result<Option<Vec<T>>, Error> {
+        let wrong_type = |value| self.wrong_type(key, expected, value);
         match self.value(key) {
             None => Ok(None),
-            Some(Value::Array(values)) => {
-                let mut items = Vec::new();
-                for value in values {
-                    items.push(item(value)?);
-                }
-                Ok(Some(items))
-            }
-            Some(other) => Err(self.wrong_type(key, "a list", other)),
+            Some(Value::Array(values)) => (values.iter())
+                .map(|value| convert(value)?.ok_or_else(|| wrong_type(value)))
+                .collect::<Result<_, _>>()
+                .map(Some),
+            Some(other) => Err(wrong_type(other)),
         }
     }
 
     pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>, Error> {
-        let expected = "a list of strings";
-        self.list(key, |item| {
-            let text = item.as_str().map(str::to_owned);
-            text.ok_or_else(|| self.wrong_type(key, expected, item))
+        self.list(key, "a list of strings", |item| {
+            Ok(item.as_str().map(str::to_owned))
         })
     }
 
     pub(super) fn numbers(&self, key: &str) -> Result<Option<Vec<u32>>, Error> {
         let expected = "a list of CUDA majors such as [12, 13]";
-        self.list(key, |item| {
-            let number = match item {
-                Value::Integer(number) => u32::try_from(*number).ok(),
-                _ => None,
-            };
-            number.ok_or_else(|| self.wrong_type(key, expected, item))
+        self.list(key, expected, |item| match item {
+            Value::Integer(number) => Ok(u32::try_from(*number).ok()),
+            _ => Ok(None),
         })
     }
 
     pub(super) fn table(&self, key: &str) -> Result<Option<Self>, Error> {
         self.typed(key, "a table", |value| match value {
-            Value::Table(table) => Some(self.below(key, table)),
+            Value::Table(table) => Some(self.below(key, table.clone())),
             _ => None,
         })
     }
 
     /// The tables below `key`, by name.
     pub(super) fn tables(&self, key: &str) -> Result<Vec<(String, Self)>, Error> {
-        let Some(outer) = self.table(key)? else {
-            return Ok(Vec::new());
-        };
         let mut tables = Vec::new();
-        for name in outer.table.keys() {
-            tables.extend(outer.table(name)?.map(|table| (name.to_string(), table)));
+        if let Some(outer) = self.table(key)? {
+            for name in outer.table.keys() {
+                tables.extend(outer.table(name)?.map(|table| (name.to_owned(), table)));
+            }
         }
         Ok(tables)
     }
 
-    fn below(&self, key: &str, table: &toml::Table) -> Self {
+    fn below(&self, key: &str, table: toml::Table) -> Self {
         Self {
             path: self.path.clone(),
             text: self.text.clone(),
-            prefix: format!("{}.{key}", self.prefix),
-            table: table.clone(),
+            key: match self.key.as_str() {
+                "" => key.to_owned(),
+                outer => format!("{outer}.{key}"),
+            },
+            table,
         }
     }
 
     pub(super) fn components(&self, key: &str) -> Result<Option<Vec<Wanted>>, Error> {
-        self.list(key, |item| self.component(key, item))
-    }
-
-    fn component(&self, key: &str, item: &Value) -> Result<Wanted, Error> {
         let parse = |name: &str| {
             name.parse()
                 .map_err(|reason: String| self.wrong(key, reason))
         };
-        match item {
-            Value::String(name) => Ok(Wanted {
+        let expected = "a list of component names or tables";
+        self.list(key, expected, |item| match item {
+            Value::String(name) => Ok(Some(Wanted {
                 component: parse(name)?,
                 version: None,
                 optional: false,
-            }),
+            })),
             Value::Table(table) => {
-                let table = self.below(key, table);
+                let table = self.below(key, table.clone());
                 table.check_keys("name version optional")?;
-                let name = table.text("name")?;
-                let name = name.ok_or_else(|| table.wrong("name", "missing"))?;
-                Ok(Wanted {
+                let missing = || table.wrong("name", "missing");
+                let name = table.text("name")?.ok_or_else(missing)?;
+                Ok(Some(Wanted {
                     component: parse(&name)?,
                     version: table.requirement("version")?,
                     optional: table.flag("optional")?.unwrap_or(false),
-                })
+                }))
             }
-            other => Err(self.wrong_type(key, "a list of component names or tables", other)),
-        }
+            _ => Ok(None),
+        })
     }
 
     fn wrong_type(&self, key: &str, expected: &str, found: &Value) -> Error {

@@ -26,7 +26,6 @@
 
 mod manifest;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub use cuda_find_core::link::Cudart;
@@ -38,7 +37,7 @@ use cuda_find_core::root::Root;
 use cuda_find_core::select::RequestedRelease;
 use cuda_find_core::sources::workspace_manifest;
 use cuda_find_core::version::Version;
-use manifest::{Document, Table};
+use manifest::ManifestTable;
 
 /// A component that a crate declares.
 #[derive(Clone, Debug)]
@@ -106,7 +105,7 @@ pub struct Config {
     /// The capabilities of single packages, from `[workspace.metadata.cuda.package.<name>]`.
     pub packages: Vec<(String, Vec<String>)>,
     /// The keys of `[package.metadata.cuda.wheel]`.
-    pub wheel: Wheel,
+    pub wheel: WheelKeys,
     /// Whether the package's library is a `cdylib`, as it is for a Python extension.
     pub cdylib: bool,
     /// Whether the package has a binary.
@@ -125,7 +124,7 @@ struct PerMajor {
 
 /// How a wheel is packaged.
 #[derive(Clone, Debug, Default)]
-pub struct Wheel {
+pub struct WheelKeys {
     /// The name of the wheel's distribution without `-cu12`; if unset, the name of the Python project.
     pub name: Option<String>,
     /// `rpath` (default) or `runpath`, over which `LD_LIBRARY_PATH` has priority.
@@ -150,39 +149,39 @@ impl Config {
     /// variables that override both.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Io`] if a manifest cannot be read; [`Error::Manifest`] if a key is unknown, or if a key or
-    /// a variable has an invalid value.
+    /// [`cuda_find_core::error::Error::Io`] if a manifest cannot be read; [`Error::Manifest`] if a key is unknown, or
+    /// if a key or a variable has an invalid value.
     pub fn read(root: &Root, env: &Env, directory: &Path) -> Result<Self, Error> {
         let manifest = directory.join("Cargo.toml");
-        let package = Document::read(root, &manifest)?;
+        let package = ManifestTable::read(root, &manifest)?;
         let mut config = Self {
             manifest,
             ..Self::default()
         };
         if let Some(path) = workspace_manifest(root, directory)? {
-            let workspace = Document::read(root, &path)?;
-            config.apply(&workspace.table(&["workspace", "metadata", "cuda"]))?;
+            let workspace = ManifestTable::read(root, &path)?;
+            config.apply(&workspace.table_or_empty("workspace.metadata.cuda"))?;
             config.workspace = Some(path);
         }
-        config.apply(&package.table(&["package", "metadata", "cuda"]))?;
-        let name = package.table(&["package"]).text("name").ok().flatten();
+        config.apply(&package.table_or_empty("package.metadata.cuda"))?;
+        // Errors in these tables are ignored here, because Cargo reports them.
+        let library = package.table_or_empty("lib");
+        let keys = package.table_or_empty("package");
+        let name = keys.text("name").ok().flatten();
         config.apply_variables(env, &name.unwrap_or_default())?;
-        let library = package.table(&["lib"]);
-        // Errors in this table are ignored here, because Cargo reports them.
         for key in ["crate-type", "crate_type"] {
             let types = library.texts(key).ok().flatten().unwrap_or_default();
             config.cdylib |= types.iter().any(|name| name == "cdylib");
         }
-        let finds_binaries = package.table(&["package"]).flag("autobins").ok().flatten();
         let programs = directory.join("src/bin");
-        let is_program = |name: &OsString| {
-            let path = programs.join(name);
-            path.extension().is_some_and(|it| it == "rs") || root.is_file(&path.join("main.rs"))
-        };
         config.has_binary = package.has("bin")
-            || finds_binaries != Some(false)
+            || keys.flag("autobins").ok().flatten() != Some(false)
                 && (root.is_file(&directory.join("src/main.rs"))
-                    || root.names(&programs).iter().any(is_program));
+                    || root.names(&programs).iter().any(|name| {
+                        let path = programs.join(name);
+                        path.extension() == Some("rs".as_ref())
+                            || root.is_file(&path.join("main.rs"))
+                    }));
         Ok(config)
     }
 
@@ -204,28 +203,22 @@ impl Config {
 
     /// The CUDA majors for which the table `major.<n>` replaces the list of components.
     pub fn majors_with_components(&self) -> impl Iterator<Item = u32> {
-        let tables = self.per_major.iter();
-        tables
-            .filter(|table| table.components.is_some())
-            .map(|table| table.major)
+        let tables = (self.per_major.iter()).filter(|table| table.components.is_some());
+        tables.map(|table| table.major)
     }
 
     /// The components that are optional for at least one CUDA major.
     pub fn optional_components(&self) -> impl Iterator<Item = Component> {
-        let tables = self.per_major.iter();
-        let lists_of_majors = tables.filter_map(|table| table.components.as_ref());
+        let lists_of_majors = (self.per_major.iter()).filter_map(|table| table.components.as_ref());
         let lists = std::iter::once(&self.components).chain(lists_of_majors);
-        lists
-            .flatten()
-            .filter(|wanted| wanted.optional)
-            .map(|wanted| wanted.component)
+        let optional = lists.flatten().filter(|wanted| wanted.optional);
+        optional.map(|wanted| wanted.component)
     }
 
     /// Requires a component for every CUDA major. It is in the lists as an optional one, so that its `cfg` is set.
     pub(crate) fn require(&mut self, component: Component) {
         self.required_by_script.push(component);
-        let of_majors = self.per_major.iter_mut();
-        let of_majors = of_majors.filter_map(|table| table.components.as_mut());
+        let of_majors = (self.per_major.iter_mut()).filter_map(|table| table.components.as_mut());
         for list in std::iter::once(&mut self.components).chain(of_majors) {
             if !list.iter().any(|wanted| wanted.component == component) {
                 list.push(Wanted {
@@ -237,26 +230,21 @@ impl Config {
         }
     }
 
-    fn apply(&mut self, table: &Table) -> Result<(), Error> {
+    fn apply(&mut self, table: &ManifestTable) -> Result<(), Error> {
         table.check_keys(KEYS)?;
         set(&mut self.toolkit, table.requirement("toolkit")?);
         set(&mut self.majors, table.numbers("majors")?);
         set(&mut self.dependencies, table.texts("dependencies")?);
         set(&mut self.cudart, table.parsed("cudart", parse_cudart)?);
-        let single = table.text("single-capability")?;
-        self.single_capability = single.or(self.single_capability.take());
+        self.single_capability =
+            (table.text("single-capability")?).or(self.single_capability.take());
         set(&mut self.jetson, table.flag("jetson")?);
         self.driver = table.driver("driver")?.or(self.driver.take());
         set(&mut self.components, table.components("components")?);
-        let capabilities = table.texts("capabilities")?;
-        self.capabilities = capabilities.or(self.capabilities.take());
+        self.capabilities = table.texts("capabilities")?.or(self.capabilities.take());
         for (name, special) in table.tables("major")? {
-            let major = name.parse().map_err(|_| {
-                table.wrong(
-                    "major",
-                    format!("`{name}` is not a CUDA major such as `13`"),
-                )
-            })?;
+            let reason = || format!("`{name}` is not a CUDA major such as `13`");
+            let major = name.parse().map_err(|_| table.wrong("major", reason()))?;
             special.check_keys("components capabilities dependencies")?;
             self.per_major.push(PerMajor {
                 major,
@@ -272,7 +260,7 @@ impl Config {
         }
         if let Some(wheel) = table.table("wheel")? {
             wheel.check_keys("name rpath max-size")?;
-            self.wheel = Wheel {
+            self.wheel = WheelKeys {
                 name: wheel.text("name")?.or(self.wheel.name.take()),
                 rpath: wheel.text("rpath")?.or(self.wheel.rpath.take()),
                 max_size: (wheel.parsed("max-size", parse_size)?).or(self.wheel.max_size),
@@ -283,10 +271,8 @@ impl Config {
 
     fn apply_variables(&mut self, env: &Env, package: &str) -> Result<(), Error> {
         self.release = RequestedRelease::from_env(env)?;
-        set(
-            &mut self.cudart,
-            parsed_variable(env, "CUDA_BUILD_CUDART", parse_cudart)?,
-        );
+        let cudart = parsed_variable(env, "CUDA_BUILD_CUDART", parse_cudart)?;
+        set(&mut self.cudart, cudart);
         // The list for this package alone decides before the list for all packages.
         let for_package = capabilities_variable(package);
         let in_workspace = self.packages.iter().find(|(name, _)| name == package);

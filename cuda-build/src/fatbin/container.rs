@@ -138,9 +138,7 @@ pub fn read_headers(
             "the container at byte {at} does not have version 1"
         )));
     }
-    let start = at
-        .checked_add(CONTAINER_HEADER as u64)
-        .ok_or_else(truncated)?;
+    let start = (at.checked_add(CONTAINER_HEADER as u64)).ok_or_else(truncated)?;
     let length = u64_at(&container_header, 8).ok_or_else(truncated)?;
     let end = start.checked_add(length).ok_or_else(truncated)?;
     // The container is complete if its last byte exists.
@@ -152,14 +150,11 @@ pub fn read_headers(
     while offset < end {
         let bytes = read(offset, ENTRY_HEADER).ok_or_else(truncated)?;
         let header = EntryHeader::parse(&bytes).ok_or_else(truncated)?;
+        let reason = || format!("the entry at byte {offset} does not fit into its container");
         offset = (offset.checked_add(header.header_len))
             .and_then(|payload| payload.checked_add(header.payload_len))
             .filter(|next| header.header_len >= ENTRY_HEADER as u64 && *next <= end)
-            .ok_or_else(|| {
-                invalid(format!(
-                    "the entry at byte {offset} does not fit into its container"
-                ))
-            })?;
+            .ok_or_else(|| invalid(reason()))?;
         headers.push(header);
     }
     Ok((headers, end - at))
@@ -204,19 +199,21 @@ impl Entry {
         if self.header.compression != Compression::None {
             return None;
         }
-        let end = match self.header.kind {
-            Kind::Ptx => {
-                let last = self.payload.iter().rposition(|&byte| byte != 0);
-                last.map_or(0, |last| last + 1)
-            }
-            _ => self.payload.len(),
+        let padding = match self.header.kind {
+            Kind::Ptx => self
+                .payload
+                .iter()
+                .rev()
+                .take_while(|byte| **byte == 0)
+                .count(),
+            _ => 0,
         };
-        self.payload.get(..end)
+        self.payload.get(..self.payload.len() - padding)
     }
 }
 
-/// A fat binary: the entries of one container or several. A `.fatbin` file has one container; the `.nv_fatbin` section of
-/// a host object has one container for each translation unit.
+/// A fat binary: the entries of one container or several. A `.fatbin` file has one container; the `.nv_fatbin` section
+/// of a host object has one container for each translation unit.
 ///
 /// ```
 /// use cuda_build::fatbin::{Fatbin, CompiledImage, Kind};
@@ -238,8 +235,8 @@ impl Fatbin {
     /// between containers. Compressed entries stay compressed.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Format`] if the bytes contain no container, or anything that is neither a container nor zeros
-    /// between containers.
+    /// [`cuda_find_core::error::Error::Format`] if the bytes contain no container, or anything that is neither a
+    /// container nor zeros between containers.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let read = |offset: u64, len: usize| {
             let rest = bytes.get(usize::try_from(offset).ok()?..)?;
@@ -273,13 +270,11 @@ impl Fatbin {
     /// Makes one container of these images in this order.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Format`] in these cases: the bytes of a cubin are not a cubin; PTX lacks `.version` or `.target`; an
-    /// image was compiled for another capability than the one in its `capability` field.
+    /// [`cuda_find_core::error::Error::Format`] in these cases: the bytes of a cubin are not a cubin; PTX lacks
+    /// `.version` or `.target`; an image was compiled for another capability than the one in its `capability` field.
     pub fn from_images(images: Vec<CompiledImage>) -> Result<Self, Error> {
         let entries = images.into_iter().map(CompiledImage::into_entry);
-        Ok(Self {
-            entries: entries.collect::<Result<_, _>>()?,
-        })
+        entries.collect::<Result<_, _>>().map(Self::from_entries)
     }
 
     /// One container with these entries in this order.
@@ -290,18 +285,14 @@ impl Fatbin {
     /// The bytes of a file with one container. Such a file that was read is written unchanged.
     pub fn write(&self) -> Vec<u8> {
         let entries = self.entries.iter();
-        let len: usize = entries
-            .map(|entry| entry.header_bytes.len() + entry.payload.len())
-            .sum();
+        let parts = entries.flat_map(|entry| [&entry.header_bytes[..], &entry.payload]);
+        let len: usize = parts.clone().map(<[u8]>::len).sum();
         let mut out = Vec::with_capacity(CONTAINER_HEADER + len);
         out.extend_from_slice(&MAGIC_BYTES);
         out.extend_from_slice(&1_u16.to_le_bytes());
         out.extend_from_slice(&(CONTAINER_HEADER as u16).to_le_bytes());
         out.extend_from_slice(&(len as u64).to_le_bytes());
-        for entry in &self.entries {
-            out.extend_from_slice(&entry.header_bytes);
-            out.extend_from_slice(&entry.payload);
-        }
+        parts.for_each(|part| out.extend_from_slice(part));
         out
     }
 

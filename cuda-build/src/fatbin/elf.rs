@@ -14,6 +14,7 @@ pub(crate) struct Section<'a> {
 }
 
 /// One row of the symbol table, with the fields that `elf.h` defines.
+#[derive(PartialEq)]
 struct Symbol<'a> {
     name: &'a [u8],
     info: u8,
@@ -21,6 +22,16 @@ struct Symbol<'a> {
     section: usize,
     value: usize,
     size: usize,
+}
+
+impl Symbol<'_> {
+    fn kind(&self) -> u8 {
+        self.info & 0xf
+    }
+
+    fn is_kernel(&self) -> bool {
+        self.kind() == FUNCTION && self.other & KERNEL != 0
+    }
 }
 
 const SYMBOL_TABLE: u32 = 2;
@@ -51,29 +62,24 @@ fn read_sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
     let size = usize::from(u16_at(bytes, 58)?);
     let count = usize::from(u16_at(bytes, 60)?);
     let names = usize::from(u16_at(bytes, 62)?);
-    let mut sections = Vec::new();
-    let mut name_offsets = Vec::new();
-    for index in 0..count {
-        let header = bytes.get(table.checked_add(index.checked_mul(size)?)?..)?;
-        let kind = u32_at(header, 4)?;
+    let header = |index: usize| bytes.get(table.checked_add(index.checked_mul(size)?)?..);
+    let content = |header| {
         let start = size_at(header, 24)?;
-        let content = match kind {
-            NO_BITS => &[][..],
-            _ => bytes.get(start..start.checked_add(size_at(header, 32)?)?)?,
-        };
-        name_offsets.push(offset_at(header, 0)?);
-        sections.push(Section {
-            name: &[],
-            kind,
+        match u32_at(header, 4)? {
+            NO_BITS => Some(&[][..]),
+            _ => bytes.get(start..start.checked_add(size_at(header, 32)?)?),
+        }
+    };
+    let strings = content(header(names)?)?;
+    let section = |header| {
+        Some(Section {
+            name: text_at(strings, offset_at(header, 0)?)?,
+            kind: u32_at(header, 4)?,
             link: offset_at(header, 40)?,
-            content,
-        });
-    }
-    let strings = sections.get(names)?.content;
-    for (section, offset) in sections.iter_mut().zip(name_offsets) {
-        section.name = text_at(strings, offset)?;
-    }
-    Some(sections)
+            content: content(header)?,
+        })
+    };
+    (0..count).map(|index| section(header(index)?)).collect()
 }
 
 /// The NUL-terminated text at `offset` in a string table.
@@ -91,18 +97,17 @@ pub(crate) fn section<'a>(bytes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 fn symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
     let table = sections.iter().find(|s| s.kind == SYMBOL_TABLE)?;
     let strings = sections.get(table.link)?.content;
-    let mut symbols = Vec::new();
-    for row in table.content.chunks_exact(24) {
-        symbols.push(Symbol {
+    let symbol = |row| {
+        Some(Symbol {
             name: text_at(strings, offset_at(row, 0)?)?,
-            info: row[4],
-            other: row[5],
+            info: *row.get(4)?,
+            other: *row.get(5)?,
             section: usize::from(u16_at(row, 6)?),
             value: size_at(row, 8)?,
             size: size_at(row, 16)?,
-        });
-    }
-    Some(symbols)
+        })
+    };
+    table.content.chunks_exact(24).map(symbol).collect()
 }
 
 /// The names of the kernels, variables, and texture and surface references that a cubin defines, with the sizes of
@@ -114,17 +119,12 @@ pub(crate) fn device_names(cubin: &[u8]) -> Option<Set<(Vec<u8>, usize)>> {
         let Some(section) = sections.get(symbol.section).filter(|_| symbol.section != 0) else {
             continue;
         };
-        let holds_variables = || VARIABLE_SECTIONS.contains(&section.name);
-        // A name that starts with `$`, such as `$str`, belongs to a constant that the compiler generated.
-        let is_of_source = match symbol.info & 0xf {
-            FUNCTION => symbol.other & KERNEL != 0,
-            OBJECT => holds_variables() && !symbol.name.starts_with(b"$"),
-            kind => REFERENCES.contains(&kind),
-        };
-        if is_of_source {
-            let is_variable = symbol.info & 0xf == OBJECT;
-            let size = if is_variable { symbol.size } else { 0 };
-            names.insert((symbol.name.to_vec(), size));
+        let is_variable = symbol.kind() == OBJECT && VARIABLE_SECTIONS.contains(&section.name);
+        if is_variable && !symbol.name.starts_with(b"$") {
+            // A name that starts with `$`, such as `$str`, belongs to a constant that the compiler generated.
+            names.insert((symbol.name.to_vec(), symbol.size));
+        } else if symbol.is_kernel() || REFERENCES.contains(&symbol.kind()) {
+            names.insert((symbol.name.to_vec(), 0));
         }
     }
     Some(names)
@@ -132,16 +132,10 @@ pub(crate) fn device_names(cubin: &[u8]) -> Option<Set<(Vec<u8>, usize)>> {
 
 /// The names of the kernels that a cubin defines. `None` if the bytes are not a cubin with a symbol table.
 pub(crate) fn kernels(cubin: &[u8]) -> Option<Vec<String>> {
-    let symbols = symbols(&sections(cubin))?;
-    let is_kernel = |symbol: &&Symbol<'_>| {
-        symbol.section != 0 && symbol.info & 0xf == FUNCTION && symbol.other & KERNEL != 0
-    };
-    let names = symbols.iter().filter(is_kernel).map(|symbol| symbol.name);
-    Some(
-        names
-            .map(|name| String::from_utf8_lossy(name).into_owned())
-            .collect(),
-    )
+    let symbols = symbols(&sections(cubin))?.into_iter();
+    let kernels = symbols.filter(|symbol| symbol.section != 0 && symbol.is_kernel());
+    let names = kernels.map(|kernel| String::from_utf8_lossy(kernel.name).into_owned());
+    Some(names.collect())
 }
 
 /// The first difference between two objects: the number of sections, the name of a section, or `symbols`;
@@ -160,11 +154,10 @@ pub fn difference(one: &[u8], other: &[u8]) -> Option<String> {
             return Some(String::from_utf8_lossy(a.name).into_owned());
         }
     }
-    let rows = |sections: &[Section<'_>]| {
-        let symbols = symbols(sections).unwrap_or_default().into_iter();
-        let symbols = symbols.filter(|symbol| symbol.info & 0xf != FILE);
-        let row = |s: Symbol<'_>| (s.name.to_vec(), s.info, s.other, s.section, s.value, s.size);
-        symbols.map(row).collect::<Vec<_>>()
-    };
-    (rows(&one) != rows(&other)).then(|| "symbols".to_owned())
+    let [one, other] = [&one, &other].map(|sections| {
+        let mut rows = symbols(sections).unwrap_or_default();
+        rows.retain(|symbol| symbol.kind() != FILE);
+        rows
+    });
+    (one != other).then(|| "symbols".to_owned())
 }

@@ -32,19 +32,15 @@ impl CompiledImage {
         let refused = |reason: String| invalid(format!("{description}: {reason}"));
         let (fields, mut payload) = match self {
             Self::Cubin { capability, bytes } => {
-                let fields = HeaderFields::of_cubin(&bytes, capability).map_err(refused)?;
-                (fields, bytes)
+                (HeaderFields::of_cubin(&bytes, capability), bytes)
             }
-            Self::Ptx {
-                capability,
-                mut text,
-            } => {
-                text.truncate(text.trim_end_matches('\0').len());
-                let fields = HeaderFields::of_ptx(&text, capability).map_err(refused)?;
-                text.push('\0');
-                (fields, text.into_bytes())
+            Self::Ptx { capability, text } => {
+                let text = text.trim_end_matches('\0');
+                let payload = format!("{text}\0").into_bytes();
+                (HeaderFields::of_ptx(text, capability), payload)
             }
         };
+        let fields = fields.map_err(refused)?;
         payload.resize(payload.len().next_multiple_of(8), 0);
         Entry::new(fields.to_bytes(payload.len()), payload)
             .ok_or_else(|| refused("the header is incomplete".to_owned()))
@@ -69,8 +65,8 @@ struct HeaderFields {
     major: u16,
     minor: u16,
     flags: u64,
-    /// The text of the notes at the end of the header; empty if there are none. One byte is a NUL, which the length in the
-    /// header does not count: the first byte for a cubin, and the last for PTX.
+    /// The text of the notes at the end of the header; empty if there are none. One byte is a NUL, which the length in
+    /// the header does not count: the first byte for a cubin, and the last for PTX.
     notes: Vec<u8>,
 }
 
@@ -164,21 +160,22 @@ impl HeaderFields {
             Some(Suffix::Family) => flag::FAMILY_SPECIFIC,
         };
         let flags = flag::ADDRESS_64 | flag::LINUX | suffix_flag | self.flags;
-        let mut header = Vec::with_capacity(ENTRY_HEADER + tail.len());
-        header.extend_from_slice(&self.kind.to_le_bytes());
-        header.extend_from_slice(&0x0101_u16.to_le_bytes());
-        header.extend_from_slice(&((ENTRY_HEADER + tail.len()) as u32).to_le_bytes());
-        header.extend_from_slice(&(payload_len as u64).to_le_bytes());
-        header.extend_from_slice(&0_u32.to_le_bytes());
-        header.extend_from_slice(&notes_offset.to_le_bytes());
-        header.extend_from_slice(&self.minor.to_le_bytes());
-        header.extend_from_slice(&self.major.to_le_bytes());
-        header.extend_from_slice(&self.capability.number().to_le_bytes());
-        header.extend_from_slice(&0_u64.to_le_bytes());
-        header.extend_from_slice(&flags.to_le_bytes());
-        header.extend_from_slice(&[0; 16]);
-        header.extend_from_slice(&tail);
-        header
+        [
+            &self.kind.to_le_bytes()[..],
+            &0x0101_u16.to_le_bytes(),
+            &((ENTRY_HEADER + tail.len()) as u32).to_le_bytes(),
+            &(payload_len as u64).to_le_bytes(),
+            &0_u32.to_le_bytes(),
+            &notes_offset.to_le_bytes(),
+            &self.minor.to_le_bytes(),
+            &self.major.to_le_bytes(),
+            &self.capability.number().to_le_bytes(),
+            &0_u64.to_le_bytes(),
+            &flags.to_le_bytes(),
+            &[0; 16],
+            &tail,
+        ]
+        .concat()
     }
 }
 

@@ -9,16 +9,19 @@ pub(crate) fn kernels(module: &[u8]) -> Option<Vec<String>> {
         return in_image(module);
     }
     let fatbin = Fatbin::parse(module).ok()?;
-    let mut images = fatbin
+    fatbin
         .entries()
-        .filter(|entry| matches!(entry.header().kind, Kind::Elf | Kind::Ptx));
-    images.find_map(|entry| in_image(entry.image()?))
+        .find_map(|entry| match entry.header().kind {
+            Kind::Elf | Kind::Ptx => in_image(entry.image()?),
+            _ => None,
+        })
 }
 
 fn in_image(image: &[u8]) -> Option<Vec<String>> {
-    let mut names = match image.starts_with(b"\x7fELF") {
-        true => elf::kernels(image)?,
-        false => in_ptx(std::str::from_utf8(image).ok()?),
+    let mut names = if image.starts_with(b"\x7fELF") {
+        elf::kernels(image)?
+    } else {
+        in_ptx(std::str::from_utf8(image).ok()?)
     };
     names.sort();
     names.dedup();

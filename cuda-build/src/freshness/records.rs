@@ -1,5 +1,5 @@
-//! The file of records. Each line is an input, or an output with the numbers of its inputs. Inputs are numbered by line,
-//! from 0.
+//! The file of records. Each line is an input, or an output with the numbers of its inputs. Inputs are numbered by
+//! line, from 0.
 //!
 //! ```text
 //! cuda-build stamps 2
@@ -18,6 +18,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::file::{Stat, State};
+use cuda_find_core::list::{joined, sorted_set};
 
 const HEAD: &[u8] = b"cuda-build stamps 2";
 
@@ -69,7 +70,7 @@ impl Records {
             self.inputs.push(input.clone());
             self.inputs.len() - 1
         });
-        cuda_find_core::list::sorted_set(numbers)
+        sorted_set(numbers)
     }
 
     /// Reads the output of [`Records::to_bytes`]. `None` if a line is missing or malformed.
@@ -95,9 +96,8 @@ impl Records {
                 inputs: parse_ranges(inputs, records.inputs.len())?,
                 used: false,
             };
-            records
-                .outputs
-                .insert(path_from_bytes(path)?.into(), record);
+            let path = path_from_bytes(path)?;
+            records.outputs.insert(path.into(), record);
         }
         Some(records)
     }
@@ -106,7 +106,7 @@ impl Records {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = [HEAD, b"\n"].concat();
         let used = self.outputs.values().flat_map(|output| &output.inputs);
-        let used = cuda_find_core::list::sorted_set(used.copied());
+        let used = sorted_set(used.copied());
         for number in &used {
             self.inputs[*number].write(&mut bytes);
         }
@@ -183,7 +183,7 @@ fn ranges(numbers: impl Iterator<Item = usize>) -> String {
         }
     }
     let ranges = ranges.iter().map(|(first, last)| format!("{first}-{last}"));
-    ranges.collect::<Vec<_>>().join(",")
+    joined(ranges, ",")
 }
 
 /// Reads the output of [`ranges`]. `None` if a number is not below `count`.
@@ -220,13 +220,10 @@ pub(super) fn is_unwritable(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().contains(&b'\n')
 }
 
-#[cfg(unix)]
 pub(crate) fn path_from_bytes(bytes: &[u8]) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStrExt;
-    Some(Path::new(std::ffi::OsStr::from_bytes(bytes)).to_owned())
-}
-
-#[cfg(not(unix))]
-pub(crate) fn path_from_bytes(bytes: &[u8]) -> Option<PathBuf> {
-    Some(PathBuf::from(std::str::from_utf8(bytes).ok()?))
+    #[cfg(unix)]
+    let path: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(bytes);
+    #[cfg(not(unix))]
+    let path = std::str::from_utf8(bytes).ok()?;
+    Some(path.into())
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use super::HostCompiler;
-use super::judge::{Judge, Judged};
+use super::judge::{HEADER, Judge, Judged};
 use crate::cc_variables::names_for_target;
 use crate::error::Error;
 use cuda_find_core::component::Component;
@@ -34,51 +34,52 @@ pub fn choose(
         .tool(Component::Nvcc, "nvcc")
         .unwrap_or(Path::new("nvcc"));
     let answer = nvcc::query(root, env, nvcc)?;
-    let crt = toolkit.get(Component::Crt);
-    let include = crt.and_then(|crt| {
+    let include = toolkit.get(Component::Crt).and_then(|crt| {
         let mut include = crt.include.iter();
-        include.find(|directory| root.is_file(&directory.join("crt/host_config.h")))
+        include.find(|directory| root.is_file(&directory.join(HEADER)))
     });
+    let unchecked = flag(
+        env,
+        "-allow-unsupported-compiler",
+        "--allow-unsupported-compiler",
+    );
     let judge = Judge {
         root,
         env,
         toolkit: toolkit.version(),
         target,
         include: include.map(PathBuf::as_path),
-        unchecked: flag(
-            env,
-            "-allow-unsupported-compiler",
-            "--allow-unsupported-compiler",
-        )
-        .is_some(),
+        unchecked: unchecked.is_some(),
     };
     // nvcc has read `FLAG_VARIABLES` for this choice. The compiler is one for this machine.
     let chosen_by_nvcc = nvcc::host_compiler(root, env, nvcc, &answer);
     let search_path = env.search_path();
-    let searched_by_nvcc = match answer.programs.is_empty() {
-        true => &search_path,
-        false => &answer.programs,
+    let searched_by_nvcc = if answer.programs.is_empty() {
+        &search_path
+    } else {
+        &answer.programs
     };
     // A `-ccbin` in `FLAG_VARIABLES` overrides `NVCC_CCBIN`.
     let named_in_flags = flag(env, "-ccbin", "--compiler-bindir");
     let named = if let Some((variable, value)) = &named_in_flags {
         let program = PathBuf::from(value);
-        let file = chosen_by_nvcc
-            .clone()
-            .or_else(|| locate(root, &program, searched_by_nvcc));
+        let file = (chosen_by_nvcc.clone()).or_else(|| locate(root, &program, searched_by_nvcc));
         Some(((*variable).to_owned(), program, file))
     } else if let Some(program) = env.path("NVCC_CCBIN") {
         let file = locate(root, &program, searched_by_nvcc);
         Some(("NVCC_CCBIN".to_owned(), program, file))
-    } else if let Some((variable, program)) = named_for_target(env, target) {
-        let file = locate(root, &program, &search_path);
-        Some((variable, program, file))
     } else {
-        None
+        named_for_target(env, target).map(|(variable, program)| {
+            let file = locate(root, &program, &search_path);
+            (variable, program, file)
+        })
+    };
+    let judge_file = |file: Option<PathBuf>| match file {
+        Some(file) => judge.judge(&file),
+        None => Ok(None),
     };
     if let Some((variable, program, file)) = named {
-        let judged = file.map(|file| judge.judge(&file)).transpose()?.flatten();
-        let Some(judged) = judged else {
+        let Some(judged) = judge_file(file)? else {
             return Err(judge.absent(Some((&variable, &program))));
         };
         if !judge.accepts(&judged) {
@@ -89,26 +90,22 @@ pub fn choose(
         let needs_option = named_in_flags.is_none() && !is_chosen_by_nvcc;
         return Ok(judge.chosen(judged, needs_option));
     }
-    let default_file = match target.is_native() {
-        true => chosen_by_nvcc,
-        false => locate(root, &usual_name(target), &search_path),
-    };
-    let default = default_file
-        .map(|path| judge.judge(&path))
-        .transpose()?
-        .flatten();
+    let default = judge_file(if target.is_native() {
+        chosen_by_nvcc
+    } else {
+        locate(root, &usual_name(target), &search_path)
+    })?;
     if let Some(judged) = default.as_ref().filter(|judged| judge.accepts(judged)) {
         return Ok(judge.chosen(judged.clone(), !target.is_native()));
     }
     let installed = judge.installed();
-    match (
-        judge.preferred(&installed),
-        default.or_else(|| installed.first().cloned()),
-    ) {
-        (Some(judged), _) => Ok(judge.chosen(judged.clone(), true)),
-        (None, Some(judged)) => Err(judge.refused(&judged, None, &installed)),
-        (None, None) => Err(judge.absent(None)),
+    if let Some(judged) = judge.preferred(&installed) {
+        return Ok(judge.chosen(judged.clone(), true));
     }
+    Err(match default.as_ref().or(installed.first()) {
+        Some(judged) => judge.refused(judged, None, &installed),
+        None => judge.absent(None),
+    })
 }
 
 /// The usual name of the compiler for another platform: `aarch64-linux-gnu-g++`.
@@ -139,12 +136,12 @@ fn flag(env: &Env, short: &str, long: &str) -> Option<(&'static str, String)> {
         let flags = env.text(variable)?;
         let mut words = flags.split_whitespace();
         while let Some(word) = words.next() {
-            let (name, value) = match word.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (word, None),
-            };
-            if name == short || name == long {
-                let value = value.or_else(|| words.next()).unwrap_or_default();
+            let mut parts = word.splitn(2, '=');
+            if parts
+                .next()
+                .is_some_and(|name| name == short || name == long)
+            {
+                let value = parts.next().or_else(|| words.next()).unwrap_or_default();
                 return Some((variable, value.to_owned()));
             }
         }
@@ -182,9 +179,7 @@ impl Judge<'_> {
             for name in root.names(&directory) {
                 let path = directory.join(&name);
                 let real = root.resolve(&path);
-                let is_compiler = name
-                    .to_str()
-                    .is_some_and(|name| self.is_compiler_name(name));
+                let is_compiler = (name.to_str()).is_some_and(|name| self.is_compiler_name(name));
                 if is_compiler && root.is_file(&path) && !seen.contains(&real) {
                     seen.push(real);
                     compilers.extend(self.judge(&path).ok().flatten());
@@ -198,16 +193,14 @@ impl Judge<'_> {
     /// A C++ compiler for the target by its file name: `g++`, `g++-12`, `clang++-18`, and in a cross build
     /// `aarch64-linux-gnu-g++-12`.
     fn is_compiler_name(&self, name: &str) -> bool {
-        let name = match self.target.is_native() {
-            true => Some(name),
-            false => {
-                (name.strip_prefix(self.target.multiarch())).and_then(|rest| rest.strip_prefix('-'))
-            }
+        let prefix = if self.target.is_native() {
+            String::new()
+        } else {
+            format!("{}-", self.target.multiarch())
         };
-        let families = ["g++", "clang++"];
-        let version = families
-            .iter()
-            .find_map(|family| name?.strip_prefix(family));
+        let name = name.strip_prefix(&prefix);
+        let version = name
+            .and_then(|name| (name.strip_prefix("g++")).or_else(|| name.strip_prefix("clang++")));
         version.is_some_and(|version| {
             let number = version.strip_prefix('-').map(str::parse::<u32>);
             version.is_empty() || number.is_some_and(|number| number.is_ok())
@@ -216,14 +209,14 @@ impl Judge<'_> {
 
     /// The newest compilers that the toolkit supports, for a message.
     fn bounds(&self) -> String {
+        let toolkit = self.toolkit;
         match self.facts() {
-            Some(facts) => format!(
-                "CUDA {} supports gcc up to {} and clang up to {}",
-                self.toolkit, facts.gcc_max, facts.clang_max
-            ),
+            Some(facts) => {
+                let (gcc, clang) = (facts.gcc_max, facts.clang_max);
+                format!("CUDA {toolkit} supports gcc up to {gcc} and clang up to {clang}")
+            }
             None => format!(
-                "this version of cuda-build does not know which compilers CUDA {} supports",
-                self.toolkit
+                "this version of cuda-build does not know which compilers CUDA {toolkit} supports"
             ),
         }
     }
@@ -249,9 +242,7 @@ impl Judge<'_> {
         let compiler = &judged.compiler;
         let named = named_by.map(|variable| format!(", which `{variable}` names,"));
         let subject = format!("host compiler {compiler}{}", named.unwrap_or_default());
-        let others = installed
-            .iter()
-            .filter(|other| other.compiler.path != compiler.path);
+        let others = (installed.iter()).filter(|other| other.compiler.path != compiler.path);
         let mut hints = vec![match (self.preferred(installed), named_by) {
             (Some(other), Some(variable)) => format!(
                 "name {} in `{variable}`, or no compiler: the newest installed one that CUDA {} accepts is then used",
@@ -263,10 +254,8 @@ impl Judge<'_> {
         let architecture = judged.architecture.filter(|_| !judged.is_for(self.target));
         let reason = match architecture {
             Some(architecture) => {
-                format!(
-                    "{subject} compiles for {architecture}, but the build is for {}",
-                    self.target
-                )
+                let target = self.target;
+                format!("{subject} compiles for {architecture}, but the build is for {target}")
             }
             None => {
                 let allowed = "NVCC_APPEND_FLAGS=-allow-unsupported-compiler";

@@ -15,7 +15,7 @@ use cuda_find_core::target::Target;
 use cuda_find_core::version::ToolkitVersion;
 
 /// The toolkit's header that stops with an `#error` if the toolkit does not support the host compiler.
-const HEADER: &str = "crt/host_config.h";
+pub(super) const HEADER: &str = "crt/host_config.h";
 
 /// The first line of an answer if the header accepts the compiler.
 const ACCEPTED: &str = "accepted by the header\n";
@@ -64,12 +64,11 @@ impl Judge<'_> {
     pub(super) fn judge(&self, path: &Path) -> Result<Option<Judged>, Error> {
         let include = self.include.map(Path::as_os_str).unwrap_or_default();
         let cached = CachedAnswer::new(self.env, "host-compiler", [path.as_os_str(), include]);
-        let known = cached.read(self.root).and_then(|(identity, text)| {
-            let judged = self.parse(path, &text)?;
-            (self.identity(&judged) == identity).then_some(judged)
-        });
-        if known.is_some() {
-            return Ok(known);
+        if let Some((identity, text)) = cached.read(self.root) {
+            let judged = self.parse(path, &text);
+            if (judged.as_ref()).is_some_and(|judged| self.identity(judged) == identity) {
+                return Ok(judged);
+            }
         }
         let text = self.query(path)?;
         let judged = self.parse(path, &text);
@@ -83,8 +82,7 @@ impl Judge<'_> {
     fn identity(&self, judged: &Judged) -> String {
         let mut hash = Fnv::default();
         hash.field(judged.compiler.fingerprint.as_bytes());
-        let header = self.include.map(|include| include.join(HEADER));
-        let header = header.map(|header| self.root.identity(&header));
+        let header = (self.include).map(|include| self.root.identity(&include.join(HEADER)));
         hash.field(header.unwrap_or_default().as_bytes());
         // gcc searches the directories in the first two variables for its own programs, such as `cc1plus`. A wrapper
         // script finds the compiler through `PATH`.
@@ -179,31 +177,24 @@ fn family_and_version(output: &str) -> Option<(Family, String)> {
         let value = output.lines().find_map(|line| line.strip_prefix(&define))?;
         value.trim().parse().ok()
     };
-    let family = match number("__clang_major__") {
-        Some(_) => Family::Clang,
-        None => Family::Gcc,
-    };
-    let (major, rest) = match family {
-        Family::Clang => (
-            "__clang_major__",
-            ["__clang_minor__", "__clang_patchlevel__"],
-        ),
-        Family::Gcc => ("__GNUC__", ["__GNUC_MINOR__", "__GNUC_PATCHLEVEL__"]),
+    let (family, major, rest) = if let Some(major) = number("__clang_major__") {
+        let rest = ["__clang_minor__", "__clang_patchlevel__"];
+        (Family::Clang, major, rest)
+    } else {
+        let rest = ["__GNUC_MINOR__", "__GNUC_PATCHLEVEL__"];
+        (Family::Gcc, number("__GNUC__")?, rest)
     };
     let [minor, patch] = rest.map(|name| number(name).unwrap_or(0));
-    Some((family, format!("{}.{minor}.{patch}", number(major)?)))
+    Some((family, format!("{major}.{minor}.{patch}")))
 }
 
 /// The architecture of the code that the compiler with these macros makes, as Rust names it.
 fn architecture(output: &str) -> Option<&'static str> {
-    let defines = |name: &str| {
-        output
-            .lines()
-            .any(|line| line == format!("#define {name} 1"))
-    };
-    let macros = [("__x86_64__", "x86_64"), ("__aarch64__", "aarch64")];
-    let (_, architecture) = macros.into_iter().find(|(name, _)| defines(name))?;
-    Some(architecture)
+    output.lines().find_map(|line| match line {
+        "#define __x86_64__ 1" => Some("x86_64"),
+        "#define __aarch64__ 1" => Some("aarch64"),
+        _ => None,
+    })
 }
 
 /// The path of the compiler proper, from the output of `-v`. gcc starts `cc1plus`, clang starts itself, and a
@@ -214,16 +205,13 @@ fn architecture(output: &str) -> Option<&'static str> {
 ///  "/usr/lib/llvm-18/bin/clang" -cc1 -triple x86_64-pc-linux-gnu -E …
 /// ```
 fn compiler_proper(output: &str) -> Option<&str> {
-    let commands = output.lines().filter_map(|line| line.strip_prefix(' '));
-    let command = commands
-        .filter(|line| line.contains(" -E "))
-        .find_map(|line| {
-            let quoted = line
-                .strip_prefix('"')
-                .and_then(|rest| rest.split('"').next());
-            quoted.or_else(|| line.split(' ').next())
-        });
-    command.filter(|program| program.starts_with('/'))
+    let mut commands = output.lines().filter_map(|line| line.strip_prefix(' '));
+    let command = commands.find(|line| line.contains(" -E "))?;
+    let program = match command.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next()?,
+        None => command.split(' ').next()?,
+    };
+    program.starts_with('/').then_some(program)
 }
 
 #[cfg(test)]

@@ -58,13 +58,8 @@ impl fmt::Display for Family {
 
 impl fmt::Display for Compiler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {} ({})",
-            self.family,
-            self.version,
-            self.path.display()
-        )
+        let (family, version, path) = (self.family, &self.version, self.path.display());
+        write!(f, "{family} {version} ({path})")
     }
 }
 
@@ -82,9 +77,7 @@ pub struct HostCompiler {
 impl HostCompiler {
     /// A string for the key of a compile step. Two compilers whose output may differ have different strings.
     pub fn identity(&self) -> String {
-        format!(
-            "host compiler {} {}",
-            self.compiler, self.compiler.fingerprint
-        )
+        let compiler = &self.compiler;
+        format!("host compiler {compiler} {}", compiler.fingerprint)
     }
 }

@@ -83,7 +83,7 @@ pub(crate) struct Scanner {
 }
 
 /// A scan in progress.
-struct Walk<'s> {
+struct RunningScan<'s> {
     files: &'s mut Files,
     search: &'s SearchPath,
     scan: Scan,
@@ -109,7 +109,7 @@ impl Scanner {
     ) -> Scan {
         let queue: Vec<PathBuf> = sources.into_iter().collect();
         let sources: Set<PathBuf> = queue.iter().cloned().collect();
-        let mut walk = Walk {
+        let mut running = RunningScan {
             files,
             search,
             scan: Scan::default(),
@@ -117,43 +117,42 @@ impl Scanner {
             queue,
             queued: sources.clone(),
         };
-        walk.scan
-            .searched
-            .extend(search.directories.iter().cloned());
+        running.scan.searched = search.directories.iter().cloned().collect();
         for header in headers {
             let beside_sources = sources.iter().filter_map(|source| source.parent());
             for directory in beside_sources.chain([search.working.as_path()]) {
-                walk.check_path(header, directory);
+                running.check_path(header, directory);
             }
-            walk.look_up(header, None);
-            let names = [&walk.scan.user_names, &walk.scan.toolkit_names];
+            running.look_up(header, None);
+            let names = [&running.scan.user_names, &running.scan.toolkit_names];
             if !names.iter().any(|names| names.contains(header)) {
                 let reason = format!("the header `{header}` of an option was not found");
-                walk.scan.unknown_include = Some(reason);
+                running.scan.unknown_include = Some(reason);
             }
         }
-        for name in Rc::clone(&walk.unspelled_names).iter() {
-            walk.look_up_in_user_directories(name);
+        for name in Rc::clone(&running.unspelled_names).iter() {
+            running.look_up_in_user_directories(name);
         }
         let mut next = 0;
-        while let Some(file) = walk.queue.get(next).cloned() {
+        while let Some(file) = running.queue.get(next).cloned() {
             next += 1;
             let mentions = self.mentions.entry(file.clone()).or_insert_with(|| {
-                let bytes = walk.files.bytes(&file).unwrap_or_default();
+                let bytes = running.files.bytes(&file).unwrap_or_default();
                 lex::mentions(&String::from_utf8_lossy(&bytes))
             });
-            walk.scan.searched.extend(file.parent().map(Path::to_owned));
+            let directory = file.parent().map(Path::to_owned);
+            running.scan.searched.extend(directory);
             for mention in mentions.iter() {
-                walk.follow(&file, mention);
+                running.follow(&file, mention);
             }
         }
-        walk.scan.files = walk.queued;
-        walk.scan.files.retain(|file| !sources.contains(file));
-        walk.scan
+        running.scan.files = running.queued;
+        running.scan.files.retain(|file| !sources.contains(file));
+        running.scan
     }
 }
 
-impl Walk<'_> {
+impl RunningScan<'_> {
     fn follow(&mut self, file: &Path, mention: &Mention) {
         match mention {
             Mention::Quoted(name) => self.look_up(name, file.parent()),
@@ -165,12 +164,10 @@ impl Walk<'_> {
                 for name in Rc::clone(&self.unspelled_names).iter() {
                     self.check_path(name, beside);
                 }
-                let reason = || named_by_macro(file);
-                self.scan.unknown_include.get_or_insert_with(reason);
+                (self.scan.unknown_include).get_or_insert_with(|| named_by_macro(file));
             }
             Mention::ComputedQuery => {
-                let reason = || named_by_macro(file);
-                self.scan.unknown_query.get_or_insert_with(reason);
+                (self.scan.unknown_query).get_or_insert_with(|| named_by_macro(file));
             }
             Mention::Assembly => {
                 let reason = || format!("{} makes the assembler read a file", file.display());

@@ -29,17 +29,8 @@ const HOST_FILES: &str = "-fplugin -fprofile -fauto-profile -fmodule -Wa, -Wp, -
 
 /// With one of these in its value, an option makes a compiler read or write other files: `-Xptxas --options-file=F`,
 /// `-Xcudafe --preinclude=F`, `-DHAS=__has_include`.
-const FILE_WORDS: [&str; 9] = [
-    "options-file",
-    "optf",
-    "output-file",
-    "preinclude",
-    "--list",
-    "--xref",
-    "error_output",
-    "__has_include",
-    "__has_embed",
-];
+const FILE_WORDS: &str = "options-file optf output-file preinclude --list --xref error_output __has_include \
+                          __has_embed";
 
 /// Reads options in the order in which nvcc or NVRTC gets them.
 pub(crate) fn read<'o>(options: impl IntoIterator<Item = &'o str>) -> FileOptions {
@@ -58,15 +49,18 @@ pub(crate) fn read_arguments(arguments: &[Argument]) -> FileOptions {
     {
         let unknown = || words.join(" ");
         match meaning {
-            Meaning::Plain if FILE_WORDS.iter().any(|word| value.contains(word)) => {
+            Meaning::Plain
+                if FILE_WORDS
+                    .split_whitespace()
+                    .any(|word| value.contains(word)) =>
+            {
                 found.not_understood.push(unknown());
             }
             // nvcc splits lists at commas, but a directory's name may have a comma: keep both readings.
             Meaning::Directory => {
                 let parts = value.split(',').filter(|part| part != value);
-                found
-                    .directories
-                    .extend([value.as_str()].into_iter().chain(parts).map(PathBuf::from));
+                let readings = [value.as_str()].into_iter().chain(parts);
+                found.directories.extend(readings.map(PathBuf::from));
             }
             Meaning::Header => found.headers.extend(value.split(',').map(str::to_owned)),
             Meaning::HostOptions => {
@@ -98,8 +92,8 @@ pub(crate) fn read_host<'o>(options: impl IntoIterator<Item = &'o str>) -> FileO
     let mut options = options.into_iter();
     while let Some(option) = options.next() {
         let starts_with = |list: &str| {
-            let mut prefixes = list.split_whitespace();
-            prefixes.any(|prefix| option.starts_with(prefix))
+            list.split_whitespace()
+                .any(|prefix| option.starts_with(prefix))
         };
         let mut directories = HOST_DIRECTORIES.iter();
         match directories.find_map(|name| option.strip_prefix(name)) {

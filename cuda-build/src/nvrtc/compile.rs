@@ -35,7 +35,7 @@ pub struct Program<'a> {
 
 /// The result of a compilation.
 #[derive(Debug)]
-pub struct Output {
+pub struct CompiledProgram {
     /// The cubin, or the PTX text without its final NUL.
     pub image: Vec<u8>,
     /// Warnings and remarks; empty if there are none.
@@ -52,24 +52,20 @@ impl Nvrtc {
     /// # Errors
     /// NVRTC's name of the error (`NVRTC_ERROR_COMPILATION`, `NVRTC_ERROR_INVALID_OPTION` …), and after it the messages
     /// with file and line, if the compiler was started.
-    pub fn compile(&self, program: &Program<'_>) -> Result<Output, String> {
-        let is_real = |option: &String| {
-            let names = ["-arch=sm_", "--gpu-architecture=sm_"];
-            names.iter().any(|name| option.starts_with(name))
-        };
-        let makes_cubin = program.options.iter().any(is_real);
-        let getter = match makes_cubin {
-            true => (self.api.cubin)
-                .ok_or("this NVRTC cannot make cubins: CUDA 11.1 or newer is needed")?,
-            false => self.api.ptx,
+    pub fn compile(&self, program: &Program<'_>) -> Result<CompiledProgram, String> {
+        let makes_cubin = program.options.iter().any(|option| {
+            option.starts_with("-arch=sm_") || option.starts_with("--gpu-architecture=sm_")
+        });
+        let getter = if makes_cubin {
+            (self.api.cubin).ok_or("this NVRTC cannot make cubins: CUDA 11.1 or newer is needed")?
+        } else {
+            self.api.ptx
         };
         let source = text("the source", program.source)?;
         let name = text("the source's name", program.name)?;
-        let options = program
-            .options
-            .iter()
-            .map(|option| text("an option", &**option));
-        let options: Vec<CString> = options.collect::<Result<_, _>>()?;
+        let options: Vec<CString> = (program.options.iter())
+            .map(|option| text("an option", &**option))
+            .collect::<Result<_, _>>()?;
         let (mut names, mut texts) = (Vec::new(), Vec::new());
         for (header, content) in &program.headers {
             names.push(text("a header's name", &**header)?);
@@ -87,16 +83,13 @@ impl Nvrtc {
         let log = handle.get(self.api.log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
         let log = log.trim_end_matches(['\0', '\n']).to_owned();
-        if status != 0 {
-            let message = format!("{}\n{log}", error_string(self.api, status));
-            return Err(message.trim_end().to_owned());
-        }
+        check(self.api, status).map_err(|error| format!("{error}\n{log}").trim_end().to_owned())?;
         let mut image = handle.get(getter)?;
         if !makes_cubin {
             let end = image.iter().rposition(|&byte| byte != 0);
             image.truncate(end.map_or(0, |last| last + 1));
         }
-        Ok(Output { image, log })
+        Ok(CompiledProgram { image, log })
     }
 }
 
@@ -128,26 +121,18 @@ impl Handle {
                 header_names.as_ptr(),
             )
         };
-        if status != 0 {
-            return Err(error_string(api, status));
-        }
-        Ok(Self { api, raw })
+        check(api, status).map(|()| Self { api, raw })
     }
 
     fn get(&self, getter: Getter) -> Result<Vec<u8>, String> {
         let mut size = 0_usize;
         // SAFETY: the handle is alive; the function writes one size.
         let status = unsafe { (getter.size)(self.raw, &raw mut size) };
-        if status != 0 {
-            return Err(error_string(self.api, status));
-        }
+        check(self.api, status)?;
         let mut bytes = vec![0_u8; size];
         // SAFETY: the function writes as many bytes as it has just reported, and `bytes` has room.
         let status = unsafe { (getter.bytes)(self.raw, bytes.as_mut_ptr().cast()) };
-        match status {
-            0 => Ok(bytes),
-            status => Err(error_string(self.api, status)),
-        }
+        check(self.api, status).map(|()| bytes)
     }
 }
 
@@ -158,16 +143,19 @@ impl Drop for Handle {
     }
 }
 
-fn error_string(api: Api, status: Status) -> String {
+/// The name of the error, if the status is one.
+fn check(api: Api, status: Status) -> Result<(), String> {
+    if status == 0 {
+        return Ok(());
+    }
     // SAFETY: the function takes any number and returns a string in static memory, or null.
     let text = unsafe { (api.error_string)(status) };
     if text.is_null() {
-        return format!("NVRTC error {status}");
+        return Err(format!("NVRTC error {status}"));
     }
     // SAFETY: the string is not null, ends in NUL and is never freed.
-    unsafe { CStr::from_ptr(text) }
-        .to_string_lossy()
-        .into_owned()
+    let text = unsafe { CStr::from_ptr(text) };
+    Err(text.to_string_lossy().into_owned())
 }
 
 fn text(what: &str, value: impl Into<Vec<u8>>) -> Result<CString, String> {

@@ -67,9 +67,10 @@ impl Nvrtc {
 /// Loads the builtins, `libnvrtc-builtins.so.12.9` or `nvrtc-builtins64_129.dll`, from NVRTC's directory, if the file
 /// exists. At the first compilation, NVRTC opens this name without a path, and the loader returns the loaded library.
 fn load_builtins(nvrtc: &Path, (major, minor): (u32, u32)) -> Result<(), Error> {
-    let name = match nvrtc.extension() == Some("dll".as_ref()) {
-        true => format!("nvrtc-builtins64_{major}{minor}.dll"),
-        false => format!("libnvrtc-builtins.so.{major}.{minor}"),
+    let name = if nvrtc.extension() == Some("dll".as_ref()) {
+        format!("nvrtc-builtins64_{major}{minor}.dll")
+    } else {
+        format!("libnvrtc-builtins.so.{major}.{minor}")
     };
     let path = nvrtc.with_file_name(name);
     if !path.is_file() {

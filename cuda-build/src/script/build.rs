@@ -41,7 +41,8 @@ const DOCS_RS: &str = "DOCS_RS";
 /// unless `CUDA_BUILD_SKIP` is `0`. `None` if CUDA code is built.
 ///
 /// # Errors
-/// [`cuda_find_core::error::Error::Variable`] if `CUDA_BUILD_SKIP` is neither `1` nor `0`. An empty value counts as unset.
+/// [`cuda_find_core::error::Error::Variable`] if `CUDA_BUILD_SKIP` is neither `1` nor `0`. An empty value counts as
+/// unset.
 pub fn skipped_by(env: &Env) -> Result<Option<&'static str>, Error> {
     // Both variables are read, so that both are declared to Cargo.
     let on_docs_rs = env.get(DOCS_RS).map(|_| DOCS_RS);
@@ -233,9 +234,9 @@ impl Build {
     /// components, but the release stays the same.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::NotFound`] lists what was tried and what to do next. A variable or file that names a toolkit
-    /// may be invalid, which is an error of its own. [`cuda_find_core::error::Error::UnsupportedTarget`] if CUDA does not support
-    /// the platform.
+    /// [`cuda_find_core::error::Error::NotFound`] lists what was tried and what to do next. A variable or file that
+    /// names a toolkit may be invalid, which is an error of its own.
+    /// [`cuda_find_core::error::Error::UnsupportedTarget`] if CUDA does not support the platform.
     /// [`Error::Usage`] if the sources of a library are wrong, or if the build is skipped ([`Build::is_skipped`]).
     pub fn toolkit(&self) -> Result<&Toolkit, Error> {
         if let Some(toolkit) = self.toolkit.get() {
@@ -253,9 +254,11 @@ impl Build {
         }
         let target = self.target()?;
         #[cfg(feature = "compile")]
-        match target.is_windows() {
-            true => (self.code.check(None)).and_then(|()| self.code.check_for_windows(&target))?,
-            false => (self.code).check(Some(&target).filter(|target| !target.is_native()))?,
+        if target.is_windows() {
+            self.code.check(None)?;
+            self.code.check_for_windows(&target)?;
+        } else {
+            (self.code).check(Some(&target).filter(|target| !target.is_native()))?;
         }
         let search = SearchContext::new(&self.root, &self.env, &target);
         let request = needs::request(&self.config).linked_for(&target);
@@ -272,11 +275,10 @@ impl Build {
         if let Some(host) = self.env.peek("HOST") {
             target = target.built_on(&host.to_string_lossy());
         }
-        Ok(if self.config.jetson {
-            target.on_jetson()
-        } else {
-            target
-        })
+        if self.config.jetson {
+            target = target.on_jetson();
+        }
+        Ok(target)
     }
 
     /// The toolkit as one directory. Call this if the build script passes a root to CMake ([`View::cmake_defines`]), to
@@ -333,9 +335,10 @@ impl Build {
     pub fn run(mut self) -> Result<Built, Error> {
         if self.is_of_cargo && HAS_RUN.swap(true, Ordering::Relaxed) {
             return Err(Error::usage(
-                "`Build::run` was called twice in one build script; the second call would overwrite what the first one wrote",
-                "add all modules and libraries to one `Build`, and call `run` once; a part with capabilities of its own \
-                 names them with `.capabilities([\"9.0a\"])`",
+                "`Build::run` was called twice in one build script; the second call would overwrite what the first \
+                 one wrote",
+                "add all modules and libraries to one `Build`, and call `run` once; a part with capabilities of its \
+                 own names them with `.capabilities([\"9.0a\"])`",
             ));
         }
         let mut directives = Directives::default();
@@ -356,13 +359,9 @@ impl Build {
         let version = toolkit.version();
         directives.push(Directive::Remark(format!("CUDA {version}")));
         declare_cfgs(directives);
-        let mut since: Vec<_> = release::releases().filter(|r| *r < version).collect();
-        since.push(version);
-        set_cfgs(
-            "cuda_since",
-            since.iter().map(ToString::to_string),
-            directives,
-        );
+        let earlier = release::releases().filter(|release| *release < version);
+        let since = earlier.chain([version]).map(|release| release.to_string());
+        set_cfgs("cuda_since", since, directives);
         #[cfg(feature = "compile")]
         let built = self.compile(toolkit, directives)?;
         #[cfg(not(feature = "compile"))]

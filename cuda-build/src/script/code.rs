@@ -86,9 +86,10 @@ impl Code {
         root: &Root,
         package: &Path,
     ) -> Result<Request, Error> {
-        let modules = |engine: Engine| {
-            let wanted = |module: &&Module| module.engine == engine;
-            self.modules.iter().filter(wanted).count()
+        let modules = |engine| {
+            (self.modules.iter())
+                .filter(|it| it.engine == engine)
+                .count()
         };
         let mut nvcc_files = modules(Engine::Nvcc);
         for library in &self.libraries {
@@ -130,33 +131,30 @@ impl Code {
     /// Refuses what cannot be compiled for Windows.
     pub(super) fn check_for_windows(&self, target: &Target) -> Result<(), Error> {
         let nvcc = "nvcc needs Microsoft's compiler on Windows, which is not supported";
-        let mut with_nvcc = self.modules.iter().filter(|it| it.engine == Engine::Nvcc);
-        let library = self.libraries.first().map(Library::name);
-        let module = self.modules.first().filter(|_| !target.is_native());
-        let (part, reason, hint) = match (library, with_nvcc.next(), module) {
-            (Some(name), ..) => (
-                format!("library `{name}`"),
-                nvcc,
-                "build in WSL 2, which is Linux, or use modules, which NVRTC compiles on Windows",
-            ),
-            (_, Some(module), _) => (
-                format!("module `{}`", module.name()),
-                nvcc,
-                "remove `.engine(Engine::Nvcc)`: NVRTC then compiles it",
-            ),
-            (.., Some(module)) => (
-                format!("module `{}`", module.name()),
-                "`long` has 4 bytes on Windows, and 8 in what the compilers of this machine make",
-                "build on Windows, where NVRTC compiles it",
-            ),
-            _ => return Ok(()),
+        let refused = |part: &str, name: &str, reason: &str, hint: &str| {
+            let reason = format!("{part} `{name}` cannot be compiled for {target}: {reason}");
+            Err(Error::usage(reason, hint))
         };
-        let reason = format!("{part} cannot be compiled for {target}: {reason}");
-        Err(Error::usage(reason, hint))
+        if let Some(library) = self.libraries.first() {
+            let hint =
+                "build in WSL 2, which is Linux, or use modules, which NVRTC compiles on Windows";
+            return refused("library", library.name(), nvcc, hint);
+        }
+        if let Some(module) = self.modules.iter().find(|it| it.engine == Engine::Nvcc) {
+            let hint = "remove `.engine(Engine::Nvcc)`: NVRTC then compiles it";
+            return refused("module", module.name(), nvcc, hint);
+        }
+        if let Some(module) = self.modules.first().filter(|_| !target.is_native()) {
+            let reason =
+                "`long` has 4 bytes on Windows, and 8 in what the compilers of this machine make";
+            let hint = "build on Windows, where NVRTC compiles it";
+            return refused("module", module.name(), reason, hint);
+        }
+        Ok(())
     }
 
-    /// Refuses NVRTC in a build for `cross_target`, and two modules or two libraries with the same name, because they would share a
-    /// file.
+    /// Refuses NVRTC in a build for `cross_target`, and two modules or two libraries with the same name, because they
+    /// would share a file.
     pub(super) fn check(&self, cross_target: Option<&Target>) -> Result<(), Error> {
         if let Some(reason) = &self.wrong_pattern {
             return Err(Error::usage(reason, PATTERN_HINT));
@@ -165,8 +163,10 @@ impl Code {
             options.check_flags(name)?;
         }
         for (index, library) in self.libraries.iter().enumerate() {
-            let has_its_name = |other: &Library| other.name() == library.name();
-            if self.libraries[..index].iter().any(has_its_name) {
+            if self.libraries[..index]
+                .iter()
+                .any(|other| other.name() == library.name())
+            {
                 return Err(Error::usage(
                     format!("two libraries are named `{}`", library.name()),
                     "give one of them another name in `Library::new`, or put the sources of both into one",
@@ -175,8 +175,8 @@ impl Code {
         }
         for (index, module) in self.modules.iter().enumerate() {
             let name = module.constant();
-            let has_its_name = |other: &&Module| other.constant() == name;
-            if let Some(earlier) = self.modules[..index].iter().find(has_its_name) {
+            let mut earlier = self.modules[..index].iter();
+            if let Some(earlier) = earlier.find(|earlier| earlier.constant() == name) {
                 let (earlier, later) = (earlier.source().display(), module.source().display());
                 return Err(Error::usage(
                     format!("the modules {earlier} and {later} are both named `{name}`"),
@@ -205,46 +205,42 @@ impl Code {
         toolkit: ToolkitVersion,
         observed: Option<&[Capability]>,
     ) -> Result<Vec<String>, Error> {
-        let mut left_out = Vec::new();
-        let mut assign = |options: &mut Options, name: &str| -> Result<bool, Error> {
-            if options.capabilities.is_empty() {
-                return Ok(true);
-            }
-            let part = PartCapabilities::parse(&options.capabilities)?;
-            options.plan = part.of_plan(plan, toolkit, observed)?;
-            if options.plan.is_none() {
-                left_out.push(name.to_owned());
-            }
-            Ok(options.plan.is_some())
-        };
-        let mut modules = Vec::new();
-        for mut module in std::mem::take(&mut self.modules) {
-            let name = module.name().to_owned();
-            match assign(&mut module.options, &name)? {
-                true => modules.push(module),
-                false => self.left_out.push(name),
+        let of_modules = self.modules.iter_mut().map(|module| &mut module.options);
+        let of_libraries = self
+            .libraries
+            .iter_mut()
+            .map(|library| &mut library.options);
+        for options in of_modules.chain(of_libraries) {
+            if !options.capabilities.is_empty() {
+                let part = PartCapabilities::parse(&options.capabilities)?;
+                options.plan = part.of_plan(plan, toolkit, observed)?;
             }
         }
-        let mut libraries = Vec::new();
-        for mut library in std::mem::take(&mut self.libraries) {
-            let name = library.name().to_owned();
-            if assign(&mut library.options, &name)? {
-                libraries.push(library);
-            }
-        }
-        (self.modules, self.libraries) = (modules, libraries);
+        let is_built =
+            |options: &Options| options.capabilities.is_empty() || options.plan.is_some();
+        let left_out = self.parts().filter(|(_, options)| !is_built(options));
+        let left_out: Vec<String> = left_out.map(|(name, _)| name.to_owned()).collect();
+        self.modules.retain(|module| {
+            let is_built = is_built(&module.options);
+            self.left_out
+                .extend((!is_built).then(|| module.name().to_owned()));
+            is_built
+        });
+        self.libraries.retain(|library| is_built(&library.options));
         Ok(left_out)
     }
 
     /// The names of all modules, and the capabilities in their files.
     pub(super) fn plans_of_modules(&self, plan: &Plan) -> Result<Vec<(&str, Plan)>, Error> {
-        let mut plans = Vec::new();
-        for module in &self.modules {
-            plans.push((module.name(), module.plan(plan)?));
-        }
-        let left_out = self.left_out.iter();
-        plans.extend(left_out.map(|name| (name.as_str(), Plan::default())));
-        Ok(plans)
+        let built = self
+            .modules
+            .iter()
+            .map(|it| Ok((it.name(), it.plan(plan)?)));
+        let left_out = self
+            .left_out
+            .iter()
+            .map(|name| Ok((name.as_str(), Plan::default())));
+        built.chain(left_out).collect()
     }
 
     /// The names of the parts, for `cfg(cuda_part)`.
@@ -252,8 +248,8 @@ impl Code {
         self.parts().map(|(name, _)| name)
     }
 
-    /// The part of the generated source that defines a constant for each module, and one with the names of its kernels. In a skipped build, every module is
-    /// empty.
+    /// The part of the generated source that defines a constant for each module, and one with the names of its kernels.
+    /// In a skipped build, every module is empty.
     pub(super) fn modules_source(&self, root: &Root, out: &Path, skipped: bool) -> String {
         let mut source = String::from(MODULES_HEAD);
         for module in &self.modules {
@@ -265,12 +261,11 @@ impl Code {
             source.push_str(&format!(
                 "\n    /// `{shown}`, compiled.\n    #[allow(dead_code)]\n"
             ));
-            let code = root
-                .bytes(&out.join(module.file_name()))
-                .unwrap_or_default();
-            let kernels = match skipped {
-                true => Some(Vec::new()),
-                false => fatbin::kernels(&code),
+            let kernels = if skipped {
+                Some(Vec::new())
+            } else {
+                let code = root.bytes(&out.join(module.file_name()));
+                fatbin::kernels(&code.unwrap_or_default())
             };
             source.push_str(&match module.format {
                 Format::Ptx if skipped => format!("    pub static {constant}: &str = \"\";\n"),

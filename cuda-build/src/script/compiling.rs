@@ -18,7 +18,7 @@ use cuda_find_core::capability::Plan;
 use cuda_find_core::capability::{self, Declared};
 use cuda_find_core::component::Component;
 use cuda_find_core::directive::{Directive, Directives};
-use cuda_find_core::list::{Set, sorted_set};
+use cuda_find_core::list::{Set, joined, sorted_set};
 use cuda_find_core::toolkit::Toolkit;
 use cuda_find_core::{nvcc, output};
 
@@ -30,11 +30,11 @@ impl Build {
         let mut module: Module = module.into();
         // A cross build has the target's NVRTC, which cannot be loaded here. On Windows, nvcc cannot be used.
         if let (Ok(target), Engine::Auto) = (self.target(), module.engine) {
-            module.engine = match (target.is_windows(), target.is_native()) {
-                (true, _) => Engine::Nvrtc,
-                (false, false) => Engine::Nvcc,
-                (false, true) => Engine::Auto,
-            };
+            if target.is_windows() {
+                module.engine = Engine::Nvrtc;
+            } else if !target.is_native() {
+                module.engine = Engine::Nvcc;
+            }
         }
         module.options.read_variables(&self.env);
         self.code.modules.push(module);
@@ -42,8 +42,8 @@ impl Build {
         self
     }
 
-    /// Adds a module for each file that matches a pattern, sorted: `modules("src/*.cu")`. Options, and patterns of files
-    /// to leave out, are those of a [`Module`]:
+    /// Adds a module for each file that matches a pattern, sorted: `modules("src/*.cu")`. Options, and patterns of
+    /// files to leave out, are those of a [`Module`]:
     ///
     /// ```no_run
     /// use cuda_build::{Build, Engine, Module};
@@ -97,8 +97,8 @@ impl Build {
     /// In a skipped build ([`Build::is_skipped`]), it is the declared list, whatever a toolkit supports.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Capability`] if a capability is not valid or not supported by the toolkit, or if none is
-    /// declared and this machine has no GPU; the errors of [`Build::toolkit`].
+    /// [`cuda_find_core::error::Error::Capability`] if a capability is not valid or not supported by the toolkit, or if
+    /// none is declared and this machine has no GPU; the errors of [`Build::toolkit`].
     pub fn plan(&self) -> Result<Plan, Error> {
         if let Some(plan) = self.plan.get() {
             return Ok(plan.clone());
@@ -116,11 +116,8 @@ impl Build {
             Some(list) => Declared::parse(list)?,
             None => Declared::native(),
         };
-        let gpus = if declared.is_native() {
-            (self.driver)().map_or_else(|_| Vec::new(), |driver| driver.gpus)
-        } else {
-            Vec::new()
-        };
+        let driver = declared.is_native().then(self.driver).and_then(Result::ok);
+        let gpus = driver.map(|driver| driver.gpus).unwrap_or_default();
         if config.capabilities.is_none() && gpus.is_empty() {
             return Err(capability::undeclared().into());
         }
@@ -154,17 +151,9 @@ impl Build {
         toolkit: &Toolkit,
         directives: &mut Directives,
     ) -> Result<Built, Error> {
-        let cudart = match self.linked(toolkit).contains(&Component::Cudart) {
-            true => self.config.cudart.as_str(),
-            false => "none",
-        };
-        let version = toolkit.version();
         if self.code.is_empty() {
             // The crate includes the source whether or not a feature adds modules.
-            let nothing = Plan::default();
-            let modules = self.code.plans_of_modules(&nothing)?;
-            let source = runtime::generated_source(&nothing, version, cudart, Some(&modules));
-            self.write_source(source, false)?;
+            self.write_source_for(toolkit, &Plan::default())?;
             return Ok(Built::default());
         }
         let plan = self.plan()?;
@@ -176,15 +165,14 @@ impl Build {
                 self.package_name()
             )));
         }
-        if self.config.for_major(version.major).capabilities.is_none() {
+        let declared = self.config.for_major(toolkit.version().major);
+        if declared.capabilities.is_none() {
             directives.push(Directive::Warning(format!(
                 "no capabilities are declared; built only for the GPU of this machine: {plan}"
             )));
         }
         let compiled = self.compile_for(toolkit, &plan, directives)?;
-        let modules = self.code.plans_of_modules(&plan)?;
-        let source = runtime::generated_source(&plan, version, cudart, Some(&modules));
-        self.write_source(source, false)?;
+        self.write_source_for(toolkit, &plan)?;
         let mut numbers: Vec<String> = plan.all().iter().map(|c| c.base().to_string()).collect();
         numbers.dedup();
         set_cfgs("cuda_capability", numbers, directives);
@@ -201,8 +189,7 @@ impl Build {
         let replaced = Declared::parse(self.config.replaced_capabilities.as_deref()?).ok()?;
         let mut lost = replaced.named_capabilities().all();
         lost.retain(|capability| capability.suffix.is_some() && !plan.all().contains(capability));
-        let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
-        (!lost.is_empty()).then(|| lost.join(", "))
+        (!lost.is_empty()).then(|| joined(lost, ", "))
     }
 
     fn package_name(&self) -> String {
@@ -224,10 +211,8 @@ impl Build {
             view = self.compiler_view(toolkit)?;
         }
         if let Some(view) = view {
-            let root = view.root().display();
-            directives.push(Directive::Remark(format!(
-                "nvcc is started from the view {root}"
-            )));
+            let remark = format!("nvcc is started from the view {}", view.root().display());
+            directives.push(Directive::Remark(remark));
         }
         let workspace = self.config.workspace.as_deref().and_then(Path::parent);
         let workspace = workspace.unwrap_or(&self.package);
@@ -293,6 +278,18 @@ impl Build {
         Ok(compiled)
     }
 
+    fn write_source_for(&self, toolkit: &Toolkit, plan: &Plan) -> Result<(), Error> {
+        let cudart = if self.linked(toolkit).contains(&Component::Cudart) {
+            self.config.cudart.as_str()
+        } else {
+            "none"
+        };
+        let modules = self.code.plans_of_modules(plan)?;
+        let version = toolkit.version();
+        let source = runtime::generated_source(plan, version, cudart, Some(&modules));
+        self.write_source(source, false)
+    }
+
     /// Writes `cuda_build.rs` into `OUT_DIR`: the source that the crate includes to use the plan, the release and the
     /// compiled modules at run time.
     pub(super) fn write_source(&self, head: String, skipped: bool) -> Result<(), Error> {
@@ -314,10 +311,11 @@ impl Build {
         if nvcc_root.is_some_and(|root| cicc.starts_with(root)) {
             return Ok(None);
         }
-        let resolve = |path: &Path| self.root.resolve(path);
-        let cicc_directory = cicc.parent().map(resolve);
+        let cicc_directory = cicc.parent().map(|directory| self.root.resolve(directory));
         let searched = nvcc::query(&self.root, &self.env, program)?.programs;
-        let mut searched = searched.iter().map(|directory| resolve(directory));
+        let mut searched = searched
+            .iter()
+            .map(|directory| self.root.resolve(directory));
         if searched.any(|directory| Some(directory) == cicc_directory) {
             return Ok(None);
         }
@@ -377,11 +375,9 @@ impl Build {
 
 /// nvcc derives names of symbols from the source's path alone, so the two libraries could not be linked together.
 fn shared_source(source: &Path, one: &str, other: &str) -> Error {
+    let source = source.display();
     Error::usage(
-        format!(
-            "`{one}` and `{other}` both link the device code of {}",
-            source.display()
-        ),
+        format!("`{one}` and `{other}` both link the device code of {source}"),
         "put the sources of both into one `Library`: device code is linked within a library",
     )
 }

@@ -32,10 +32,10 @@ impl Build {
         let linked = self.linked(toolkit);
         let has_driver = linked.iter().any(|component| component.facts().is_driver());
         // On Windows, the runtime's package has an import library of the driver.
-        match has_driver && !self.target()?.is_windows() {
-            true => self.view().map(|view| Some(view.stubs())),
-            false => Ok(None),
+        if has_driver && !self.target()?.is_windows() {
+            return self.view().map(|view| Some(view.stubs()));
         }
+        Ok(None)
     }
 
     /// Passes the view to the crate (`root_variable`), and to the build scripts of its dependents (`DEP_<links>_…`).
@@ -65,9 +65,8 @@ impl Build {
             )));
         }
         let declared = self.config.for_major(toolkit.version().major).capabilities;
-        let capabilities = plan
-            .map(ToString::to_string)
-            .or_else(|| declared.map(|items| items.join(", ")));
+        let declared = declared.map(|items| items.join(", "));
+        let capabilities = plan.map(ToString::to_string).or(declared);
         for (key, value) in [
             ("root", Some(view.root().into())),
             ("version", Some(toolkit.version().to_string().into())),
@@ -111,8 +110,7 @@ impl Build {
         link::add_nixos_driver_rpath(&self.root, has_cdylib, has_binary, directives);
         #[cfg(feature = "compile")]
         if !self.code.libraries.is_empty() {
-            let runtime = cc_variables::cxx_runtime(&self.env, &self.triple);
-            if let Some((kind, name)) = runtime {
+            if let Some((kind, name)) = cc_variables::cxx_runtime(&self.env, &self.triple) {
                 directives.link(kind, name);
             }
         }
@@ -136,10 +134,9 @@ impl Build {
 
     /// The manifests that the configuration was read from.
     pub(super) fn manifests(&self) -> Vec<PathBuf> {
-        let package = self.package.join("Cargo.toml");
-        std::iter::once(package)
-            .chain(self.config.workspace.clone())
-            .collect()
+        let mut manifests = vec![self.package.join("Cargo.toml")];
+        manifests.extend(self.config.workspace.clone());
+        manifests
     }
 
     /// Declares the variables that were read.

@@ -10,9 +10,8 @@ const DECLARED: &str = "declared in `[package.metadata.cuda]`";
 #[must_use]
 pub fn request(config: &Config) -> Request {
     let mut toolkit = config.toolkit.clone();
-    toolkit
-        .comparators
-        .extend(config.release.and_then(RequestedRelease::comparator));
+    let release = config.release.and_then(RequestedRelease::comparator);
+    toolkit.comparators.extend(release);
     let by_major = config.majors_with_components().map(|major| {
         let components = config.for_major(major).components;
         (major, needs_of(components, config))
@@ -34,9 +33,10 @@ fn needs_of(components: &[Wanted], config: &Config) -> Vec<Need> {
     for wanted in components {
         let component = wanted.component;
         let is_required_by_script = config.required_by_script.contains(&component);
-        let why = match is_required_by_script {
-            true => "required by the build script",
-            false => DECLARED,
+        let why = if is_required_by_script {
+            "required by the build script"
+        } else {
+            DECLARED
         };
         let mut need = match component {
             // `libcuda.so` exists only on machines with a driver, so the package links a stub that

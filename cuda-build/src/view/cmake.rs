@@ -19,10 +19,9 @@ type CacheEntry = (String, &'static str, Option<String>);
 
 /// All entries except `CMAKE_CUDA_ARCHITECTURES`. `contains` returns whether the view has a path.
 fn entries(contains: impl Fn(&str) -> bool) -> Vec<CacheEntry> {
-    let mut entries: Vec<CacheEntry> = Vec::new();
-    for name in ["CUDAToolkit_ROOT", "CUDA_TOOLKIT_ROOT_DIR"] {
-        entries.push((name.to_owned(), "PATH", Some(String::new())));
-    }
+    let roots = ["CUDAToolkit_ROOT", "CUDA_TOOLKIT_ROOT_DIR"];
+    let mut entries: Vec<CacheEntry> =
+        Vec::from(roots.map(|name| (name.to_owned(), "PATH", Some(String::new()))));
     if contains("bin/nvcc") {
         let nvcc = Some("bin/nvcc".to_owned());
         entries.push(("CMAKE_CUDA_COMPILER".to_owned(), "FILEPATH", nvcc));
@@ -150,12 +149,12 @@ impl View {
     /// ```
     pub fn cmake_defines(&self, plan: Option<&Plan>) -> Vec<(String, String)> {
         let root = self.root().to_string_lossy();
-        let entries = entries(|path| self.contains(path)).into_iter();
-        let mut defines: Vec<(String, String)> = entries
-            .map(|(name, kind, path)| (format!("{name}:{kind}"), value(&root, path)))
-            .collect();
-        defines
-            .extend(plan.map(|plan| ("CMAKE_CUDA_ARCHITECTURES:STRING".to_owned(), plan.cmake())));
+        let mut defines = Vec::new();
+        for (name, kind, path) in entries(|path| self.contains(path)) {
+            defines.push((format!("{name}:{kind}"), value(&root, path)));
+        }
+        let architectures = "CMAKE_CUDA_ARCHITECTURES:STRING".to_owned();
+        defines.extend(plan.map(|plan| (architectures, plan.cmake())));
         defines
     }
 

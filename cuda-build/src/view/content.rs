@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use super::cmake;
 use super::place::ViewPlace;
 use super::plan::{ComponentPath, Contents, ViewEntry, ViewPlan};
-use super::stub::{self, DRIVERS, Driver, Stub};
+use super::stub::{self, DRIVERS, Stub};
 use crate::error::Error;
 use cuda_find_core::component::{Component, Facts, closure};
 use cuda_find_core::env::Env;
 use cuda_find_core::found::Found;
+use cuda_find_core::list::Set;
 use cuda_find_core::nvcc;
 use cuda_find_core::root::Root;
 use cuda_find_core::target::Target;
@@ -54,12 +55,9 @@ pub(super) fn plan<'r>(
     let mut found: Vec<&Found> = toolkit.components().iter().collect();
     if let Some(components) = &place.components {
         let needed = closure(components, toolkit.version().major);
-        found.retain(|found| {
-            components.contains(&found.component)
-                || needed
-                    .iter()
-                    .any(|(component, _)| *component == found.component)
-        });
+        let needed = needed.iter().map(|(component, _)| component);
+        let wanted: Set<&Component> = needed.chain(components).collect();
+        found.retain(|found| wanted.contains(&found.component));
     }
     let mut planner = Planner {
         root,
@@ -92,6 +90,25 @@ impl<'a> Planner<'a, '_> {
         found.find(|found| found.component == component)
     }
 
+    fn tool(&self, component: Component, name: &str) -> Option<&'a PathBuf> {
+        self.get(component)?.tool(name)
+    }
+
+    fn include(&self, component: Component) -> &'a [PathBuf] {
+        self.get(component).map_or(&[], |found| &found.include)
+    }
+
+    /// The path `name` below the first of these directories that has a file or directory there.
+    fn find<P: AsRef<Path>>(
+        &self,
+        directories: impl IntoIterator<Item = P>,
+        name: &str,
+    ) -> Option<PathBuf> {
+        let directories = directories.into_iter();
+        let mut paths = directories.map(|directory| directory.as_ref().join(name));
+        paths.find(|path| self.root.exists(path))
+    }
+
     /// Adds a file or directory of a component.
     fn add(&mut self, component: Component, path: &str, source: &Path) -> Result<(), Error> {
         let source = ComponentPath {
@@ -115,13 +132,12 @@ impl<'a> Planner<'a, '_> {
                 let component = found.component;
                 let path = directory.clone();
                 let source = ComponentPath { component, path };
-                if self.has_separate_headers(found, directory) {
+                if self.has_separate_headers(directory) {
                     self.plan.add("compute-sanitizer/include", source)?;
                 } else if directory.ends_with("cccl") {
                     contents.add("cccl".into(), source);
                 } else if is_shared(self.root, directory) {
-                    let is_of_component = |name: &OsStr| is_header_of(component, name);
-                    contents.add_all_of(self.root, &source, &is_of_component);
+                    contents.add_all_of(self.root, &source, &|name| is_header_of(component, name));
                 } else if !listed_directories.contains(&&**directory) {
                     // Several components may share a directory.
                     listed_directories.push(directory);
@@ -135,10 +151,9 @@ impl<'a> Planner<'a, '_> {
     /// Whether `directory` has headers of the sanitizer only. NVIDIA's installers put these headers below
     /// `compute-sanitizer`, because some have the same names as CUPTI's headers but different contents.
     /// The wheels of CUDA 13 have the headers of both in one directory.
-    fn has_separate_headers(&self, found: &Found, directory: &PathBuf) -> bool {
-        let is_sanitizer = |found: &Found| found.component == Component::Sanitizer;
-        let mut others = self.found.iter().filter(|found| !is_sanitizer(found));
-        is_sanitizer(found) && !others.any(|other| other.include.contains(directory))
+    fn has_separate_headers(&self, directory: &PathBuf) -> bool {
+        let mut users = (self.found.iter()).filter(|found| found.include.contains(directory));
+        users.all(|user| user.component == Component::Sanitizer)
     }
 
     fn libraries(&mut self, all_archives: bool) -> Result<(), Error> {
@@ -161,8 +176,7 @@ impl<'a> Planner<'a, '_> {
                     continue;
                 }
                 // Some libraries, such as CUPTI's helpers, have no version in their file name.
-                let file = directory.map(|directory| directory.join(&name));
-                if let Some(file) = file.filter(|file| self.root.is_file(file)) {
+                if let Some(file) = self.find(directory, &name) {
                     self.add_to(component, "lib", &file)?;
                 }
             }
@@ -170,8 +184,7 @@ impl<'a> Planner<'a, '_> {
             if component == Component::Cudart {
                 // In the wheels of CUDA 12, `libculibos.a` is in the package of cudart.
                 let directory = archives.first().and_then(|archive| archive.parent());
-                let culibos = directory.map(|directory| directory.join("libculibos.a"));
-                archives.extend(culibos.filter(|path| self.root.is_file(path)));
+                archives.extend(self.find(directory, "libculibos.a"));
             }
             for archive in archives {
                 let is_usual = USUAL_ARCHIVES.iter().any(|usual| archive.ends_with(usual));
@@ -191,8 +204,7 @@ impl<'a> Planner<'a, '_> {
                 }
             }
         }
-        let found = self.get(Component::Nvcc);
-        match found.and_then(|found| found.tool("nvcc")) {
+        match self.tool(Component::Nvcc, "nvcc") {
             Some(nvcc) => self.nvcc(&real_nvcc(self.root, nvcc)),
             None => Ok(()),
         }
@@ -205,8 +217,7 @@ impl<'a> Planner<'a, '_> {
         let real = self.root.resolve(nvcc);
         let directories = [nvcc, &real].map(|nvcc| nvcc.parent().unwrap_or(nvcc));
         for name in BESIDE_NVCC.split(' ') {
-            let mut files = directories.iter().map(|directory| directory.join(name));
-            let file = files.find(|file| self.root.exists(file));
+            let file = self.find(directories, name);
             if let Some(file) = file.filter(|_| !self.plan.has(&format!("bin/{name}"))) {
                 self.add_to(Component::Nvcc, "bin", &file)?;
             }
@@ -221,9 +232,7 @@ impl<'a> Planner<'a, '_> {
     /// Adds `cicc`, `libdevice` and `libnvvm`. Most toolkits have them below `nvvm`; Debian has `cicc`
     /// beside nvcc.
     fn nvvm(&mut self, nvcc_directories: [&Path; 2]) -> Result<(), Error> {
-        let found = self.get(Component::Nvvm);
-        let mut files = Vec::new();
-        files.extend(found.and_then(|found| found.tool("cicc")).cloned());
+        let mut files = Vec::from_iter(self.tool(Component::Nvvm, "cicc").cloned());
         for directory in nvcc_directories {
             files.push(directory.join("cicc"));
             files.push(directory.join("../nvvm/bin/cicc"));
@@ -232,15 +241,13 @@ impl<'a> Planner<'a, '_> {
             return Ok(());
         };
         self.add_to(Component::Nvvm, "nvvm/bin", cicc)?;
-        let programs = [cicc.clone(), self.root.resolve(cicc)];
-        let roots = programs
-            .iter()
-            .filter_map(|program| program.ancestors().nth(2));
-        let mut libdevices = roots.map(|root| root.join("libdevice"));
-        if let Some(libdevice) = libdevices.find(|path| self.root.is_dir(path)) {
+        let programs = [cicc, &self.root.resolve(cicc)];
+        let roots = programs.map(|program| program.ancestors().nth(2));
+        if let Some(libdevice) = self.find(roots.into_iter().flatten(), "libdevice") {
             self.add_to(Component::Nvvm, "nvvm", &libdevice)?;
         }
-        if let Some(library) = found.and_then(|found| found.libraries.first()) {
+        let nvvm = self.get(Component::Nvvm);
+        if let Some(library) = nvvm.and_then(|nvvm| nvvm.libraries.first()) {
             // NVIDIA's installers put `libnvvm` here. The view also has it in `lib`.
             self.add_to(Component::Nvvm, "nvvm/lib64", library)?;
             let name = library.file_name().unwrap_or_default();
@@ -256,48 +263,37 @@ impl<'a> Planner<'a, '_> {
     /// Adds the stubs of the driver's libraries: those that the toolkit contains, otherwise ones that the C compiler
     /// makes from the driver's headers.
     fn stubs(&mut self) -> Result<(), Error> {
-        let files = self
-            .found
-            .iter()
-            .flat_map(|f| f.libraries.iter().chain(&f.archives));
-        let mut library_directories: Vec<&Path> = files.filter_map(|file| file.parent()).collect();
+        let files =
+            (self.found.iter()).flat_map(|found| found.libraries.iter().chain(&found.archives));
+        let directories_of_files = files.filter_map(|file| file.parent()).map(Path::to_owned);
+        let mut library_directories: Vec<PathBuf> = directories_of_files.collect();
         library_directories.dedup();
         for driver in &DRIVERS {
-            let driver_include = self.get(driver.component).map(|found| &found.include);
-            let siblings_of_include = driver_include
-                .into_iter()
-                .flatten()
-                .flat_map(|include| [include.join("../lib"), include.join("../lib64")]);
-            let listed_directories = library_directories.iter().map(|path| path.to_path_buf());
-            let directories = listed_directories.chain(siblings_of_include);
+            let mut directories = library_directories.clone();
+            for include in self.include(driver.component) {
+                directories.extend(["../lib", "../lib64"].map(|sibling| include.join(sibling)));
+            }
             let name = format!("stubs/lib{}.so", driver.name);
-            let mut shipped = directories.map(|directory| directory.join(&name));
-            if let Some(file) = shipped.find(|file| self.root.is_file(file)) {
+            if let Some(file) = self.find(&directories, &name) {
                 self.add(driver.component, &driver.path(), &file)?;
                 continue;
             }
             let all_include = self.found.iter().flat_map(|found| &found.include);
-            let headers = driver.headers.iter().filter_map(|name| {
-                let mut files = all_include.clone().map(|directory| directory.join(name));
-                files.find(|path| self.root.is_file(path))
-            });
-            let headers: Vec<PathBuf> = headers.collect();
+            let headers: Vec<PathBuf> = (driver.headers.iter())
+                .filter_map(|name| self.find(all_include.clone(), name))
+                .collect();
             // Without the required header, the toolkit has nothing to make a stub from.
-            if !headers
-                .first()
-                .is_some_and(|path| path.ends_with(driver.headers[0]))
-            {
+            if !(headers.first()).is_some_and(|path| path.ends_with(driver.headers[0])) {
                 continue;
             }
             match stub::compiler(self.root, self.env, self.target) {
                 Ok(compiler) => {
-                    let stub = Stub {
+                    let stub = ViewEntry::Stub(Stub {
                         driver,
                         headers,
                         compiler,
-                    };
-                    let path = PathBuf::from(driver.path());
-                    self.plan.entries.insert(path, ViewEntry::Stub(stub));
+                    });
+                    self.plan.entries.insert(driver.path().into(), stub);
                 }
                 Err(names) => self.plan.notes.push(format!(
                     "the view has no `{}`, because no C compiler is on `PATH` (`{names}`); programs that need the \
@@ -312,8 +308,7 @@ impl<'a> Planner<'a, '_> {
     /// Adds CCCL's CMake packages, which look for headers in `../../../include` relative to their own
     /// directory.
     fn cmake_packages(&mut self) -> Result<(), Error> {
-        let cccl = self.get(Component::Cccl);
-        let include = cccl.and_then(|found| found.include.first());
+        let include = self.include(Component::Cccl).first();
         // CCCL's headers may be in `include/cccl`: go up to `include`.
         let include = include.and_then(|path| path.ancestors().find(|p| p.ends_with("include")));
         let Some(prefix) = include.and_then(Path::parent) else {
@@ -321,8 +316,7 @@ impl<'a> Planner<'a, '_> {
         };
         for name in CMAKE_PACKAGES {
             let places = ["cccl/lib/cmake", "lib/cmake", "lib64/cmake"];
-            let mut packages = places.iter().map(|place| prefix.join(place).join(name));
-            if let Some(package) = packages.find(|path| self.root.is_dir(path)) {
+            if let Some(package) = self.find(places.map(|place| prefix.join(place)), name) {
                 self.add_to(Component::Cccl, "lib/cmake", &package)?;
             }
         }
@@ -351,13 +345,12 @@ impl<'a> Planner<'a, '_> {
         let release = toolkit.version().to_string();
         let mut files = Vec::new();
         for found in &self.found {
-            let version = found.version.as_ref().map(ToString::to_string);
-            let version = version.unwrap_or_else(|| release.clone());
+            let version =
+                (found.version.as_ref()).map_or_else(|| release.clone(), ToString::to_string);
             let libraries = found.component.facts().libraries;
             files.extend(libraries.iter().map(|name| ("lib", *name, version.clone())));
         }
-        let stub = |driver: &Driver| ("lib/stubs", driver.name, release.clone());
-        files.extend(DRIVERS.each_ref().map(stub));
+        files.extend((DRIVERS.iter()).map(|driver| ("lib/stubs", driver.name, release.clone())));
         for (directory, library, version) in files {
             if self.plan.has(&format!("{directory}/lib{library}.so")) {
                 let name = library.to_ascii_lowercase();
@@ -385,19 +378,18 @@ fn is_shared(root: &Root, include: &Path) -> bool {
 /// headers. For a component of the toolkit, all headers of the toolkit are taken.
 fn is_header_of(component: Component, name: &OsStr) -> bool {
     let name = name.to_string_lossy();
-    let has_prefix = |facts: &Facts| {
+    let has_prefix = |facts: &&Facts| {
         let mut prefixes = facts.header_prefixes.iter();
         prefixes.any(|prefix| name.starts_with(prefix.trim_end_matches('/')))
     };
     let facts = component.facts();
     if facts.is_product() {
-        return has_prefix(facts);
+        return has_prefix(&facts);
     }
-    let (products, toolkit): (Vec<_>, Vec<_>) = Component::all()
-        .map(Component::facts)
-        .partition(|facts| facts.is_product());
-    toolkit.into_iter().any(has_prefix)
-        && !products.into_iter().any(has_prefix)
+    let all = Component::all().map(Component::facts);
+    let matching: Vec<&Facts> = all.filter(has_prefix).collect();
+    !matching.is_empty()
+        && !matching.iter().any(|facts| facts.is_product())
         && !FOREIGN_PREFIXES
             .iter()
             .any(|prefix| name.starts_with(prefix))
@@ -407,9 +399,8 @@ fn is_header_of(component: Component, name: &OsStr) -> bool {
 /// itself. In Debian and Nix, `nvcc` is such a script, and `nvcc.profile` is beside the program it starts.
 fn real_nvcc(root: &Root, nvcc: &Path) -> PathBuf {
     const SCRIPT_LIMIT: u64 = 64 * 1024;
-    let metadata = root.metadata(nvcc).ok();
-    let small = metadata.filter(|metadata| metadata.len() < SCRIPT_LIMIT);
-    let text = small.and_then(|_| root.text(nvcc).ok());
+    let is_small = (root.metadata(nvcc)).is_ok_and(|file| file.len() < SCRIPT_LIMIT);
+    let text = if is_small { root.text(nvcc).ok() } else { None };
     let Some(script) = text.filter(|text| text.starts_with("#!")) else {
         return nvcc.to_owned();
     };
@@ -457,18 +448,14 @@ fn nvcc_profile(has_cccl_directory: bool) -> String {
 
 /// `version.json` in the form of NVIDIA's installers.
 fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String {
-    let version = |component: Component| {
-        let found = found.iter().find(|f| f.component == component)?;
-        found
-            .version
-            .as_ref()
-            .filter(|v| v.parts().len() >= 3)
-            .map(ToString::to_string)
-    };
     // Readers expect three numbers.
     let release = [Component::Nvcc, Component::Cudart]
         .into_iter()
-        .find_map(version);
+        .find_map(|component| {
+            let found = found.iter().find(|found| found.component == component)?;
+            let version = found.version.as_ref()?;
+            (version.parts().len() >= 3).then(|| version.to_string())
+        });
     let release = release.unwrap_or_else(|| format!("{toolkit}.0"));
     let mut text =
         format!("{{\n  \"cuda\": {{ \"name\": \"CUDA SDK\", \"version\": \"{release}\" }}");

@@ -37,7 +37,8 @@ impl View {
     /// # Errors
     /// [`Error::ViewConflict`] if components have different files of the same name;
     /// [`Error::ViewNotCreated`] if something else is at the path that the user named, or if another user may have
-    /// changed the view; [`cuda_find_core::error::Error::Io`]; [`cuda_find_core::error::Error::Program`] if the compiler cannot make a stub.
+    /// changed the view; [`cuda_find_core::error::Error::Io`];
+    /// [`cuda_find_core::error::Error::Program`] if the compiler cannot make a stub.
     #[doc(hidden)]
     pub fn create(
         toolkit: &Toolkit,
@@ -46,13 +47,10 @@ impl View {
         env: &Env,
     ) -> Result<Self, Error> {
         let plan = content::plan(toolkit, root, place, env)?;
-        let path = match place.exact {
-            true => place.directory.clone(),
-            false => {
-                let name = format!("{}-{}", toolkit.version(), plan.digest());
-                place.directory.join(name)
-            }
-        };
+        let mut path = place.directory.clone();
+        if !place.exact {
+            path.push(format!("{}-{}", toolkit.version(), plan.digest()));
+        }
         let made = write::write(&plan, &path, place.exact)?;
         Ok(Self {
             path,

@@ -54,11 +54,8 @@ impl Contents {
     ) {
         for name in root.names(&directory.path) {
             if !is_excluded(&name) && wanted(&name) {
-                let source = ComponentPath {
-                    component: directory.component,
-                    path: directory.path.join(&name),
-                };
-                self.add(name, source);
+                let path = directory.path.join(&name);
+                self.add(name, ComponentPath { path, ..*directory });
             }
         }
     }
@@ -114,11 +111,11 @@ impl<'a> ViewPlan<'a> {
             }
             Some(_) => Ok(()),
             None => {
-                let source = ComponentPath {
+                let entry = ViewEntry::Component(ComponentPath {
                     path: target,
                     ..source
-                };
-                self.entries.insert(path, ViewEntry::Component(source));
+                });
+                self.entries.insert(path, entry);
                 Ok(())
             }
         }
@@ -155,8 +152,8 @@ impl<'a> ViewPlan<'a> {
         self.entries.insert(path.into(), ViewEntry::Text(text));
     }
 
-    /// Makes `bin/nvcc` a script, and adds a second root with nvcc itself and links to all other programs and directories:
-    /// nvcc and `tileiras` derive paths from the directory above `bin`.
+    /// Makes `bin/nvcc` a script, and adds a second root with nvcc itself and links to all other programs and
+    /// directories: nvcc and `tileiras` derive paths from the directory above `bin`.
     pub(super) fn wrap_nvcc(&mut self, script: &str) {
         let Some(nvcc) = self.entries.remove(Path::new("bin/nvcc")) else {
             return;
@@ -190,30 +187,26 @@ impl<'a> ViewPlan<'a> {
     /// every file of a component. They do not depend on the version of Rust, because they are part of the
     /// view's path, and other tools store that path.
     pub(super) fn digest(&self) -> String {
+        fn bytes(path: &Path) -> &[u8] {
+            path.as_os_str().as_encoded_bytes()
+        }
         let mut hash = Fnv::default();
-        hash.field(if self.copy { b"copies" } else { b"links" });
-        let file = |kind: &[u8], path: &Path, hash: &mut Fnv| {
-            hash.field(kind);
-            hash.field(path.as_os_str().as_encoded_bytes());
-            hash.field(self.root.identity(path).as_bytes());
-        };
+        let mut add = |parts: &[&[u8]]| parts.iter().for_each(|part| hash.field(part));
+        add(&[if self.copy { b"copies" } else { b"links" }]);
+        let identity = |path: &Path| self.root.identity(path).into_bytes();
         for (path, entry) in &self.entries {
-            hash.field(path.as_os_str().as_encoded_bytes());
+            add(&[bytes(path)]);
             match entry {
-                ViewEntry::Component(source) => file(b"component", &source.path, &mut hash),
-                ViewEntry::Link(target) => {
-                    hash.field(b"link");
-                    hash.field(target.as_os_str().as_encoded_bytes());
+                ViewEntry::Component(ComponentPath { path, .. }) => {
+                    add(&[b"component", bytes(path), &identity(path)]);
                 }
-                ViewEntry::Text(text) => {
-                    hash.field(b"text");
-                    hash.field(text.as_bytes());
-                }
+                ViewEntry::Link(target) => add(&[b"link", bytes(target)]),
+                ViewEntry::Text(text) => add(&[b"text", text.as_bytes()]),
                 ViewEntry::Stub(stub) => {
                     // Another version of this crate may make another stub.
-                    hash.field(env!("CARGO_PKG_VERSION").as_bytes());
+                    add(&[env!("CARGO_PKG_VERSION").as_bytes()]);
                     for path in stub.headers.iter().chain([&stub.compiler]) {
-                        file(b"stub", path, &mut hash);
+                        add(&[b"stub", bytes(path), &identity(path)]);
                     }
                 }
             }

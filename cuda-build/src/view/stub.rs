@@ -5,7 +5,6 @@
 //! toolkits contain such stubs; Python wheels do not.
 #![allow(clippy::disallowed_methods, reason = "writes the source of a stub")]
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +20,7 @@ use cuda_find_core::target::Target;
 
 /// A library of the driver.
 #[derive(Debug)]
-pub(super) struct Driver {
+pub(super) struct DriverLibrary {
     /// The component whose headers declare its functions.
     pub(super) component: Component,
     /// The name with which programs link the library: `cuda` in `-lcuda`.
@@ -41,8 +40,8 @@ pub(super) struct Driver {
 }
 
 /// The libraries of the driver that programs are linked with.
-pub(super) static DRIVERS: [Driver; 2] = [
-    Driver {
+pub(super) static DRIVERS: [DriverLibrary; 2] = [
+    DriverLibrary {
         component: Component::Cudart,
         name: "cuda",
         soname: "libcuda.so.1",
@@ -60,7 +59,7 @@ pub(super) static DRIVERS: [Driver; 2] = [
         // CUDA_ERROR_STUB_LIBRARY
         status: 34,
     },
-    Driver {
+    DriverLibrary {
         component: Component::Nvml,
         name: "nvidia-ml",
         soname: "libnvidia-ml.so.1",
@@ -73,7 +72,7 @@ pub(super) static DRIVERS: [Driver; 2] = [
     },
 ];
 
-impl Driver {
+impl DriverLibrary {
     /// The path of the stub in a view: `lib/stubs/libcuda.so`.
     pub(super) fn path(&self) -> String {
         format!("lib/stubs/lib{}.so", self.name)
@@ -82,21 +81,21 @@ impl Driver {
 
 /// The C compiler that can link for a platform, if there is one on `PATH`. `Err` has the names that were tried.
 pub(super) fn compiler(root: &Root, env: &Env, target: &Target) -> Result<PathBuf, String> {
-    let names = match target.is_native() {
-        true => ["cc", "gcc", "clang"].map(str::to_owned).to_vec(),
-        false => vec![format!("{}-gcc", target.multiarch())],
+    let names = if target.is_native() {
+        ["cc", "gcc", "clang"].map(str::to_owned).to_vec()
+    } else {
+        vec![format!("{}-gcc", target.multiarch())]
     };
     let directories = env.search_path();
-    let mut files = names
-        .iter()
-        .filter_map(|name| locate(root, Path::new(name), &directories));
-    files.next().ok_or_else(|| names.join("`, `"))
+    (names.iter())
+        .find_map(|name| locate(root, Path::new(name), &directories))
+        .ok_or_else(|| names.join("`, `"))
 }
 
 /// The inputs of a stub. The headers have about a megabyte, so they are read only when the view is written.
 #[derive(Clone, Debug)]
 pub(super) struct Stub {
-    pub(super) driver: &'static Driver,
+    pub(super) driver: &'static DriverLibrary,
     /// The headers that were found, the required one first.
     pub(super) headers: Vec<PathBuf>,
     pub(super) compiler: PathBuf,
@@ -122,13 +121,10 @@ impl Stub {
         names.extend(driver.always.iter().map(|name| (*name).to_owned()));
         let mut text = format!("static int status(void) {{ return {}; }}\n", driver.status);
         for name in &names {
-            // A `write!` into a `String` cannot fail.
-            let _ = match name == driver.error_string {
-                true => writeln!(
-                    text,
-                    "const char *{name}(void) {{ return \"stub library\"; }}"
-                ),
-                false => writeln!(text, "int {name}(void) __attribute__((alias(\"status\")));"),
+            text += &if name == driver.error_string {
+                format!("const char *{name}(void) {{ return \"stub library\"; }}\n")
+            } else {
+                format!("int {name}(void) __attribute__((alias(\"status\")));\n")
             };
         }
         let source = path.with_extension("c");
@@ -140,14 +136,14 @@ impl Stub {
             .args(["-o".as_ref(), path.as_os_str(), source.as_os_str()]);
         let result = call.run()?;
         fs::remove_file(&source).map_err(Error::io("remove", &source))?;
-        match result.success {
-            true => Ok(()),
-            false => Err(cuda_find_core::error::Error::Program {
+        if !result.success {
+            return Err(cuda_find_core::error::Error::Program {
                 command: call.to_string(),
                 reason: result.output().trim().to_owned(),
             }
-            .into()),
+            .into());
         }
+        Ok(())
     }
 }
 
@@ -187,10 +183,8 @@ fn functions(text: &str, prefix: &str, names: &mut Set<String>) {
             let word = part[0].trim_end().rsplit(is_no_word).next();
             // `type (*name)(…)` declares a pointer.
             let is_function = !part[1].trim_start().starts_with('*');
-            names.extend(
-                word.filter(|name| is_function && is_name(name))
-                    .map(str::to_owned),
-            );
+            let name = word.filter(|name| is_function && is_name(name));
+            names.extend(name.map(str::to_owned));
         }
     }
 }

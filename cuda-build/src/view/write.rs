@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use super::plan::{ViewEntry, ViewPlan};
 use crate::error::Error;
-use cuda_find_core::cache;
+use cuda_find_core::{cache, output};
 
 /// Makes sure that the view exists at `path`. A complete view is not touched. Returns `true` if the view was not
 /// complete before.
@@ -54,12 +54,10 @@ pub(super) fn write(plan: &ViewPlan<'_>, path: &Path, named_by_user: bool) -> Re
     write_entries(&new.0, plan, named_by_user)?;
     loop {
         // A rename replaces an empty directory, and fails if the directory has contents.
-        match fs::rename(&new.0, path) {
+        match fs::rename(&new.0, path).map_err(|error| (error.kind(), error)) {
             Ok(()) => return Ok(true),
-            Err(error) => match error.kind() {
-                io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists => {}
-                _ => return Err(Error::io("rename to", path)(error)),
-            },
+            Err((io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists, _)) => {}
+            Err((_, error)) => return Err(Error::io("rename to", path)(error)),
         }
         // Another process may have finished the same view since.
         if is_complete(plan, path) {
@@ -82,21 +80,14 @@ pub(super) fn write(plan: &ViewPlan<'_>, path: &Path, named_by_user: bool) -> Re
 /// often miss deleted files. Of copies, only size and date are compared, because reading them could take minutes.
 fn is_complete(plan: &ViewPlan<'_>, directory: &Path) -> bool {
     let is_link = |path: &Path, target: &Path| fs::read_link(path).is_ok_and(|to| to == target);
-    let file = |path: &Path| {
-        fs::symlink_metadata(path)
-            .ok()
-            .filter(fs::Metadata::is_file)
-    };
+    let file = |path: &Path| (fs::symlink_metadata(path).ok()).filter(fs::Metadata::is_file);
     plan.entries.iter().all(|(relative, entry)| {
         let path = directory.join(relative);
         match entry {
             ViewEntry::Component(source) if plan.copy => {
-                let same = |copy: fs::Metadata| {
-                    let source = fs::metadata(&source.path).ok()?;
-                    let is_same_date = copy.modified().ok()? == source.modified().ok()?;
-                    (copy.len() == source.len() && is_same_date).then_some(())
-                };
-                file(&path).and_then(same).is_some()
+                let facts = |file: fs::Metadata| Some((file.len(), file.modified().ok()?));
+                let source = fs::metadata(&source.path).ok().and_then(facts);
+                source.is_some() && file(&path).and_then(facts) == source
             }
             ViewEntry::Component(source) => is_link(&path, &source.path),
             ViewEntry::Link(target) => is_link(&path, target),
@@ -139,7 +130,7 @@ fn write_entries(directory: &Path, plan: &ViewPlan<'_>, named_by_user: bool) -> 
             }
             ViewEntry::Stub(stub) => {
                 stub.compile(plan.root, &path)?;
-                Ok(())
+                continue;
             }
         };
         written.map_err(Error::io("write", &path))?;
@@ -148,7 +139,8 @@ fn write_entries(directory: &Path, plan: &ViewPlan<'_>, named_by_user: bool) -> 
         return Ok(());
     }
     // Build scripts declare this file to Cargo. A date before every build keeps the script that wrote the view from
-    // running again. At a path that the user chose, the real date lets Cargo notice that another view was written there.
+    // running again. At a path that the user chose, the real date lets Cargo notice that another view was written
+    // there.
     let watched = directory.join("version.json");
     let file = fs::File::options().write(true).open(&watched);
     let dated = file.and_then(|file| file.set_modified(SystemTime::UNIX_EPOCH));
@@ -206,11 +198,7 @@ const TEMPORARY: &str = ".cuda-build-view-";
 fn remove_abandoned(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let is_temporary = entry.file_name().to_string_lossy().starts_with(TEMPORARY);
-        let modified = entry
-            .metadata()
-            .and_then(|metadata| metadata.modified())
-            .ok();
-        let age = modified.and_then(|time| time.elapsed().ok());
+        let age = output::age(&entry.path());
         if is_temporary && age.is_some_and(|age| age > Duration::from_secs(24 * 60 * 60)) {
             let _ = fs::remove_dir_all(entry.path());
         }

@@ -1,4 +1,3 @@
-// NVRTC has no system headers: this stands in for <assert.h>.
 // `assert` is built in and calls the device's own. As everywhere, each inclusion reads `NDEBUG`
 // anew; without it the built-in definition is left alone.
 #ifdef NDEBUG

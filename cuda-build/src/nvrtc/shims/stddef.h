@@ -1,4 +1,3 @@
-// NVRTC has no system headers: this stands in for <stddef.h>.
 #ifndef CUDA_BUILD_SHIM_STDDEF_H
 #define CUDA_BUILD_SHIM_STDDEF_H
 
@@ -9,15 +8,15 @@ typedef long long ptrdiff_t;
 typedef unsigned long size_t;
 typedef long ptrdiff_t;
 #endif
-#ifndef NULL
 #define NULL 0
-#endif
-#ifndef offsetof
 #define offsetof(type, member) ((size_t)((char*)&(((type*)0)->member) - (char*)0))
-#endif
 #if __cplusplus >= 201103L
 typedef decltype(nullptr) nullptr_t;
 typedef union { long long integer; long double floating; void* pointer; } max_align_t;
+namespace std {
+using ::nullptr_t;
+using ::max_align_t;
+}
 #endif
 
 #endif

@@ -1,4 +1,3 @@
-// NVRTC has no system headers: this stands in for <string.h>.
 #ifndef CUDA_BUILD_SHIM_STRING_H
 #define CUDA_BUILD_SHIM_STRING_H
 
