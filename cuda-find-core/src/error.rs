@@ -1,7 +1,6 @@
 //! The error type of this crate, and the hints for each error.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -57,15 +56,6 @@ pub enum Error {
     UnsupportedTarget {
         /// The Rust triple.
         triple: String,
-    },
-    /// A value cannot be passed to Cargo, because Cargo would misread it.
-    Directive {
-        /// What the value is for: `cargo::rerun-if-changed`, `cargo::rustc-env=NAME` …
-        directive: String,
-        /// The value.
-        value: OsString,
-        /// Why Cargo would misread it.
-        reason: &'static str,
     },
     /// The caller requests something that does not exist, such as a component with an unknown name.
     Usage {
@@ -169,10 +159,6 @@ impl Error {
                 "build for another target, or without CUDA: set `CUDA_BUILD_SKIP=1` and run plain cargo"
                     .to_owned()
             }
-            Self::Directive { .. } => {
-                "rename the file or directory to UTF-8 without line breaks and trailing white space"
-                    .to_owned()
-            }
             Self::Program { .. } => {
                 "run the command in a shell; if it fails there too, install the program again"
                     .to_owned()
@@ -215,17 +201,6 @@ impl fmt::Display for Error {
                 "target `{triple}` is not supported: only Linux with the GNU C library is, on x86-64 and 64-bit ARM, \
                  and Windows on x86-64 with Microsoft's linker (`x86_64-pc-windows-msvc`)"
             ),
-            Self::Directive {
-                directive,
-                value,
-                reason,
-            } => {
-                let directive = directive.escape_debug();
-                write!(
-                    f,
-                    "cannot pass {value:?} to Cargo as `{directive}`: {reason}"
-                )
-            }
             Self::Program { command, reason } => write!(f, "could not run `{command}`: {reason}"),
             Self::Format { what, reason, .. } => write!(f, "not a valid {what}: {reason}"),
             Self::Io {

@@ -1,7 +1,5 @@
 //! `cargo cuda doctor`: what a build would do on this machine, and why.
 
-use std::collections::BTreeMap;
-
 use clap::Args;
 use cuda_build::driver::{self, Driver, NoDriver};
 use cuda_build::{Capability, Component, Plan, Toolkit, ToolkitVersion};
@@ -10,6 +8,7 @@ use cuda_find_core::capability::Support;
 use cuda_find_core::{
     capability::Declared,
     env::Env,
+    found::Found,
     list::{joined, sorted_set},
     root::Root,
     search::Outcome,
@@ -111,17 +110,14 @@ impl Diagnosis {
     }
 
     fn add_toolkit(&mut self, toolkit: &Toolkit) {
-        let mut by_origin: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for found in toolkit.components() {
-            let components = by_origin.entry(&found.origin).or_default();
-            components.push(found.component.id());
-        }
         let topic = format!("CUDA {}", toolkit.version());
-        for (origin, components) in by_origin {
+        let is_same_origin = |one: &Found, other: &Found| one.origin == other.origin;
+        for same in toolkit.components().chunk_by(is_same_origin) {
+            let components = joined(same.iter().map(|found| found.component), " ");
             self.add(
                 State::Ok,
                 &topic,
-                format!("{}: {origin}", components.join(" ")),
+                format!("{components}: {}", same[0].origin),
             );
         }
         for found in toolkit.components() {
