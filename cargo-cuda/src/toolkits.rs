@@ -77,10 +77,6 @@ fn nvrtc_need() -> Need {
     Need::new(Component::Nvrtc, Part::Shared, why)
 }
 
-fn nvcc_and_nvrtc_needs() -> Vec<Need> {
-    nvcc_needs().into_iter().chain([nvrtc_need()]).collect()
-}
-
 impl<'a> Finder<'a> {
     /// A finder that requires a compiler and does not fetch.
     pub fn new(
@@ -124,18 +120,20 @@ impl<'a> Finder<'a> {
     /// nvcc, and the last for a toolkit with nvcc or NVRTC. If the user has named a root, there is only the last, so
     /// that the named root is used even without nvcc.
     fn requests(&self, sources: &Proposals) -> Result<Vec<Request>, Error> {
-        let mut requests = Vec::new();
-        if !self.has_named_root(sources) {
-            requests.push(self.request(vec![nvcc_and_nvrtc_needs(), nvcc_needs()])?);
+        let any_compiler = self.any_compiler_request()?;
+        let mut with_nvcc = any_compiler.clone();
+        let has_nvcc = |needs: &Vec<Need>| needs.iter().any(|it| it.component == Component::Nvcc);
+        with_nvcc.alternatives.retain(has_nvcc);
+        match self.has_named_root(sources) {
+            true => Ok(vec![any_compiler]),
+            false => Ok(vec![with_nvcc, any_compiler]),
         }
-        requests.push(self.any_compiler_request()?);
-        Ok(requests)
     }
 
     /// A request for a toolkit with nvcc or NVRTC.
     fn any_compiler_request(&self) -> Result<Request, Error> {
-        let nvrtc_needs = vec![nvrtc_need()];
-        self.request(vec![nvcc_and_nvrtc_needs(), nvrtc_needs, nvcc_needs()])
+        let (nvcc, nvrtc) = (nvcc_needs(), vec![nvrtc_need()]);
+        self.request(vec![[nvcc.clone(), nvrtc.clone()].concat(), nvrtc, nvcc])
     }
 
     /// Runs the search, and returns all its attempts.

@@ -128,6 +128,14 @@ impl Error {
         }
     }
 
+    /// An [`Error::Capability`].
+    pub fn capability(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Capability {
+            reason: reason.into(),
+            hint: hint.into(),
+        }
+    }
+
     /// An [`Error::Variable`].
     pub fn variable(name: &str, reason: String) -> Self {
         Self::Variable {

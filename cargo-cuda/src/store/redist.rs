@@ -233,13 +233,12 @@ impl<'a> Mirror<'a> {
         package: &PinnedPackage,
         part: &StagingDirectory,
     ) -> Result<()> {
-        let (name, version, hashes) = (&package.name, &package.version, &package.hashes);
+        let (name, version) = (&package.name, &package.version);
         let file = self.file(path, part)?;
         let found = sha256(&file).map_err(Failure::io("read", &file))?;
-        if !hashes.contains(&found) {
-            let place = self.shown();
-            let text = format!("{name} {version}: pinned {hashes:?}, {place} has {found:?}");
-            return Err(hash_mismatch(&text));
+        if !package.hashes.contains(&found) {
+            let origin = format!("{} has", self.shown());
+            return Err(hash_mismatch(package, &origin, &[found]));
         }
         let directory = part.path(&format!("unpacked-{name}"));
         let top = unpack(&file, &directory).map_err(|error| {

@@ -355,13 +355,8 @@ impl Steps<'_> {
             Candidate::root(SearchStep::System, label, usr)
         } else {
             // The search reads it only if a product is requested and `holds_product` is true.
-            let label = "system directories";
-            Candidate::new(
-                SearchStep::System,
-                label,
-                usr,
-                CandidateKind::SystemProducts,
-            )
+            let (step, kind) = (SearchStep::System, CandidateKind::SystemProducts);
+            Candidate::new(step, "system directories", usr, kind)
         });
     }
 
@@ -394,13 +389,8 @@ impl Steps<'_> {
         // pyenv and asdf install a script with the name of Python, which selects and starts an interpreter.
         let is_script = || root.head(&python).is_ok_and(|head| head.starts_with("#!"));
         if packages.is_empty() && is_script() {
-            let candidate = Candidate::new(
-                SearchStep::Python,
-                label,
-                &python,
-                CandidateKind::PythonScript,
-            );
-            self.propose([candidate]);
+            let (step, kind) = (SearchStep::Python, CandidateKind::PythonScript);
+            self.propose([Candidate::new(step, label, &python, kind)]);
         }
         if let Some(home) = self.env.path("HOME") {
             packages.extend(site_packages_of(root, &home.join(".local")));
