@@ -11,19 +11,10 @@ const FORMAT_VERSION: u32 = 1;
 
 /// A report as one JSON object and a newline.
 pub fn json(report: &impl Serialize) -> String {
-    #[derive(Serialize)]
-    struct Versioned<'a, T> {
-        format_version: u32,
-        #[serde(flatten)]
-        report: &'a T,
-    }
-    let versioned = Versioned {
-        format_version: FORMAT_VERSION,
-        report,
-    };
     // Cannot fail: reports contain only types that JSON supports.
-    let text = serde_json::to_string_pretty(&versioned).unwrap_or_default();
-    format!("{text}\n")
+    let mut report = serde_json::to_value(report).unwrap_or_default();
+    report["format_version"] = FORMAT_VERSION.into();
+    format!("{report:#}\n")
 }
 
 /// The same for a report that is one list.

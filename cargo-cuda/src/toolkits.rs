@@ -406,13 +406,14 @@ impl<'a> Finder<'a> {
         let components: Vec<Component> = self.components_to_fetch(request).collect();
         let guesses = self.guesses().iter().map(|guess| guess.component);
         Ok(AddRequest {
+            release: self.release_for(request)?,
             optional: guesses
                 .filter(|component| !components.contains(component))
                 .collect(),
             components,
             accepted: accepted_versions(request),
             locked: self.lock == LockPolicy::Unchanged,
-            ..AddRequest::new(self.release_for(request)?)
+            ..AddRequest::default()
         })
     }
 

@@ -74,13 +74,14 @@ fn target(text: &str) -> Result<Target, String> {
 impl AddArgs {
     fn requests(&self) -> Vec<AddRequest> {
         let request = |release: &ReleaseToFetch| AddRequest {
+            release: release.clone(),
             components: self.components.clone(),
             only: self.only.clone(),
             from: self.from,
             upgrade: self.upgrade,
             locked: self.locked,
             target: self.target.clone().filter(|target| !target.is_native()),
-            ..AddRequest::new(release.clone())
+            ..AddRequest::default()
         };
         self.releases.iter().map(request).collect()
     }

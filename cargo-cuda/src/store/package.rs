@@ -63,13 +63,20 @@ impl ReleaseToFetch {
 pub fn parse_release(text: &str) -> Result<ReleaseToFetch, String> {
     let text = text.to_ascii_lowercase();
     if text == "latest" {
-        return NEWEST_MAJOR.to_string().parse();
+        return Ok(ReleaseToFetch::default());
     }
     let mut number = text.as_str();
     for prefix in ["cuda", "-", "v"] {
         number = number.strip_prefix(prefix).unwrap_or(number);
     }
     number.parse()
+}
+
+impl Default for ReleaseToFetch {
+    fn default() -> Self {
+        let parts = vec![NEWEST_MAJOR];
+        Self { parts }
+    }
 }
 
 impl From<RequestedRelease> for ReleaseToFetch {

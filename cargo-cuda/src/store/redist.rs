@@ -99,11 +99,11 @@ impl<'a> Mirror<'a> {
     }
 
     /// The exact archives for a release and components, and for those that an earlier set has.
-    pub fn resolve(&self, spec: &SetSpec, part: &StagingDirectory) -> Result<PackageSet> {
-        let major = spec.release.major();
+    pub fn resolve(&self, spec: &SetSpec<'_>, part: &StagingDirectory) -> Result<PackageSet> {
+        let major = spec.request.release.major();
         let version = match &spec.base {
             Some(base) => base.version.clone(),
-            None => self.newest(&spec.release, part)?,
+            None => self.newest(&spec.request.release, part)?,
         };
         let archives = self.archives(&version, part)?;
         let mut packages = BTreeSet::new();
