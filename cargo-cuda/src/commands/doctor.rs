@@ -114,11 +114,8 @@ impl Diagnosis {
         let is_same_origin = |one: &Found, other: &Found| one.origin == other.origin;
         for same in toolkit.components().chunk_by(is_same_origin) {
             let components = joined(same.iter().map(|found| found.component), " ");
-            self.add(
-                State::Ok,
-                &topic,
-                format!("{components}: {}", same[0].origin),
-            );
+            let text = format!("{components}: {}", same[0].origin);
+            self.add(State::Ok, &topic, text);
         }
         for found in toolkit.components() {
             self.add(State::Detail, &found.to_string(), &found.evidence);
@@ -135,10 +132,8 @@ impl Diagnosis {
                 self.add(State::Warning, component.id(), format!("not found: {text}"));
             }
         };
-        warn_if_absent(
-            Component::Nvcc,
-            "libraries and crates that call nvcc do not build",
-        );
+        let users = "libraries and crates that call nvcc do not build";
+        warn_if_absent(Component::Nvcc, users);
         // With nvcc of CUDA 13, `cuda_fp16.h` includes CCCL.
         let users = "kernels that include CUB, Thrust, libcu++ or `cuda_fp16.h` may not compile";
         warn_if_absent(Component::Cccl, users);

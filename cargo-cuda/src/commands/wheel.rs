@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::isolated_build::gpus;
 use crate::output;
 use crate::package::archive::WheelArchive;
-use crate::project::{BuildOptions, SearchOptions, WorkspaceOptions};
+use crate::project::{BuildOptions, WorkspaceOptions};
 use crate::wheel::build::{Prepared, WheelBuild};
 use crate::wheel::needs::check_major;
 use crate::wheel::rewrite::{BuiltWheel, Rewrite};
@@ -124,14 +124,9 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
         manifest_path: arguments.manifest_path.clone(),
         ..WorkspaceOptions::default()
     };
-    let options = BuildOptions {
-        capabilities: arguments.capabilities.clone(),
-        search: SearchOptions {
-            cuda: None,
-            fetch: arguments.fetch,
-            reads_fetch_variable: true,
-        },
-    };
+    let mut options = BuildOptions::new(None, arguments.fetch);
+    options.search.reads_fetch_variable = true;
+    options.capabilities.clone_from(&arguments.capabilities);
     let source = WheelSource::open(&workspace_options, &options, &passthrough, user_env, root)?;
     source.project.check_not_skipped()?;
     let config = source.package.config.clone();

@@ -363,9 +363,9 @@ impl PackageSet {
         let Some(PinnedPackage { name, version, .. }) = self.inconsistent() else {
             return Ok(());
         };
+        let release = &self.version;
         Err(format!(
-            "{name} {version} does not belong to CUDA {}",
-            self.version
+            "{name} {version} does not belong to CUDA {release}"
         ))
     }
 }

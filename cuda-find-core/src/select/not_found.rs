@@ -158,15 +158,11 @@ impl Failed<'_> {
             if !self.target.is_native() && sets.any(|set| set.get(Component::Nvcc).is_some()) {
                 continue;
             }
-            for Unusable {
-                component,
-                major: of,
-                reason,
-            } in &attempt.unusable
-            {
-                if self.is_missing(*component) && major.is_none_or(|major| major == *of) {
-                    causes.push(format!("  cause: {reason} ({})", attempt.candidate));
-                }
+            let is_cause = |it: &&Unusable| {
+                self.is_missing(it.component) && major.is_none_or(|major| major == it.major)
+            };
+            for Unusable { reason, .. } in attempt.unusable.iter().filter(is_cause) {
+                causes.push(format!("  cause: {reason} ({})", attempt.candidate));
             }
         }
         causes
@@ -188,21 +184,18 @@ impl Failed<'_> {
                 Some(major) if major != set.major => format!("CUDA {major}"),
                 _ => format!("`toolkit = \"{}\"`", request.toolkit),
             };
-            return format!(
-                "has CUDA {}, but {requested} is requested",
-                set.shown_release()
-            );
+            let release = set.shown_release();
+            return format!("has CUDA {release}, but {requested} is requested");
         }
         let mut lacks: Vec<Component> = self.missing.iter().map(|need| need.component).collect();
         lacks.retain(|component| set.get(*component).is_none());
         lacks.dedup();
-        match joined(
+        let lacks = joined(
             lacks.iter().map(|component| format!("no `{component}`")),
             ", ",
-        ) {
-            lacks if lacks.is_empty() => format!("found {set}"),
-            lacks => format!("{lacks}; found {set}"),
-        }
+        );
+        let separator = if lacks.is_empty() { "" } else { "; " };
+        format!("{lacks}{separator}found {set}")
     }
 
     /// How to get the missing components.
