@@ -146,7 +146,7 @@ impl Error {
 
     /// What the user can do, with the most likely fix first. There is at least one hint.
     pub fn hints(&self) -> Vec<String> {
-        let hint = match self {
+        let hint: &str = match self {
             Self::NotFound { hints, .. } => return hints.clone(),
             Self::Inconsistent { conflicts } => {
                 let mut fixes: Vec<String> = conflicts.iter().map(|it| it.fix.clone()).collect();
@@ -154,26 +154,22 @@ impl Error {
                 fixes.retain(|fix| seen.insert(fix.clone()));
                 return fixes;
             }
-            Self::Capability { hint, .. } | Self::Usage { hint, .. } => hint.clone(),
-            Self::Format { hint, .. } => (*hint).to_owned(),
-            Self::Variable { name, .. } => format!("correct `{name}`, or unset it"),
-            Self::InvalidSource { path, .. } if path.is_relative() => {
-                "write an absolute path".to_owned()
-            }
+            Self::Capability { hint, .. } | Self::Usage { hint, .. } => hint,
+            Self::Format { hint, .. } => hint,
+            Self::Variable { name, .. } => &format!("correct `{name}`, or unset it"),
+            Self::InvalidSource { path, .. } if path.is_relative() => "write an absolute path",
             Self::InvalidSource { source_name, .. } => {
-                format!("correct {source_name}, or unset it to search the usual places")
+                &format!("correct {source_name}, or unset it to search the usual places")
             }
             Self::UnsupportedTarget { .. } => {
                 "build for another target, or without CUDA: set `CUDA_BUILD_SKIP=1` and run plain cargo"
-                    .to_owned()
             }
             Self::Program { .. } => {
                 "run the command in a shell; if it fails there too, install the program again"
-                    .to_owned()
             }
-            Self::Io { path, source, .. } => io_hint(path, source),
+            Self::Io { path, source, .. } => &io_hint(path, source),
         };
-        vec![hint]
+        vec![hint.to_owned()]
     }
 }
 

@@ -327,10 +327,10 @@ fn selected(
     mut all: BundledFiles,
 ) -> BundledFiles {
     let mut open = program.needed.clone();
-    for (soname, component) in all
-        .iter()
-        .filter_map(|(soname, file)| Some((soname, file.0?)))
-    {
+    for (soname, (component, ..)) in &all {
+        let Some(component) = *component else {
+            continue;
+        };
         let facts = component.facts();
         let opens_siblings = facts.is_product() || facts.library_with_release.is_some();
         if opens_siblings || !linked.contains(&component) {

@@ -299,11 +299,11 @@ impl Plan {
         let conflicts = families.filter(|family| self.real.contains(&family.base()));
         conflicts.map(|family| {
             let (base, ptx) = (family.base(), family.base().compute());
+            let both = format!("capabilities {base} and {family}");
+            let hint = format!("keep {family}, or {base}; `{ptx}` adds PTX beside {family}");
             (
-                format!(
-                    "capabilities {base} and {family} can't both be compiled to SASS: nvcc refuses"
-                ),
-                format!("keep {family}, or {base}; `{ptx}` adds PTX beside {family}"),
+                format!("{both} can't both be compiled to SASS: nvcc refuses"),
+                hint,
             )
         })
     }
@@ -319,41 +319,35 @@ impl ToolkitTargets {
         let version = self.version;
         let renamed = renamed(capability).filter(|(other, _)| self.targets.contains(other));
         if let Some((other, at)) = renamed {
-            let is_newer = other > capability;
-            let (when, end) = if is_newer {
-                ("from", " on")
-            } else {
-                ("before", "")
+            let when = match other > capability {
+                true => format!("from CUDA {at} on"),
+                false => format!("before CUDA {at}"),
             };
-            let reason = format!("capability {capability} is called {other} {when} CUDA {at}{end}");
-            return (
-                format!("{reason}; this toolkit is {version}"),
-                format!("write {other} for CUDA {}", version.major),
-            );
+            let reason = format!("capability {capability} is called {other} {when}");
+            let hint = format!("write {other} for CUDA {}", version.major);
+            return (format!("{reason}; this toolkit is {version}"), hint);
         }
         let facts = facts(capability);
         let removed = facts.and_then(|facts| facts.removed_in);
         if let Some(removed) = removed.filter(|removed| version >= *removed) {
             let (base, last) = (capability.base(), removed.major - 1);
-            return (
-                format!(
-                    "capability {base} was removed in CUDA {removed}; {last}.x is the last that builds for it"
-                ),
-                if last >= OLDEST_MAJOR {
-                    format!("remove {capability}, or build with CUDA {last}.x")
-                } else {
+            let reason = format!("capability {base} was removed in CUDA {removed}");
+            let hint = match last >= OLDEST_MAJOR {
+                true => format!("remove {capability}, or build with CUDA {last}.x"),
+                false => {
                     format!("remove {capability}: CUDA before {OLDEST_MAJOR} is not supported")
-                },
+                }
+            };
+            return (
+                format!("{reason}; {last}.x is the last that builds for it"),
+                hint,
             );
         }
         let since = facts.and_then(|facts| facts.since(capability.suffix));
         if let Some(since) = since.filter(|since| version < *since) {
-            return (
-                format!(
-                    "capability {capability} needs CUDA {since} or newer; this toolkit is {version}"
-                ),
-                format!("use CUDA {since} or newer, or remove {capability}"),
-            );
+            let reason = format!("capability {capability} needs CUDA {since} or newer");
+            let hint = format!("use CUDA {since} or newer, or remove {capability}");
+            return (format!("{reason}; this toolkit is {version}"), hint);
         }
         let (newest, targets) = (release::newest(), join(&self.targets));
         (
