@@ -163,11 +163,11 @@ impl<'a> Finder<'a> {
         } else if let Some(locked) = not_fetched.filter(|_| self.lock != LockPolicy::Prefer) {
             let (file, version) = (locked.file.display(), &locked.version);
             let text = format!("{file} locks CUDA {version}, which has not been fetched");
-            let fetch = match self.target.is_native() {
-                true => "run `cargo cuda fetch`".to_owned(),
-                false => format!("run `cargo cuda fetch --target {}`", self.target),
+            let target = match self.target.is_native() {
+                true => String::new(),
+                false => format!(" --target {}", self.target),
             };
-            return Err(Failure::lock(text).hint(fetch));
+            return Err(Failure::lock(text).hint(format!("run `cargo cuda fetch{target}`")));
         } else {
             self.find_without_fetching(&requests)?
         };
@@ -337,9 +337,8 @@ impl<'a> Finder<'a> {
         } else {
             return Ok(());
         };
-        output::message(&format!(
-            "note: could not fetch what the build may need: {reason}"
-        ));
+        let text = format!("note: could not fetch what the build may need: {reason}");
+        output::message(&text);
         Ok(())
     }
 

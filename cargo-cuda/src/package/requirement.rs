@@ -13,7 +13,7 @@ use super::nvidia::has_metapackage;
 use crate::output::joined;
 
 /// NVIDIA's package with one extra for each component of the toolkit. It has the version of the toolkit.
-const METAPACKAGE: &str = "cuda-toolkit";
+pub const METAPACKAGE: &str = "cuda-toolkit";
 
 /// One value of `Requires-Dist`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,8 +17,7 @@ use super::add::AddRequest;
 use super::package::{FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, wheel_of};
 use crate::failure::{Failure, Result};
 use crate::output::joined;
-
-const METAPACKAGE: &str = "cuda-toolkit";
+use crate::package::requirement::METAPACKAGE;
 
 /// Resolves requirement lines to exact packages, and, if the flag is set, to those that they require. It is an
 /// installer or, in tests, a recorded answer.

@@ -20,6 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::output::joined;
 use crate::package::elf::ElfFacts;
 use crate::package::nvidia::{self, LibraryOrigin, has_metapackage};
+use crate::package::requirement::METAPACKAGE;
 use crate::package::symbols::{self, Added};
 
 /// The versions with which a wheel was built.
@@ -290,7 +291,7 @@ impl Needs {
         }
         if !extras.is_empty() {
             let extras = extras.join(",");
-            let line = format!("cuda-toolkit[{extras}]>={oldest},<{}", major + 1);
+            let line = format!("{METAPACKAGE}[{extras}]>={oldest},<{}", major + 1);
             lines.insert(0, line);
         }
         Ok(lines)

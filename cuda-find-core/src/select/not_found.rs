@@ -49,9 +49,8 @@ pub(super) fn not_found(
         .filter_map(|need| found_for_another_major(need, chosen?, &searched))
         .collect();
     if !named.is_empty() && !missing.is_empty() && other_major.len() == missing.len() {
-        return Error::Inconsistent {
-            conflicts: other_major,
-        };
+        let conflicts = other_major;
+        return Error::Inconsistent { conflicts };
     }
     let failed = Failed {
         request,
@@ -88,18 +87,16 @@ pub(super) fn not_found(
         // `cargo cuda` sets `CUDA_BUILD_TOOLKIT` for build scripts, so the user cannot unset it.
         if first.candidate.kind != CandidateKind::ToolkitFile {
             let label = &first.candidate.label;
-            hints.push(format!(
-                "unset or correct {label}: no other place is used beside it"
-            ));
+            let hint = format!("unset or correct {label}: no other place is used beside it");
+            hints.push(hint);
         }
     }
     let is_static_runtime =
         |need: &Need| (need.component, need.part) == (Component::Cudart, Part::Archive);
     let mut missing = failed.missing.iter();
     if missing.any(|need| is_static_runtime(need) && failed.lacks_only_part(need)) {
-        hints.push(
-            "`cudart = \"shared\"` in `[package.metadata.cuda]` links the shared library, which was found".to_owned(),
-        );
+        let hint = "`cudart = \"shared\"` in `[package.metadata.cuda]` links the shared library, which was found";
+        hints.push(hint.to_owned());
     }
     hints.push(failed.fetch_hint());
     Error::NotFound {
@@ -218,10 +215,8 @@ impl Failed<'_> {
             let ids = sorted_set(needs.iter().map(|need| need.component.id()));
             // NVIDIA's Python packages lack most import libraries.
             needs.retain(|need| need.part != Part::Import);
-            let packages = needs
-                .iter()
-                .filter_map(|need| need.component.facts().package(major));
-            let packages = sorted_set(packages);
+            let package = |need: &&Need| need.component.facts().package(major);
+            let packages = sorted_set(needs.iter().filter_map(package));
             if packages.len() == ids.len() {
                 return format!("run `pip install {}`", packages.join(" "));
             }
