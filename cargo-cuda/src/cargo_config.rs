@@ -102,23 +102,18 @@ impl CargoConfig {
             return None;
         }
         let target = triple.replace('-', "_").to_uppercase();
-        let of_target = (
-            flags_of_target(triple),
-            format!("CARGO_TARGET_{target}_RUSTFLAGS"),
-        );
-        let of_build = (
-            self.get("build", "rustflags"),
-            "CARGO_BUILD_RUSTFLAGS".to_owned(),
-        );
+        let of_target = (flags_of_target(triple), format!("TARGET_{target}"));
+        let of_build = (self.get("build", "rustflags"), "BUILD".to_owned());
         let mut flags = Vec::new();
-        for (value, name) in [of_target, of_build] {
+        for (value, table) in [of_target, of_build] {
             match value {
                 Some(Value::Array(list)) => {
                     flags.extend(list.iter().filter_map(Value::as_str).map(str::to_owned));
                 }
                 value => flags = split(value.and_then(Value::as_str).unwrap_or_default()),
             }
-            flags.extend(split(&variable(&name).unwrap_or_default()));
+            let variable = variable(&format!("CARGO_{table}_RUSTFLAGS"));
+            flags.extend(split(&variable.unwrap_or_default()));
             if !flags.is_empty() {
                 break;
             }

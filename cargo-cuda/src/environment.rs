@@ -159,12 +159,10 @@ fn path_lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Variable> {
     };
     let mut users_pkg_config = pkg_config.iter().map(|name| directories_of_user(name));
     let users_pkg_config = users_pkg_config.find(|paths| !paths.is_empty());
+    let users_pkg_config = users_pkg_config.unwrap_or_default();
     let driver_link = Vec::from_iter(inputs.driver_link_path.clone());
     let driver_loader = Vec::from_iter(inputs.driver_loader_path.map(PathBuf::from));
-    let pkg_config_path = [
-        vec![lib.join("pkgconfig")],
-        users_pkg_config.unwrap_or_default(),
-    ];
+    let pkg_config_path = [vec![lib.join("pkgconfig")], users_pkg_config];
     // The stubs come last, after every directory that may have the driver's real library.
     let of_user = directories_of_user("LIBRARY_PATH");
     let library_path = [vec![lib.clone()], of_user, driver_link, vec![stubs.clone()]];

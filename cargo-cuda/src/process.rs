@@ -21,9 +21,12 @@ use crate::{output, progress, signals};
 /// Runs a program to its end and returns its exit code: 128 plus the signal's number, as in a shell, if a signal ended
 /// it.
 pub fn run(call: &Invocation, env: &Env) -> Result<u8> {
+    Ok(exit_code_of(status_of(call, env)?))
+}
+
+fn status_of(call: &Invocation, env: &Env) -> Result<ExitStatus> {
     print_call(call);
-    let status = progress::shown_while(call, |call| wait_for(call, &mut command(call, env)))?;
-    Ok(exit_code_of(status))
+    progress::shown_while(call, |call| wait_for(call, &mut command(call, env)))
 }
 
 /// As [`run`] for cargo, and returns what it writes to standard error, which is shown at once. Cargo writes to a pipe,
@@ -71,9 +74,8 @@ fn relay(mut reader: io::PipeReader, sender: &mpsc::Sender<Vec<u8>>) {
 
 /// As [`run`], for commands of cargo that run a program of the user. The program decides how it reacts to a signal.
 pub fn run_program(call: &Invocation, env: &Env) -> Result<u8> {
-    print_call(call);
     signals::leave_to_program();
-    let status = progress::shown_while(call, |call| wait_for(call, &mut command(call, env)))?;
+    let status = status_of(call, env)?;
     signals::program_ended(status.signal());
     Ok(exit_code_of(status))
 }

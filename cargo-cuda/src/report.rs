@@ -11,19 +11,10 @@ const FORMAT_VERSION: u32 = 1;
 
 /// A report as one JSON object and a newline.
 pub fn json(report: &impl Serialize) -> String {
-    #[derive(Serialize)]
-    struct Versioned<'a, T> {
-        format_version: u32,
-        #[serde(flatten)]
-        report: &'a T,
-    }
-    let versioned = Versioned {
-        format_version: FORMAT_VERSION,
-        report,
-    };
     // Cannot fail: reports contain only types that JSON supports.
-    let text = serde_json::to_string_pretty(&versioned).unwrap_or_default();
-    format!("{text}\n")
+    let mut report = serde_json::to_value(report).unwrap_or_default();
+    report["format_version"] = FORMAT_VERSION.into();
+    format!("{report:#}\n")
 }
 
 /// The same for a report that is one list.
@@ -62,15 +53,10 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    pub fn add(
-        &mut self,
-        state: State,
-        topic: &(impl ToString + ?Sized),
-        text: impl Into<String>,
-    ) -> &mut Row {
+    pub fn add(&mut self, state: State, topic: &str, text: impl Into<String>) -> &mut Row {
         self.rows.push(Row {
             state,
-            topic: topic.to_string(),
+            topic: topic.to_owned(),
             text: text.into(),
             hints: Vec::new(),
         });
@@ -78,19 +64,17 @@ impl Diagnosis {
         &mut self.rows[last]
     }
 
-    /// Adds the reason why a build fails. The first of several reasons is the verdict.
-    pub fn fail(
-        &mut self,
-        code: u8,
-        reason: &str,
-        topic: &(impl ToString + ?Sized),
-        text: &str,
-    ) -> &mut Row {
+    pub fn warn(&mut self, topic: &str, text: impl Into<String>, hint: impl Into<String>) {
+        let row = self.add(State::Warning, topic, text);
+        row.hints.push(hint.into());
+    }
+
+    /// Records the reason why a build fails. The first of several reasons is the verdict.
+    pub fn fail(&mut self, code: u8, reason: &str) {
         if self.verdict.is_empty() {
             self.exit_code = code;
             self.verdict = format!("Not ready to build: {reason}.");
         }
-        self.add(State::Error, topic, text)
     }
 
     pub fn text(&self, verbose: bool, colour: bool) -> String {
@@ -125,8 +109,10 @@ mod tests {
     fn the_first_reason_is_the_verdict_and_details_are_verbose() {
         let mut diagnosis = Diagnosis::default();
         diagnosis.add(State::Detail, "search", "a\u{1b}b");
-        diagnosis.fail(10, "no CUDA", "CUDA", "not found\n  tried x");
-        let row = diagnosis.fail(12, "other", "p", "bad");
+        diagnosis.fail(10, "no CUDA");
+        diagnosis.add(State::Error, "CUDA", "not found\n  tried x");
+        diagnosis.fail(12, "other");
+        let row = diagnosis.add(State::Error, "p", "bad");
         row.hints.push("change it".to_owned());
         let short = "Not ready to build: no CUDA.\n  error CUDA: not found\n          tried x\n  error p: bad\n  hint: change it\n";
         assert_eq!(diagnosis.text(false, false), short);

@@ -77,10 +77,6 @@ fn nvrtc_need() -> Need {
     Need::new(Component::Nvrtc, Part::Shared, why)
 }
 
-fn nvcc_and_nvrtc_needs() -> Vec<Need> {
-    nvcc_needs().into_iter().chain([nvrtc_need()]).collect()
-}
-
 impl<'a> Finder<'a> {
     /// A finder that requires a compiler and does not fetch.
     pub fn new(
@@ -124,18 +120,20 @@ impl<'a> Finder<'a> {
     /// nvcc, and the last for a toolkit with nvcc or NVRTC. If the user has named a root, there is only the last, so
     /// that the named root is used even without nvcc.
     fn requests(&self, sources: &Proposals) -> Result<Vec<Request>, Error> {
-        let mut requests = Vec::new();
-        if !self.has_named_root(sources) {
-            requests.push(self.request(vec![nvcc_and_nvrtc_needs(), nvcc_needs()])?);
+        let any_compiler = self.any_compiler_request()?;
+        let mut with_nvcc = any_compiler.clone();
+        let has_nvcc = |needs: &Vec<Need>| needs.iter().any(|it| it.component == Component::Nvcc);
+        with_nvcc.alternatives.retain(has_nvcc);
+        match self.has_named_root(sources) {
+            true => Ok(vec![any_compiler]),
+            false => Ok(vec![with_nvcc, any_compiler]),
         }
-        requests.push(self.any_compiler_request()?);
-        Ok(requests)
     }
 
     /// A request for a toolkit with nvcc or NVRTC.
     fn any_compiler_request(&self) -> Result<Request, Error> {
-        let nvrtc_needs = vec![nvrtc_need()];
-        self.request(vec![nvcc_and_nvrtc_needs(), nvrtc_needs, nvcc_needs()])
+        let (nvcc, nvrtc) = (nvcc_needs(), vec![nvrtc_need()]);
+        self.request(vec![[nvcc.clone(), nvrtc.clone()].concat(), nvrtc, nvcc])
     }
 
     /// Runs the search, and returns all its attempts.
@@ -165,11 +163,11 @@ impl<'a> Finder<'a> {
         } else if let Some(locked) = not_fetched.filter(|_| self.lock != LockPolicy::Prefer) {
             let (file, version) = (locked.file.display(), &locked.version);
             let text = format!("{file} locks CUDA {version}, which has not been fetched");
-            let fetch = match self.target.is_native() {
-                true => "run `cargo cuda fetch`".to_owned(),
-                false => format!("run `cargo cuda fetch --target {}`", self.target),
+            let target = match self.target.is_native() {
+                true => String::new(),
+                false => format!(" --target {}", self.target),
             };
-            return Err(Failure::lock(text).hint(fetch));
+            return Err(Failure::lock(text).hint(format!("run `cargo cuda fetch{target}`")));
         } else {
             self.find_without_fetching(&requests)?
         };
@@ -339,9 +337,8 @@ impl<'a> Finder<'a> {
         } else {
             return Ok(());
         };
-        output::message(&format!(
-            "note: could not fetch what the build may need: {reason}"
-        ));
+        let text = format!("note: could not fetch what the build may need: {reason}");
+        output::message(&text);
         Ok(())
     }
 
@@ -408,13 +405,14 @@ impl<'a> Finder<'a> {
         let components: Vec<Component> = self.components_to_fetch(request).collect();
         let guesses = self.guesses().iter().map(|guess| guess.component);
         Ok(AddRequest {
+            release: self.release_for(request)?,
             optional: guesses
                 .filter(|component| !components.contains(component))
                 .collect(),
             components,
             accepted: accepted_versions(request),
             locked: self.lock == LockPolicy::Unchanged,
-            ..AddRequest::new(self.release_for(request)?)
+            ..AddRequest::default()
         })
     }
 

@@ -131,19 +131,13 @@ pub(crate) fn major_conflict(first: &Found, other: &Found) -> Conflict {
     let package = package(other, major).map(|package| format!("`{package}` in Python packages"));
     let fix = match package {
         Some(package) if facts.is_product() => {
-            format!(
-                "take the {} that is built for CUDA {major}: {package}",
-                facts.id
-            )
+            let id = facts.id;
+            format!("take the {id} that is built for CUDA {major}: {package}")
         }
         package => {
-            let sets = package
-                .into_iter()
-                .chain([format!("`cargo cuda toolkit add {major}`")]);
-            format!(
-                "take all components from one CUDA major: {}",
-                joined(sets, ", or ")
-            )
+            let fetched = format!("`cargo cuda toolkit add {major}`");
+            let sets = joined(package.into_iter().chain([fetched]), ", or ");
+            format!("take all components from one CUDA major: {sets}")
         }
     };
     let (first, name, other) = (name(first), name(other), other.major);

@@ -84,14 +84,16 @@ impl Directive {
     /// The line that Cargo reads.
     ///
     /// # Errors
-    /// [`Error::Directive`] if Cargo would misread the line: a newline ends a directive, lines
+    /// [`Error::Usage`] if Cargo would misread the line: a newline ends a directive, lines
     /// that are not UTF-8 are ignored, and white space at the end is removed.
     fn line(&self) -> Result<String, Error> {
         let (prefix, value) = self.parts();
-        let refused = |reason| Error::Directive {
-            directive: prefix.trim_end_matches('=').to_owned(),
-            value: value.clone(),
-            reason,
+        let refused = |reason: &str| {
+            let directive = prefix.trim_end_matches('=').escape_debug();
+            Error::usage(
+                format!("cannot pass {value:?} to Cargo as `{directive}`: {reason}"),
+                "rename the file or directory to UTF-8 without line breaks and trailing white space",
+            )
         };
         let Some(text) = value.to_str() else {
             return Err(refused("it is not UTF-8, and Cargo ignores such a line"));
@@ -150,7 +152,7 @@ impl Directives {
     /// The lines that Cargo reads.
     ///
     /// # Errors
-    /// [`Error::Directive`] if Cargo would misread a directive.
+    /// [`Error::Usage`] if Cargo would misread a directive.
     pub fn to_lines(&self) -> Result<Vec<String>, Error> {
         self.lines.iter().map(Directive::line).collect()
     }

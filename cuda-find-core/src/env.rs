@@ -57,8 +57,7 @@ impl Env {
 
     /// The value of `name`. An empty value counts as unset, as in CMake and in a shell's `${X:-default}`.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
-        self.names_read.borrow_mut().insert(name.to_owned());
-        self.peek(name)
+        self.get_or_empty(name).filter(|value| !value.is_empty())
     }
 
     /// [`Env::get`] without recording the name, for variables that Cargo tracks itself (`OUT_DIR`,

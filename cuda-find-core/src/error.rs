@@ -1,7 +1,6 @@
 //! The error type of this crate, and the hints for each error.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -57,15 +56,6 @@ pub enum Error {
     UnsupportedTarget {
         /// The Rust triple.
         triple: String,
-    },
-    /// A value cannot be passed to Cargo, because Cargo would misread it.
-    Directive {
-        /// What the value is for: `cargo::rerun-if-changed`, `cargo::rustc-env=NAME` …
-        directive: String,
-        /// The value.
-        value: OsString,
-        /// Why Cargo would misread it.
-        reason: &'static str,
     },
     /// The caller requests something that does not exist, such as a component with an unknown name.
     Usage {
@@ -138,6 +128,14 @@ impl Error {
         }
     }
 
+    /// An [`Error::Capability`].
+    pub fn capability(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Capability {
+            reason: reason.into(),
+            hint: hint.into(),
+        }
+    }
+
     /// An [`Error::Variable`].
     pub fn variable(name: &str, reason: String) -> Self {
         Self::Variable {
@@ -148,7 +146,7 @@ impl Error {
 
     /// What the user can do, with the most likely fix first. There is at least one hint.
     pub fn hints(&self) -> Vec<String> {
-        let hint = match self {
+        let hint: &str = match self {
             Self::NotFound { hints, .. } => return hints.clone(),
             Self::Inconsistent { conflicts } => {
                 let mut fixes: Vec<String> = conflicts.iter().map(|it| it.fix.clone()).collect();
@@ -156,30 +154,28 @@ impl Error {
                 fixes.retain(|fix| seen.insert(fix.clone()));
                 return fixes;
             }
-            Self::Capability { hint, .. } | Self::Usage { hint, .. } => hint.clone(),
-            Self::Format { hint, .. } => (*hint).to_owned(),
-            Self::Variable { name, .. } => format!("correct `{name}`, or unset it"),
+            Self::Capability { hint, .. } | Self::Usage { hint, .. } => hint,
+            Self::Format { hint, .. } => hint,
+            Self::Variable { name, .. } => &format!("correct `{name}`, or unset it"),
             Self::InvalidSource {
                 source_name, path, ..
             } => {
-                let absolute = if path.is_relative() { " to an absolute path" } else { "" };
-                format!("correct {source_name}{absolute}, or unset it to search the usual places")
+                let absolute = if path.is_relative() {
+                    " to an absolute path"
+                } else {
+                    ""
+                };
+                &format!("correct {source_name}{absolute}, or unset it to search the usual places")
             }
             Self::UnsupportedTarget { .. } => {
                 "build for another target, or without CUDA: set `CUDA_BUILD_SKIP=1` and run plain cargo"
-                    .to_owned()
-            }
-            Self::Directive { .. } => {
-                "rename the file or directory to UTF-8 without line breaks and trailing white space"
-                    .to_owned()
             }
             Self::Program { .. } => {
                 "run the command in a shell; if it fails there too, install the program again"
-                    .to_owned()
             }
-            Self::Io { path, source, .. } => io_hint(path, source),
+            Self::Io { path, source, .. } => &io_hint(path, source),
         };
-        vec![hint]
+        vec![hint.to_owned()]
     }
 }
 
@@ -215,17 +211,6 @@ impl fmt::Display for Error {
                 "target `{triple}` is not supported: only Linux with the GNU C library is, on x86-64 and 64-bit ARM, \
                  and Windows on x86-64 with Microsoft's linker (`x86_64-pc-windows-msvc`)"
             ),
-            Self::Directive {
-                directive,
-                value,
-                reason,
-            } => {
-                let directive = directive.escape_debug();
-                write!(
-                    f,
-                    "cannot pass {value:?} to Cargo as `{directive}`: {reason}"
-                )
-            }
             Self::Program { command, reason } => write!(f, "could not run `{command}`: {reason}"),
             Self::Format { what, reason, .. } => write!(f, "not a valid {what}: {reason}"),
             Self::Io {

@@ -60,9 +60,6 @@ pub const FIRST_PACKAGED: ToolkitVersion = ToolkitVersion::new(11, 8);
 /// major are interchangeable.
 pub const JETSON_UNIFIED_SINCE: u32 = 13;
 
-/// The first major whose `cuda_fp16.h` includes a header of CCCL.
-pub const HALF_NEEDS_CCCL_SINCE: u32 = 13;
-
 /// The first major of which NVIDIA's archives have libNVVM and the `crt` headers apart from nvcc.
 pub const COMPILER_HAS_THREE_ARCHIVES_SINCE: u32 = 13;
 

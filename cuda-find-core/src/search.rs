@@ -143,12 +143,8 @@ impl SearchContext<'_> {
                 )));
             }
         }
-        let candidate = Candidate::new(
-            SearchStep::Argument,
-            label,
-            path,
-            CandidateKind::ToolkitFile,
-        );
+        let (step, kind) = (SearchStep::Argument, CandidateKind::ToolkitFile);
+        let candidate = Candidate::new(step, label, path, kind);
         let major = found.first().map_or(0, |found| found.major);
         let sets = vec![ComponentSet::new(&candidate, major, found)];
         Ok(Some(Attempt {

@@ -106,7 +106,7 @@ impl Search {
     ///
     /// # Errors
     /// [`Error::NotFound`] lists what was tried. A place that a variable names may be wrong, which is an error of its
-    /// own. [`Error::Usage`] for an unknown component, [`Error::Directive`] if Cargo would misread a path.
+    /// own. [`Error::Usage`] for an unknown component, or if Cargo would misread a path.
     pub fn find(self) -> Result<Toolkit, Error> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);

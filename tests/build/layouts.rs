@@ -37,7 +37,7 @@ impl Layout {
         let mut diagnosis = Diagnosis::of_search(&outcome);
         let toolkit = outcome.toolkit.ok();
         if let Some(toolkit) = &toolkit {
-            diagnosis.set_verdict(toolkit, true, self.target().is_native(), None);
+            diagnosis.set_verdict(toolkit, self.target().is_native(), true);
         }
         (diagnosis.text(true, false), toolkit)
     }

@@ -35,8 +35,11 @@ int main() {
 
 /// The path of a component that no default set has.
 fn added(major: u32, components: &[Component]) -> PathBuf {
-    let mut request = AddRequest::new(release(major).parse().unwrap());
-    request.only = components.to_vec();
+    let request = AddRequest {
+        release: release(major).parse().unwrap(),
+        only: components.to_vec(),
+        ..AddRequest::default()
+    };
     store::add(&request, &Env::from_process())
         .unwrap_or_else(|error| panic!("{error:?}"))
         .path

@@ -90,7 +90,7 @@ impl Machine {
 }
 
 const NO_CUDA: &str = "Not ready to build: CUDA was not found, or a component is missing.";
-const EVERYTHING: &str = "Ready to build: modules with NVRTC or nvcc, libraries with nvcc.";
+const EVERYTHING: &str = "Ready to build.";
 
 #[test]
 fn a_bare_machine_is_told_to_fetch() {
@@ -183,7 +183,7 @@ mod online {
         let machine = Machine::holding(&[12]);
         let json = machine.reports(
             exit_code::SUCCESS,
-            "Ready to build: modules with NVRTC; libraries need nvcc, which is missing.",
+            "Ready to build, except with nvcc, which is missing.",
             &[
                 "ok CUDA 12.9: ",
                 "nvrtc 12.9.86: ",
@@ -214,7 +214,7 @@ mod online {
         ];
         machine.reports(exit_code::SUCCESS, EVERYTHING, &words);
         let machine = machine.with("NVCC_CCBIN", "/nonexistent/g++");
-        let verdict = "Ready to build: modules with NVRTC; libraries need nvcc, which accepts no host compiler.";
+        let verdict = "Ready to build, except with nvcc, which accepts no host compiler.";
         machine.reports(exit_code::SUCCESS, verdict, &["warning host compiler: "]);
     }
 

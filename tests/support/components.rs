@@ -34,11 +34,14 @@ pub fn release(major: u32) -> &'static str {
 /// the lock file beside this file, whatever is newest in the index. The lock file is written by
 /// the same commands in a workspace.
 pub fn fetch(release: &str) -> PathBuf {
-    let mut request = AddRequest::new(release.parse().unwrap());
+    let mut request = AddRequest {
+        release: release.parse().unwrap(),
+        locked: true,
+        ..AddRequest::default()
+    };
     if release == "13.4" {
         request.components.push(Component::Cuobjdump);
     }
-    request.locked = true;
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/support/cuda-toolkits.lock");
     let env = Env::from_process().with(LOCK_VARIABLE, lock);
     match store::add(&request, &env) {

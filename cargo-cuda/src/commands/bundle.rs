@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_build::{Component, Toolkit};
+use cuda_build::{Component, Toolkit, config::Config};
 use cuda_find_core::release::{NEWEST_MAJOR, driver_floor};
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
@@ -118,8 +118,8 @@ pub fn run(
     let release = release.unwrap_or(RequestedRelease { major, minor: None });
     let project = project.for_release(release);
 
-    let declared = package.map(|package| Needs::declared(&package.config, release.major));
-    let mut needs = declared.unwrap_or_default();
+    let config = package.map_or_else(Config::default, |package| package.config.clone());
+    let mut needs = Needs::declared(&config, BuiltWith::newest(release.major));
     let sonames = program.needed.iter();
     let linked: BTreeSet<Component> = sonames.filter_map(|soname| component_of(soname)).collect();
     let guesses = project.finder().guesses().iter();
@@ -133,13 +133,13 @@ pub fn run(
     let mut searched = needs.required.clone();
     // cudart's package has the headers that programs include when they compile.
     searched.extend(arguments.nvrtc.then_some(Component::Cudart));
-    let (mut toolkit, mut built_with) = (None, BuiltWith::newest(release.major));
+    let mut toolkit = None;
     if !searched.is_empty() {
         let found = project.finder().find_libraries(&searched)?;
-        built_with = BuiltWith::of(&found);
+        needs.built_with = BuiltWith::of(&found);
         toolkit = Some(found);
     }
-    needs.add_module(&program, &built_with)?;
+    needs.add_module(&program)?;
 
     let bundled = toolkit.as_ref().filter(|_| !arguments.no_libraries);
     let mut files = BundledFiles::new();
@@ -154,32 +154,30 @@ pub fn run(
     files = selected(&program, &linked, files);
     files.insert(name.clone(), (None, file, program));
     let installation = if arguments.no_libraries {
-        installation(&needs, &built_with)?
+        installation(&needs)?
     } else {
-        check(&name, &files, &needs, &built_with)?;
+        check(&name, &files, &needs)?;
         String::new()
     };
     let licences = licences(&mut files, root, release.major)?;
     let with_headers = bundled.filter(|_| arguments.nvrtc);
     let headers = with_headers.map_or(Vec::new(), |toolkit| headers(toolkit, root));
-    let describe = |sizes| description(&sizes, &files, release.major) + &installation;
-    let copy = |directory: &Path| copy_all(&files, &headers, &licences, directory);
-    let text = write(&output, copy, describe)?;
+    let fill = |directory: &Path| {
+        let sizes = copy_all(&files, &headers, &licences, directory)?;
+        Ok(description(&sizes, &files, release.major) + &installation)
+    };
+    let text = write(&output, fill)?;
     Ok((format!("{}\n{text}", output.display()), exit_code::SUCCESS))
 }
 
 /// Writes the directory or the archive in another place, and renames it when it is complete. Returns its description.
-fn write(
-    output: &Path,
-    copy: impl FnOnce(&Path) -> Result<Sizes>,
-    describe: impl FnOnce(Sizes) -> String,
-) -> Result<String> {
+fn write(output: &Path, fill: impl FnOnce(&Path) -> Result<String>) -> Result<String> {
     let top = file_name(output);
     let parent = output::parent(output);
     output::make_directory(parent)?;
     let beside = output::temporary_directory(parent)?;
     let directory = beside.path().join(top.trim_end_matches(".tar.gz"));
-    let text = describe(copy(&directory)?);
+    let text = fill(&directory)?;
     output::write(&directory.join(DESCRIPTION), text.as_bytes())?;
     if top.ends_with(".tar.gz") {
         output::archive(&directory, output)?;
@@ -329,10 +327,10 @@ fn selected(
     mut all: BundledFiles,
 ) -> BundledFiles {
     let mut open = program.needed.clone();
-    for (soname, component) in all
-        .iter()
-        .filter_map(|(soname, file)| Some((soname, file.0?)))
-    {
+    for (soname, (component, ..)) in &all {
+        let Some(component) = *component else {
+            continue;
+        };
         let facts = component.facts();
         let opens_siblings = facts.is_product() || facts.library_with_release.is_some();
         if opens_siblings || !linked.contains(&component) {
@@ -355,7 +353,7 @@ fn sonames(files: &BundledFiles) -> BTreeSet<&String> {
 }
 
 /// Fails if the loader would not find a library for the program `name`, or a symbol in it.
-fn check(name: &str, files: &BundledFiles, needs: &Needs, built_with: &BuiltWith) -> Result<()> {
+fn check(name: &str, files: &BundledFiles, needs: &Needs) -> Result<()> {
     let (_, path, program) = &files[name];
     let file = path.display();
     let failed = |text: String| Failure::audit(format!("{file} {text}"));
@@ -364,13 +362,13 @@ fn check(name: &str, files: &BundledFiles, needs: &Needs, built_with: &BuiltWith
     missing.retain(|soname| !files.contains_key(*soname));
     let mut missing: Vec<String> = missing.into_iter().cloned().collect();
     for (component, oldest) in &needs.raised {
-        let version = built_with.components.get(component);
+        let version = needs.built_with.components.get(component);
         if version.is_some_and(|version| version < oldest) {
             missing.push(format!("{component} {oldest}"));
         }
     }
     if !missing.is_empty() {
-        let (version, missing) = (built_with.toolkit, missing.join(", "));
+        let (version, missing) = (needs.built_with.toolkit, missing.join(", "));
         let text = format!("needs {missing}, which CUDA {version} does not have");
         let hint = "name the release that the program was built with: `--cuda 13.4`";
         return Err(failed(text).hint(hint));
@@ -412,15 +410,15 @@ fn description(sizes: &Sizes, files: &BundledFiles, major: u32) -> String {
 
 /// What installs the libraries on the target system. NVIDIA's apt repository has them as `libcublas-13-4`; the names of
 /// products such as cuDNN do not follow from the toolkit's release.
-fn installation(needs: &Needs, built_with: &BuiltWith) -> Result<String> {
-    let pip = needs.requirements(built_with)?.join("' '");
+fn installation(needs: &Needs) -> Result<String> {
+    let pip = needs.requirements()?.join("' '");
     if pip.is_empty() {
         return Ok("  needs no library of NVIDIA's but the driver's\n".to_owned());
     }
     let mut text = format!("  install with: pip install --target /opt/cuda '{pip}'\n");
     let name = |component: &Component| {
         let facts = component.facts();
-        let name = format!(" {}-{}", facts.redist.first()?, built_with.toolkit);
+        let name = format!(" {}-{}", facts.redist.first()?, needs.built_with.toolkit);
         facts
             .is_part_of_toolkit()
             .then(|| name.replace(['_', '.'], "-"))

@@ -127,15 +127,16 @@ fn what_the_loader_or_the_program_would_lack_is_an_error() {
         toolkit: "13.0".parse().unwrap(),
         components: [(Cudart, "13.0.48".parse().unwrap())].into(),
     };
-    let mut newer = Needs::default();
+    let none = Needs::new(built_with);
+    let mut newer = none.clone();
     newer.raised.insert(Cudart, "13.1".parse().unwrap());
     let needed = ["libcublas.so.13", "libcuda.so.1", "libssl.so.3"];
     for (rpath, libraries_of, needs, expected) in [
-        (SEARCH_PATH, both, &Needs::default(), ""),
+        (SEARCH_PATH, both, &none, ""),
         (
             SEARCH_PATH,
             &both[..1],
-            &Needs::default(),
+            &none,
             "app needs libcublasLt.so.13, which CUDA 13.0",
         ),
         (
@@ -144,7 +145,7 @@ fn what_the_loader_or_the_program_would_lack_is_an_error() {
             &newer,
             "app needs cudart 13.1, which CUDA 13.0 does not",
         ),
-        ("/opt", both, &Needs::default(), "app does not search"),
+        ("/opt", both, &none, "app does not search"),
     ] {
         let mut files = libraries(libraries_of);
         let program = (
@@ -153,7 +154,7 @@ fn what_the_loader_or_the_program_would_lack_is_an_error() {
             ElfFacts::linking(&needed, &[rpath]),
         );
         files.insert("app".to_owned(), program);
-        let checked = check("app", &files, needs, &built_with);
+        let checked = check("app", &files, needs);
         let message = checked
             .err()
             .map_or(String::new(), |failure| failure.message);
@@ -165,8 +166,8 @@ fn what_the_loader_or_the_program_would_lack_is_an_error() {
     let mut files = libraries(both);
     let library = ElfFacts::linking(&[], &["$ORIGIN"]);
     files.insert("liba.so".to_owned(), (None, "liba.so".into(), library));
-    assert!(check("liba.so", &files, &Needs::default(), &built_with).is_ok());
-    let needs_none = installation(&Needs::default(), &built_with).unwrap();
+    assert!(check("liba.so", &files, &none).is_ok());
+    let needs_none = installation(&none).unwrap();
     assert_eq!(
         needs_none,
         "  needs no library of NVIDIA's but the driver's\n"

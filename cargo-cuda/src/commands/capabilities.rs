@@ -4,7 +4,7 @@ use clap::Args;
 use cuda_build::ToolkitVersion;
 use cuda_find_core::capability::{self, CapabilityFacts, Declared, Suffix};
 use cuda_find_core::{release, select::RequestedRelease};
-use serde::Serialize;
+use serde_json::json;
 
 use crate::failure::{Failure, Result};
 use crate::report;
@@ -21,17 +21,6 @@ pub struct CapabilitiesArgs {
     /// Show only these capabilities, as in `8.0,9.0a,12.0+PTX`; fails if the release does not compile for all of them
     #[arg(value_name = "LIST")]
     list: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct CapabilityRow {
-    capability: String,
-    generation: &'static str,
-    devices: &'static str,
-    since: Option<String>,
-    removed: Option<String>,
-    arch_specific_since: Option<String>,
-    family_since: Option<String>,
 }
 
 pub fn run(arguments: &CapabilitiesArgs) -> Result<String> {
@@ -52,11 +41,10 @@ pub fn run(arguments: &CapabilitiesArgs) -> Result<String> {
         let is_listed = listed.iter().any(|it| it.base() == facts.capability);
         is_supported && (is_listed || listed.is_empty())
     };
-    let facts = capability::all().filter(is_shown);
-    let rows: Vec<CapabilityRow> = facts.map(CapabilityRow::new).collect();
+    let rows = capability::all().filter(is_shown);
     Ok(match arguments.json {
-        true => report::json_list("capabilities", &rows),
-        false => text(&rows),
+        true => report::json_list("capabilities", &Vec::from_iter(rows.map(row))),
+        false => text(rows),
     })
 }
 
@@ -73,30 +61,33 @@ fn named_release(release: RequestedRelease) -> Result<ToolkitVersion> {
     Err(Failure::usage(format!("CUDA {release} was never released")).hint(example))
 }
 
-impl CapabilityRow {
-    fn new(facts: &'static CapabilityFacts) -> Self {
-        let text = |release: Option<ToolkitVersion>| release.map(|release| release.to_string());
-        Self {
-            capability: facts.capability.to_string(),
-            generation: facts.architecture,
-            devices: facts.example,
-            since: text(facts.since(None)),
-            removed: text(facts.removed_in),
-            arch_specific_since: text(facts.since(Some(Suffix::ArchSpecific))),
-            family_since: text(facts.since(Some(Suffix::Family))),
-        }
-    }
+fn row(facts: &CapabilityFacts) -> serde_json::Value {
+    let text = |release: Option<ToolkitVersion>| release.map(|release| release.to_string());
+    json!({
+        "capability": facts.capability.to_string(),
+        "generation": facts.architecture,
+        "devices": facts.example,
+        "since": text(facts.since(None)),
+        "removed": text(facts.removed_in),
+        "arch_specific_since": text(facts.since(Some(Suffix::ArchSpecific))),
+        "family_since": text(facts.since(Some(Suffix::Family))),
+    })
 }
 
-fn text(rows: &[CapabilityRow]) -> String {
+fn text<'a>(rows: impl Iterator<Item = &'a CapabilityFacts>) -> String {
     let mut text = "capability  generation  since  removed      a      f  devices\n".to_owned();
-    for row in rows {
-        let shown = |release: &Option<String>| release.clone().unwrap_or("-".to_owned());
-        let (since, removed) = (shown(&row.since), shown(&row.removed));
-        let (arch_specific, family) = (shown(&row.arch_specific_since), shown(&row.family_since));
+    let shown =
+        |release: Option<ToolkitVersion>| release.map_or("-".to_owned(), |it| it.to_string());
+    for facts in rows {
         text += &format!(
-            "{:<10}  {:<10}  {since:>5}  {removed:>7}  {arch_specific:>5}  {family:>5}  {}\n",
-            row.capability, row.generation, row.devices
+            "{:<10}  {:<10}  {:>5}  {:>7}  {:>5}  {:>5}  {}\n",
+            facts.capability.to_string(),
+            facts.architecture,
+            shown(facts.since(None)),
+            shown(facts.removed_in),
+            shown(facts.since(Some(Suffix::ArchSpecific))),
+            shown(facts.since(Some(Suffix::Family))),
+            facts.example
         );
     }
     text + "a, f: the CUDA release that added the variant for one capability (9.0a), for a family (10.0f)\n"

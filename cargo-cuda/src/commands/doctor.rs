@@ -1,17 +1,15 @@
 //! `cargo cuda doctor`: what a build would do on this machine, and why.
 
-use std::collections::BTreeMap;
-
 use clap::Args;
 use cuda_build::driver::{self, Driver, NoDriver};
-use cuda_build::{Capability, Component, Error, Plan, Toolkit, ToolkitVersion};
+use cuda_build::{Capability, Component, Plan, Toolkit, ToolkitVersion};
 use cuda_build::{host_compiler, script::request};
 use cuda_find_core::capability::Support;
 use cuda_find_core::{
     capability::Declared,
     env::Env,
-    link::nixos_driver_directory,
-    release::HALF_NEEDS_CCCL_SINCE,
+    found::Found,
+    list::{joined, sorted_set},
     root::Root,
     search::Outcome,
     select::{Need, Part, RequestedRelease, Strength},
@@ -39,18 +37,24 @@ pub struct DoctorArgs {
     json: bool,
 }
 
+const DRIVER_HINT: &str = "to run programs, install NVIDIA's driver, on Jetson with JetPack (nvidia-l4t-cuda) and for \
+     WSL in Windows; start a container with `--gpus all` (Docker) or `--device nvidia.com/gpu=all` (Podman)";
+
 /// Returns the report, with the exit code that a build would have.
 pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(String, u8), Failure> {
     let build = BuildOptions::new(arguments.cuda, false);
-    let mut workspace = arguments.workspace.clone();
-    workspace.resolve = Resolve::IfPossible;
+    let workspace = WorkspaceOptions {
+        resolve: Resolve::IfPossible,
+        ..arguments.workspace.clone()
+    };
     let project = Project::open(user_env, root, &build, &workspace)?;
     let outcome = project.finder().outcome()?;
     let driver = driver::driver();
+    let gpus = driver.as_ref().map_or(&[][..], |driver| &driver.gpus);
     let mut diagnosis = Diagnosis::of_search(&outcome);
+    let mut plans = Vec::new();
     if let Ok(toolkit) = &outcome.toolkit {
-        let gpus = driver.as_ref().map_or(&[][..], |driver| &driver.gpus);
-        let plans = diagnosis.add_capabilities(toolkit, &project, gpus);
+        plans = diagnosis.add_capabilities(toolkit, &project, gpus);
         diagnosis.add_absent_components(toolkit, &project);
         if let Some(text) = wrapper_state(&project, toolkit, gpus) {
             diagnosis.add(State::Detail, "nvcc wrapper", text);
@@ -58,18 +62,18 @@ pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(Strin
                 diagnosis.add(State::Detail, "last build", note);
             }
         }
-        let host_compiler_error = diagnosis.add_host_compiler(toolkit, &project);
-        diagnosis.add_driver(&driver, root);
-        if let Ok(driver) = &driver {
-            diagnosis.add_driver_limits(driver, toolkit.version(), &plans);
-        }
         let mut packages = project.packages.iter();
-        let uses_cuda_build =
-            project.workspace.is_none() || packages.any(|package| package.uses_cuda_build);
         let is_native = project.target.is_native();
-        diagnosis.set_verdict(toolkit, uses_cuda_build, is_native, host_compiler_error);
-    } else {
-        diagnosis.add_driver(&driver, root);
+        let needs_engine =
+            project.workspace.is_none() || packages.any(|package| package.uses_cuda_build);
+        let has_nvrtc = is_native && toolkit.get(Component::Nvrtc).is_some();
+        let has_host_compiler =
+            diagnosis.add_host_compiler(toolkit, &project, needs_engine && !has_nvrtc);
+        diagnosis.set_verdict(toolkit, is_native, has_host_compiler);
+    }
+    diagnosis.add_driver(&driver);
+    if let (Ok(driver), Ok(toolkit)) = (&driver, &outcome.toolkit) {
+        diagnosis.add_driver_limits(driver, toolkit.version(), &plans);
     }
     // This comes last, because every step above may read more variables.
     diagnosis.add_variables(&project.env, &project.search_env.names_read());
@@ -85,8 +89,7 @@ impl Diagnosis {
     pub fn of_search(outcome: &Outcome) -> Self {
         let mut diagnosis = Self::default();
         for attempt in &outcome.attempts {
-            let text = format!("{}: {}", attempt.candidate, attempt.summary());
-            diagnosis.add(State::Detail, "search", text);
+            diagnosis.add(State::Detail, "search", attempt.to_string());
         }
         for remark in &outcome.remarks {
             diagnosis.add(State::Warning, "search", remark);
@@ -99,30 +102,23 @@ impl Diagnosis {
                     exit_code::NOT_FOUND => "CUDA was not found, or a component is missing",
                     _ => "the CUDA that was found cannot be used",
                 };
-                let row = diagnosis.fail(code, reason, "CUDA", &error.to_string());
-                row.hints = error.hints();
+                diagnosis.fail(code, reason);
+                diagnosis.add(State::Error, "CUDA", error.to_string()).hints = error.hints();
             }
         }
         diagnosis
     }
 
     fn add_toolkit(&mut self, toolkit: &Toolkit) {
-        let version = toolkit.version();
-        let mut origins: Vec<&String> = Vec::new();
-        for chosen in toolkit.components() {
-            if !origins.contains(&&chosen.origin) {
-                origins.push(&chosen.origin);
-            }
+        let topic = format!("CUDA {}", toolkit.version());
+        let is_same_origin = |one: &Found, other: &Found| one.origin == other.origin;
+        for same in toolkit.components().chunk_by(is_same_origin) {
+            let components = joined(same.iter().map(|found| found.component), " ");
+            let text = format!("{components}: {}", same[0].origin);
+            self.add(State::Ok, &topic, text);
         }
-        for origin in origins {
-            let components = toolkit.components().iter();
-            let same = components.filter(|chosen| chosen.origin == *origin);
-            let ids: Vec<&str> = same.map(|chosen| chosen.component.id()).collect();
-            let text = format!("{}: {origin}", ids.join(" "));
-            self.add(State::Ok, &format!("CUDA {version}"), text);
-        }
-        for chosen in toolkit.components() {
-            self.add(State::Detail, chosen, &chosen.evidence);
+        for found in toolkit.components() {
+            self.add(State::Detail, &found.to_string(), &found.evidence);
         }
         for note in toolkit.notes() {
             let state = match note {
@@ -131,22 +127,16 @@ impl Diagnosis {
             };
             self.add(state, "note", note.to_string());
         }
-        if toolkit.get(Component::Nvcc).is_none() {
-            let text = "not found: libraries and crates that call nvcc do not build";
-            self.add(State::Warning, "nvcc", text);
-        }
-        if toolkit.get(Component::Cccl).is_none() {
-            // The header includes CCCL for nvcc, and not for NVRTC.
-            let has_nvcc = toolkit.get(Component::Nvcc).is_some();
-            let half = match has_nvcc && version.major >= HALF_NEEDS_CCCL_SINCE {
-                true => ", and `cuda_fp16.h`,",
-                false => "",
-            };
-            let text = format!(
-                "not found: kernels that include CUB, Thrust or libcu++{half} do not compile"
-            );
-            self.add(State::Warning, "cccl", text);
-        }
+        let mut warn_if_absent = |component: Component, text: &str| {
+            if toolkit.get(component).is_none() {
+                self.add(State::Warning, component.id(), format!("not found: {text}"));
+            }
+        };
+        let users = "libraries and crates that call nvcc do not build";
+        warn_if_absent(Component::Nvcc, users);
+        // With nvcc of CUDA 13, `cuda_fp16.h` includes CCCL.
+        let users = "kernels that include CUB, Thrust, libcu++ or `cuda_fp16.h` may not compile";
+        warn_if_absent(Component::Cccl, users);
         // A path that is not UTF-8 has no JSON.
         let file = toolkit.to_toml().ok();
         self.toolkit = file.and_then(|text| toml::from_str(&text).ok());
@@ -165,44 +155,42 @@ impl Diagnosis {
         let mut lists = Vec::new();
         for package in &project.packages {
             let declared = package.config.for_major(version.major);
-            if let Some(items) = declared.capabilities {
-                let used = declared.components.iter().map(|c| c.component);
-                lists.push((package.name.clone(), items.to_vec(), used.collect()));
+            if let Some(list) = declared.capabilities {
+                let used = declared.components.iter().map(|it| it.component);
+                lists.push((package.name.as_str(), list.to_vec(), used.collect()));
             } else if package.uses_cuda_build && gpus.is_empty() {
                 let text = "no capabilities are declared, and this machine has no GPU: `.cu` files do not compile";
-                let row = self.add(State::Warning, &package.name, text);
-                row.hints.push("add `capabilities = [\"8.0\", \"9.0+PTX\"]` or similar to `[package.metadata.cuda]`".to_owned());
+                let hint = "add `capabilities = [\"8.0\", \"9.0+PTX\"]` or similar to `[package.metadata.cuda]`";
+                self.warn(&package.name, text, hint);
             }
         }
         // The configuration of a package already contains the value of the variable.
         let variable = project.env.text(CAPABILITIES);
-        if let Some(list) = variable.filter(|_| project.workspace.is_none()) {
-            lists.push((CAPABILITIES.to_owned(), vec![list], Vec::new()));
-        }
+        let variable = variable.filter(|_| project.workspace.is_none());
+        lists.extend(variable.map(|list| (CAPABILITIES, vec![list], Vec::new())));
         let mut plans = Vec::new();
-        for (name, capabilities, components) in lists {
-            let plan = Declared::parse(&capabilities)
+        for (name, list, used) in lists {
+            let plan = Declared::parse(&list)
                 .and_then(|declared| declared.plan(version, gpus, observed.as_deref()))
-                .and_then(|plan| toolkit.check_plan(&plan, &components).map(|()| plan));
+                .and_then(|plan| toolkit.check_plan(&plan, &used).map(|()| plan));
             match plan {
                 Ok(plan) => {
-                    self.add(State::Ok, &name, format!("capabilities {plan}"));
-                    plans.push((name, plan));
+                    self.add(State::Ok, name, format!("capabilities {plan}"));
+                    plans.push((name.to_owned(), plan));
                 }
                 Err(error) => {
                     let reason = format!("the capabilities of {name} cannot be compiled");
-                    let row = self.fail(exit_code::CAPABILITY, &reason, &name, &error.to_string());
-                    row.hints = error.hints();
+                    self.fail(exit_code::CAPABILITY, &reason);
+                    self.add(State::Error, name, error.to_string()).hints = error.hints();
                 }
             }
         }
         for package in &project.packages {
-            let mut plans = plans.iter().filter(|(name, _)| *name == package.name);
-            let has_ptx = plans.any(|(_, plan)| !plan.ptx.is_empty());
+            let plan = plans.iter().find(|(name, _)| *name == package.name);
+            let has_ptx = plan.is_some_and(|(_, plan)| !plan.ptx.is_empty());
             let limit = DriverLimit::of_manifests(std::iter::once(&package.config));
             if let Some((text, hint)) = limit.and_then(|limit| limit.unmet(version, has_ptx)) {
-                let row = self.add(State::Warning, &package.name, text);
-                row.hints.push(hint);
+                self.warn(&package.name, text, hint);
             }
         }
         plans
@@ -219,17 +207,15 @@ impl Diagnosis {
             if is_met(&Need::new(component, Part::main(component), "")) {
                 continue;
             }
-            let text = format!("not found; the {} needs it", guess.reason);
-            let row = match guess.is_loaded {
-                false => {
-                    let reason = format!("missing {component}");
-                    self.fail(exit_code::NOT_FOUND, &reason, &component, &text)
-                }
-                true => {
-                    let text = format!("{text} when a program runs");
-                    self.add(State::Warning, &component, text)
-                }
-            };
+            let mut text = format!("not found; the {} needs it", guess.reason);
+            let mut state = State::Error;
+            if guess.is_loaded {
+                state = State::Warning;
+                text += " when a program runs";
+            } else {
+                self.fail(exit_code::NOT_FOUND, &format!("missing {component}"));
+            }
+            let row = self.add(state, component.id(), text);
             row.hints.push("`cargo cuda fetch` fetches it".to_owned());
         }
         let major = toolkit.version().major;
@@ -238,10 +224,10 @@ impl Diagnosis {
             let is_absent = |need: &&Need| need.strength == Strength::Optional && !is_met(need);
             for need in request.needs_of(major).iter().filter(is_absent) {
                 let component = need.component;
-                let version = need.version.as_ref();
-                let version = version.map_or(String::new(), |version| format!(" {version}"));
+                let version = need.version.iter().map(|version| format!(" {version}"));
                 let text = format!(
-                    "optional {component}{version} was not found for CUDA {major}, so `cfg(cuda_have_{})` is off",
+                    "optional {component}{} was not found for CUDA {major}, so `cfg(cuda_have_{})` is off",
+                    version.collect::<String>(),
                     component.id().replace('-', "_")
                 );
                 self.add(State::Warning, &package.name, text);
@@ -249,30 +235,41 @@ impl Diagnosis {
         }
     }
 
-    /// Adds nvcc's host compiler. Returns the error if nvcc accepts none.
-    fn add_host_compiler(&mut self, toolkit: &Toolkit, project: &Project) -> Option<Error> {
-        toolkit.get(Component::Nvcc)?;
+    /// Adds nvcc's host compiler, which has to exist if nvcc is the only engine of a build script. Returns whether there
+    /// is one.
+    fn add_host_compiler(
+        &mut self,
+        toolkit: &Toolkit,
+        project: &Project,
+        is_required: bool,
+    ) -> bool {
+        if toolkit.get(Component::Nvcc).is_none() {
+            return true;
+        }
         let (env, root) = (&project.search_env, &project.root);
         match host_compiler::choose(env, root, toolkit, &project.target) {
             Ok(host) => {
                 self.add(State::Ok, "host compiler", host.compiler.to_string());
-                None
+                true
             }
             Err(error) => {
+                if is_required {
+                    let reason = "nvcc accepts no host compiler, and NVRTC is missing";
+                    self.fail(Failure::exit_code_for(&error), reason);
+                }
                 let row = self.add(State::Warning, "host compiler", error.to_string());
                 row.hints = error.hints();
-                Some(error)
+                false
             }
         }
     }
 
-    fn add_driver(&mut self, driver: &Result<Driver, NoDriver>, root: &Root) {
+    fn add_driver(&mut self, driver: &Result<Driver, NoDriver>) {
         match driver {
             Ok(driver) => {
-                let gpus: Vec<String> = driver.gpus.iter().map(ToString::to_string).collect();
-                let gpus = match gpus.is_empty() {
-                    true => "no GPU".to_owned(),
-                    false => format!("GPU {}", gpus.join(", ")),
+                let gpus = match driver.gpus.as_slice() {
+                    [] => "no GPU".to_owned(),
+                    gpus => format!("GPU {}", joined(gpus, ", ")),
                 };
                 let text = format!("for CUDA {}, {gpus}, {}", driver.version, driver.library);
                 self.add(State::Ok, "driver", text);
@@ -281,8 +278,8 @@ impl Diagnosis {
                 let text = format!("{reason} (not needed to build)");
                 let row = self.add(State::Warning, "driver", text);
                 // If an installed driver fails to start, its own message explains the failure.
-                row.hints
-                    .extend(driver_hint(root).filter(|_| !reason.is_installed));
+                let hint = (!reason.is_installed).then(|| DRIVER_HINT.to_owned());
+                row.hints.extend(hint);
             }
         }
     }
@@ -295,13 +292,10 @@ impl Diagnosis {
         plans: &[(String, Plan)],
     ) {
         if let Some((text, hint)) = DriverLimit::of_machine(driver.version).unmet(toolkit, true) {
-            self.add(State::Warning, "driver", text).hints.push(hint);
+            self.warn("driver", text, hint);
         }
-        let mut gpus = driver.gpus.clone();
-        gpus.sort();
-        gpus.dedup();
         for (package, plan) in plans {
-            for gpu in &gpus {
+            for gpu in sorted_set(&driver.gpus) {
                 let text = match plan.runs_on(*gpu, toolkit) {
                     Support::Native => continue,
                     Support::Jit if driver.version < toolkit => {
@@ -312,70 +306,39 @@ impl Diagnosis {
                     }
                     Support::None => "no code for it",
                 };
-                let row = self.add(
-                    State::Warning,
-                    package,
-                    format!("this machine's {gpu} GPU: {text}"),
-                );
-                row.hints.push(format!("add \"{gpu}\" to `capabilities`"));
+                let text = format!("this machine's {gpu} GPU: {text}");
+                self.warn(package, text, format!("add \"{gpu}\" to `capabilities`"));
             }
         }
     }
 
-    /// The verdict on a toolkit, unless a failure is the verdict already. NVRTC is not counted if the build is not native,
-    /// because NVRTC for another platform cannot be loaded here.
-    pub fn set_verdict(
-        &mut self,
-        toolkit: &Toolkit,
-        uses_cuda_build: bool,
-        is_native: bool,
-        host_compiler_error: Option<Error>,
-    ) {
-        if !self.verdict.is_empty() {
-            return;
-        }
-        let has_nvcc = toolkit.get(Component::Nvcc).is_some();
+    /// The verdict on a toolkit, unless a failure is the verdict already. `has_host_compiler` is whether nvcc accepts
+    /// one, or there is no nvcc. NVRTC is not counted if the build is not native, because NVRTC for another platform
+    /// cannot be loaded here.
+    pub fn set_verdict(&mut self, toolkit: &Toolkit, is_native: bool, has_host_compiler: bool) {
         let has_nvrtc = is_native && toolkit.get(Component::Nvrtc).is_some();
-        let reason_against_nvcc = match has_nvcc {
-            true => "which accepts no host compiler",
-            false => "which is missing",
+        let except = match toolkit.get(Component::Nvcc) {
+            Some(_) if has_host_compiler => "",
+            Some(_) => ", except with nvcc, which accepts no host compiler",
+            None if has_nvrtc => ", except with nvcc, which is missing",
+            None => ", except device code: nvcc and NVRTC are missing",
         };
-        let is_nvcc_usable = has_nvcc && host_compiler_error.is_none();
-        if let Some(error) = host_compiler_error.filter(|_| uses_cuda_build && !has_nvrtc) {
-            self.exit_code = Failure::exit_code_for(&error);
-            let reason = "nvcc accepts no host compiler, and NVRTC is missing";
-            self.verdict = format!("Not ready to build: {reason}.");
-            return;
+        if self.verdict.is_empty() {
+            self.verdict = format!("Ready to build{except}.");
         }
-        let ready_for = match (is_nvcc_usable, has_nvrtc) {
-            (true, _) if !uses_cuda_build => ".".to_owned(),
-            (false, _) if !uses_cuda_build => {
-                format!(", except crates that call nvcc, {reason_against_nvcc}.")
-            }
-            (true, true) => ": modules with NVRTC or nvcc, libraries with nvcc.".to_owned(),
-            (true, false) => ": modules and libraries with nvcc.".to_owned(),
-            (false, true) => {
-                format!(": modules with NVRTC; libraries need nvcc, {reason_against_nvcc}.")
-            }
-            (false, false) => ", except device code: nvcc and NVRTC are missing.".to_owned(),
-        };
-        self.verdict = format!("Ready to build{ready_for}");
     }
 
     /// Puts the variables that affect a build before all other rows: variables about CUDA, variables of compilers and of
     /// the loader, and the variables in `names_read`.
     fn add_variables(&mut self, env: &Env, names_read: &[String]) {
-        const COMPILER_AND_LOADER: [&str; 3] = ["LIBRARY_PATH", "CPATH", "LD_LIBRARY_PATH"];
-        const UNRELATED: [&str; 2] = ["HOME", "XDG_CACHE_HOME"];
         let is_shown = |name: &str| {
-            name.starts_with("CUDA")
-                || name.starts_with("NVCC")
-                || COMPILER_AND_LOADER.contains(&name)
-                || names_read.iter().any(|read| read == name) && !UNRELATED.contains(&name)
+            ["CUDA", "NVCC", "LIBRARY_PATH", "CPATH", "LD_LIBRARY_PATH"]
+                .iter()
+                .any(|start| name.starts_with(start))
+                || names_read.iter().any(|read| read == name)
         };
-        let variables: BTreeMap<_, _> = env.variables().collect();
         let rows = self.rows.len();
-        for (name, value) in variables {
+        for (name, value) in env.variables() {
             if name.to_str().is_some_and(is_shown) && !value.is_empty() {
                 let text = format!("{}={}", name.display(), value.display());
                 self.add(State::Detail, "variable", text.replace('\n', "\\n"));
@@ -383,30 +346,4 @@ impl Diagnosis {
         }
         self.rows.rotate_left(rows);
     }
-}
-
-/// How a driver is installed on this kind of machine.
-fn driver_hint(root: &Root) -> Option<String> {
-    let exists = |place: &str| root.exists(&root.locate(place));
-    let kernel = root
-        .text(&root.locate("/proc/sys/kernel/osrelease"))
-        .unwrap_or_default();
-    let is_wsl = kernel.to_lowercase().contains("microsoft");
-    let is_container = exists("/.dockerenv") || exists("/run/.containerenv");
-    let has_module = exists("/proc/driver/nvidia/version");
-    let hint = if is_container && (is_wsl || has_module) {
-        "start this container with `--gpus all` (Docker) or `--device nvidia.com/gpu=all` (Podman)"
-    } else if is_wsl {
-        "this is WSL: install NVIDIA's driver in Windows, not in WSL"
-    } else if nixos_driver_directory(root).is_some() {
-        "this is NixOS: set `hardware.graphics.enable = true` and `services.xserver.videoDrivers = [ \"nvidia\" ]`"
-    } else if exists("/etc/nv_tegra_release") {
-        "this is a Jetson board: the driver comes with JetPack, in the package nvidia-l4t-cuda"
-    } else if has_module {
-        "the driver's kernel module is loaded, but its CUDA library is not installed: libcuda1 (Debian), \
-         libnvidia-compute-… (Ubuntu), nvidia-driver-cuda-libs (Fedora), nvidia-utils (Arch)"
-    } else {
-        return None;
-    };
-    Some(hint.to_owned())
 }

@@ -74,13 +74,14 @@ fn target(text: &str) -> Result<Target, String> {
 impl AddArgs {
     fn requests(&self) -> Vec<AddRequest> {
         let request = |release: &ReleaseToFetch| AddRequest {
+            release: release.clone(),
             components: self.components.clone(),
             only: self.only.clone(),
             from: self.from,
             upgrade: self.upgrade,
             locked: self.locked,
             target: self.target.clone().filter(|target| !target.is_native()),
-            ..AddRequest::new(release.clone())
+            ..AddRequest::default()
         };
         self.releases.iter().map(request).collect()
     }
@@ -88,6 +89,7 @@ impl AddArgs {
 
 /// Runs the action and returns the text for standard output.
 pub fn run(arguments: &ToolkitArgs, env: &Env) -> Result<String> {
+    let list = |toolkits: &[ListedToolkit]| report::json_list("toolkits", toolkits);
     let (json, text) = match &arguments.action {
         Action::Add(add) => {
             let requests = add.requests().into_iter();
@@ -97,10 +99,7 @@ pub fn run(arguments: &ToolkitArgs, env: &Env) -> Result<String> {
         }
         Action::List => {
             let toolkits = store::list(env)?;
-            (
-                report::json_list("toolkits", &toolkits),
-                list_text(&toolkits),
-            )
+            (list(&toolkits), list_text(&toolkits))
         }
         Action::Remove { toolkit, all } => {
             let removed = store::remove(toolkit, *all, env)?;
@@ -108,10 +107,7 @@ pub fn run(arguments: &ToolkitArgs, env: &Env) -> Result<String> {
         }
         Action::Gc => {
             let removed = store::collect_garbage(env)?;
-            (
-                report::json_list("toolkits", &removed),
-                removed_text(&removed),
-            )
+            (list(&removed), removed_text(&removed))
         }
     };
     Ok(if arguments.json { json } else { text })

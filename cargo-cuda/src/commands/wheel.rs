@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum as _};
+use clap::{ArgGroup, Args, ValueEnum as _};
 use cuda_build::config::{Config, parse_size};
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::isolated_build::gpus;
 use crate::output;
 use crate::package::archive::WheelArchive;
-use crate::project::{BuildOptions, SearchOptions, WorkspaceOptions};
+use crate::project::{BuildOptions, WorkspaceOptions};
 use crate::wheel::build::{Prepared, WheelBuild};
 use crate::wheel::needs::check_major;
 use crate::wheel::rewrite::{BuiltWheel, Rewrite};
@@ -20,71 +20,63 @@ use crate::wheel::runpath::SearchPathKind;
 use crate::wheel::source::WheelSource;
 use crate::wheel::summary;
 
-/// The options that have no effect on a wheel that is built already.
-const OPTIONS_OF_A_BUILD: [&str; 11] = [
-    "package",
-    "manifest_path",
-    "capabilities",
-    "profile",
-    "fetch",
-    "locked",
-    "target",
-    "interpreter",
-    "exclude",
-    "rpath",
-    "passthrough",
-];
-
 /// Build one wheel for each CUDA major
 #[derive(Args, Clone, Debug)]
+// The options that have no effect on a wheel that is built already.
+#[command(group(ArgGroup::new("build").multiple(true)))]
 pub struct WheelArgs {
     /// CUDA releases, as in `12,13` or `13.4`; by default the majors that the manifest declares
     #[arg(long, value_delimiter = ',', value_name = "RELEASES")]
     cuda: Vec<RequestedRelease>,
     /// The package to build; by default the one in the current directory
-    #[arg(long, short, value_name = "NAME")]
+    #[arg(long, short, value_name = "NAME", group = "build")]
     package: Option<String>,
     /// The manifest of the package
-    #[arg(long, value_name = "Cargo.toml")]
+    #[arg(long, value_name = "Cargo.toml", group = "build")]
     manifest_path: Option<PathBuf>,
     /// The directory for the wheels
     #[arg(long, short, value_name = "DIRECTORY", default_value = "dist")]
     out: PathBuf,
     /// Capabilities instead of the manifest's, as in `8.0,9.0,10.0,12.0+PTX`
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", group = "build")]
     capabilities: Option<String>,
     /// The platform to build for, as in `aarch64-unknown-linux-gnu`
-    #[arg(long, value_name = "TRIPLE")]
+    #[arg(long, value_name = "TRIPLE", group = "build")]
     target: Option<String>,
     /// A Python to build for, as in `python3.12`; may be repeated
-    #[arg(long, short, value_name = "PYTHON")]
+    #[arg(long, short, value_name = "PYTHON", group = "build")]
     interpreter: Vec<PathBuf>,
     /// Cargo's profile; by default that of pyproject.toml, otherwise release
-    #[arg(long)]
+    #[arg(long, group = "build")]
     profile: Option<String>,
     /// The kind of search path, of which `LD_LIBRARY_PATH` overrides `runpath`; by default the manifest's or `rpath`
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", group = "build")]
     rpath: Option<SearchPathKind>,
     /// A library that is not copied into the wheel, as in `libtorch.so` or `libtorch*`; may be repeated
-    #[arg(long, value_name = "LIBRARY")]
+    #[arg(long, value_name = "LIBRARY", group = "build")]
     exclude: Vec<String>,
     /// Rewrite this wheel of another builder for the major of `--cuda`, instead of building one
-    #[arg(long, value_name = "WHEEL", requires = "cuda", conflicts_with_all = OPTIONS_OF_A_BUILD)]
+    #[arg(
+        long,
+        value_name = "WHEEL",
+        requires = "cuda",
+        conflicts_with = "build"
+    )]
     from_wheel: Option<PathBuf>,
     /// The largest wheel that the index accepts, as in `200 MiB`
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_size: Option<u64>,
     /// Fetch toolkits, maturin and auditwheel if they are missing
-    #[arg(long)]
+    #[arg(long, group = "build")]
     fetch: bool,
     /// Fail if Cargo.lock or the lock file of toolkits would change
-    #[arg(long)]
+    #[arg(long, group = "build")]
     locked: bool,
     /// Write the wheel although the audit finds an error of this check, as in `--allow W07`; may be repeated
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = check::codes(), ignore_case = true)]
     allow: Vec<String>,
     /// Arguments for maturin, after `--`
-    #[arg(last = true)]
+    #[arg(last = true, group = "build")]
     passthrough: Vec<OsString>,
 }
 
@@ -132,14 +124,9 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
         manifest_path: arguments.manifest_path.clone(),
         ..WorkspaceOptions::default()
     };
-    let options = BuildOptions {
-        capabilities: arguments.capabilities.clone(),
-        search: SearchOptions {
-            cuda: None,
-            fetch: arguments.fetch,
-            reads_fetch_variable: true,
-        },
-    };
+    let mut options = BuildOptions::new(None, arguments.fetch);
+    options.search.reads_fetch_variable = true;
+    options.capabilities.clone_from(&arguments.capabilities);
     let source = WheelSource::open(&workspace_options, &options, &passthrough, user_env, root)?;
     source.project.check_not_skipped()?;
     let config = source.package.config.clone();

@@ -7,6 +7,7 @@ use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Style};
 use clap::{ArgAction, Args, ColorChoice};
 use cuda_find_core::env::Env;
+pub use cuda_find_core::list::joined;
 use rustix::termios::tcgetwinsize;
 
 use crate::failure::{Failure, Result};
@@ -118,12 +119,6 @@ pub fn human_size(bytes: u64) -> String {
     };
     let tenths = (bytes * 10 + size / 2) / size;
     format!("{}.{} {unit}", tenths / 10, tenths % 10)
-}
-
-/// The items of a list in a message, with `separator` between them.
-pub fn joined(items: impl IntoIterator<Item: ToString>, separator: &str) -> String {
-    let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
-    texts.join(separator)
 }
 
 /// Escapes control characters, because a variable or a file name may contain a sequence that

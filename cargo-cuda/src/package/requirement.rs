@@ -13,7 +13,7 @@ use super::nvidia::has_metapackage;
 use crate::output::joined;
 
 /// NVIDIA's package with one extra for each component of the toolkit. It has the version of the toolkit.
-const METAPACKAGE: &str = "cuda-toolkit";
+pub const METAPACKAGE: &str = "cuda-toolkit";
 
 /// One value of `Requires-Dist`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,12 +137,8 @@ impl Requirement {
         if !self.is_metapackage() {
             return facts.package(major) == Some(self.name.as_str());
         }
-        let mut extras = self.extras.iter();
-        extras.any(|own| {
-            facts
-                .extra
-                .is_some_and(|extra| own == extra || own == "all")
-        })
+        let has = |extra: &str| self.extras.iter().any(|own| own == extra || own == "all");
+        facts.extra.is_some_and(has)
     }
 
     /// The components that it brings for a CUDA major.

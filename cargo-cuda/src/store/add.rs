@@ -25,7 +25,7 @@ use crate::failure::{Failure, Result};
 use crate::output::{self, human_size};
 
 /// A toolkit to fetch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct AddRequest {
     /// The release.
     pub release: ReleaseToFetch,
@@ -48,21 +48,6 @@ pub struct AddRequest {
 }
 
 impl AddRequest {
-    /// A request for the default set of a release.
-    pub fn new(release: ReleaseToFetch) -> Self {
-        Self {
-            release,
-            components: Vec::new(),
-            only: Vec::new(),
-            accepted: Vec::new(),
-            optional: Vec::new(),
-            from: None,
-            upgrade: false,
-            locked: false,
-            target: None,
-        }
-    }
-
     /// The components to fetch.
     fn wanted(&self, from: FetchFrom) -> Result<BTreeSet<Component>> {
         let major = self.release.major();
@@ -293,10 +278,8 @@ impl<'a> Run<'a> {
             return Ok(set.clone());
         }
         let spec = SetSpec {
-            release: release.clone(),
+            request: self.request,
             components,
-            accepted: accepted.clone(),
-            exact: !self.request.only.is_empty(),
             base: base.map(|set| set.with_accepted_only(accepted)),
         };
         if from == FetchFrom::Redist {
@@ -440,8 +423,11 @@ mod tests {
     use super::*;
 
     fn ids(release: &str, components: &[Component]) -> Vec<&'static str> {
-        let mut request = AddRequest::new(release.parse().unwrap());
-        request.components = components.to_vec();
+        let request = AddRequest {
+            release: release.parse().unwrap(),
+            components: components.to_vec(),
+            ..AddRequest::default()
+        };
         let wanted = request.wanted(FetchFrom::Wheels).unwrap();
         wanted.into_iter().map(Component::id).collect()
     }

@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
-use std::path::{Path, absolute};
+use std::path::{Path, PathBuf, absolute};
 use std::process::{ExitStatus, Stdio};
 
 use cuda_find_core::{command::Invocation, env::Env, root::Root, target::Target};
@@ -376,14 +376,11 @@ fn settings(env: &Env) -> Env {
 /// The value of a variable. A path that exists, or that of a directory such as a cache, is made absolute.
 fn absolute_value(name: &OsStr, value: &OsStr) -> OsString {
     let name = name.to_str().unwrap_or_default();
-    match absolute(value) {
-        Ok(path)
-            if has(PATHS, name) && (name.ends_with("_DIR") || Root::system().exists(&path)) =>
-        {
-            path.into()
-        }
-        _ => value.to_owned(),
-    }
+    let is_made_absolute = |path: &PathBuf| {
+        has(PATHS, name) && (name.ends_with("_DIR") || Root::system().exists(path))
+    };
+    let path = absolute(value).ok().filter(is_made_absolute);
+    path.map_or_else(|| value.to_owned(), Into::into)
 }
 
 #[cfg(test)]

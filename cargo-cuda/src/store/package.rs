@@ -63,13 +63,20 @@ impl ReleaseToFetch {
 pub fn parse_release(text: &str) -> Result<ReleaseToFetch, String> {
     let text = text.to_ascii_lowercase();
     if text == "latest" {
-        return NEWEST_MAJOR.to_string().parse();
+        return Ok(ReleaseToFetch::default());
     }
     let mut number = text.as_str();
     for prefix in ["cuda", "-", "v"] {
         number = number.strip_prefix(prefix).unwrap_or(number);
     }
     number.parse()
+}
+
+impl Default for ReleaseToFetch {
+    fn default() -> Self {
+        let parts = vec![NEWEST_MAJOR];
+        Self { parts }
+    }
 }
 
 impl From<RequestedRelease> for ReleaseToFetch {
@@ -326,16 +333,7 @@ impl PackageSet {
         for pinned in &self.packages {
             let same = other.packages.iter().find(|package| package.is(pinned));
             if let Some(found) = same.filter(|found| !found.shares_a_file_with(pinned)) {
-                let PinnedPackage {
-                    name,
-                    version,
-                    hashes,
-                } = pinned;
-                let text = format!(
-                    "{name} {version}: pinned {hashes:?}, {origin} {:?}",
-                    found.hashes
-                );
-                return Err(hash_mismatch(&text));
+                return Err(hash_mismatch(pinned, origin, &found.hashes));
             }
         }
         Ok(())
@@ -365,9 +363,9 @@ impl PackageSet {
         let Some(PinnedPackage { name, version, .. }) = self.inconsistent() else {
             return Ok(());
         };
+        let release = &self.version;
         Err(format!(
-            "{name} {version} does not belong to CUDA {}",
-            self.version
+            "{name} {version} does not belong to CUDA {release}"
         ))
     }
 }
@@ -378,7 +376,9 @@ pub(super) fn wheel_of(component: Component, major: u32) -> Option<&'static str>
     component.facts().package(major.min(NEWEST_MAJOR))
 }
 
-pub(super) fn hash_mismatch(files: &str) -> Failure {
+pub(super) fn hash_mismatch(pinned: &PinnedPackage, origin: &str, found: &[Sha256]) -> Failure {
+    let (name, version, hashes) = (&pinned.name, &pinned.version, &pinned.hashes);
+    let files = format!("{name} {version}: pinned {hashes:?}, {origin} {found:?}");
     let text = format!("a file does not match its pinned hash\n  {files}");
     Failure::lock(text).hint(
         "if the index was changed on purpose, pin the new files with `--upgrade`; if the lock file was created with \

@@ -99,11 +99,11 @@ impl<'a> Mirror<'a> {
     }
 
     /// The exact archives for a release and components, and for those that an earlier set has.
-    pub fn resolve(&self, spec: &SetSpec, part: &StagingDirectory) -> Result<PackageSet> {
-        let major = spec.release.major();
+    pub fn resolve(&self, spec: &SetSpec<'_>, part: &StagingDirectory) -> Result<PackageSet> {
+        let major = spec.request.release.major();
         let version = match &spec.base {
             Some(base) => base.version.clone(),
-            None => self.newest(&spec.release, part)?,
+            None => self.newest(&spec.request.release, part)?,
         };
         let archives = self.archives(&version, part)?;
         let mut packages = BTreeSet::new();
@@ -233,13 +233,12 @@ impl<'a> Mirror<'a> {
         package: &PinnedPackage,
         part: &StagingDirectory,
     ) -> Result<()> {
-        let (name, version, hashes) = (&package.name, &package.version, &package.hashes);
+        let (name, version) = (&package.name, &package.version);
         let file = self.file(path, part)?;
         let found = sha256(&file).map_err(Failure::io("read", &file))?;
-        if !hashes.contains(&found) {
-            let place = self.shown();
-            let text = format!("{name} {version}: pinned {hashes:?}, {place} has {found:?}");
-            return Err(hash_mismatch(&text));
+        if !package.hashes.contains(&found) {
+            let origin = format!("{} has", self.shown());
+            return Err(hash_mismatch(package, &origin, &[found]));
         }
         let directory = part.path(&format!("unpacked-{name}"));
         let top = unpack(&file, &directory).map_err(|error| {

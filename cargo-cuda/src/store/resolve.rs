@@ -13,13 +13,11 @@ use std::collections::BTreeSet;
 use cargo_metadata::semver::{Comparator, Op};
 use cuda_build::{Component, ToolkitVersion};
 
-use super::package::{
-    AcceptedVersions, FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, wheel_of,
-};
+use super::add::AddRequest;
+use super::package::{FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, wheel_of};
 use crate::failure::{Failure, Result};
 use crate::output::joined;
-
-const METAPACKAGE: &str = "cuda-toolkit";
+use crate::package::requirement::METAPACKAGE;
 
 /// Resolves requirement lines to exact packages, and, if the flag is set, to those that they require. It is an
 /// installer or, in tests, a recorded answer.
@@ -27,20 +25,16 @@ pub(super) type Resolver<'a> = dyn FnMut(&[String], bool) -> Result<Vec<PinnedPa
 
 /// The set to resolve.
 #[derive(Clone, Debug)]
-pub(super) struct SetSpec {
-    pub release: ReleaseToFetch,
+pub(super) struct SetSpec<'a> {
+    pub request: &'a AddRequest,
     pub components: BTreeSet<Component>,
-    /// The accepted versions of products.
-    pub accepted: AcceptedVersions,
-    /// Whether to omit packages that were not requested, even if requested packages require them.
-    pub exact: bool,
     /// An earlier set that is extended. Its release and its packages are kept as they are.
     pub base: Option<PackageSet>,
 }
 
 /// Resolves a set, and checks that it is consistent.
-pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<PackageSet> {
-    let release = &spec.release;
+pub(super) fn resolve(spec: &SetSpec<'_>, resolver: &mut Resolver<'_>) -> Result<PackageSet> {
+    let release = &spec.request.release;
     let (version, has_metapackage) = match &spec.base {
         // The version of a set that was resolved without a metapackage has only two numbers.
         Some(base) => (base.version.clone(), base.version.split('.').count() > 2),
@@ -96,12 +90,13 @@ pub(super) fn resolve(spec: &SetSpec, resolver: &mut Resolver<'_>) -> Result<Pac
     Ok(set)
 }
 
-impl SetSpec {
+impl SetSpec<'_> {
     /// Whether a package belongs to the set. Packages without a CUDA component, such as the
     /// metapackage, do not.
     fn keeps(&self, name: &str) -> bool {
-        let major = self.release.major();
-        if !self.exact {
+        let major = self.request.release.major();
+        // Packages that were not requested are omitted, even if requested packages require them.
+        if self.request.only.is_empty() {
             return FetchFrom::Wheels.knows(name, major);
         }
         let mut components = self.components.iter();
@@ -127,7 +122,11 @@ impl SetSpec {
         if component.facts().follows_toolkit {
             clauses.push(format!("=={minor}.*"));
         }
-        let accepted = self.accepted.iter().filter(|(it, _)| *it == component);
+        let accepted = self
+            .request
+            .accepted
+            .iter()
+            .filter(|(it, _)| *it == component);
         let comparators = accepted.flat_map(|(_, accepted)| &accepted.comparators);
         clauses.extend(comparators.flat_map(python_clauses));
         Some(package.to_owned() + &clauses.join(","))
@@ -174,7 +173,7 @@ fn metapackage(release: &ReleaseToFetch, resolver: &mut Resolver<'_>) -> Result<
 }
 
 /// The extras of the metapackage, in brackets.
-fn extras(spec: &SetSpec) -> String {
+fn extras(spec: &SetSpec<'_>) -> String {
     let components = spec.components.iter();
     let extras = joined(components.filter_map(|it| it.facts().extra), ",");
     if extras.is_empty() {
@@ -253,17 +252,22 @@ mod tests {
         Ok(answer)
     }
 
-    fn spec(request: &str, components: &[Component]) -> SetSpec {
+    fn request(release: &str) -> AddRequest {
+        AddRequest {
+            release: release.parse().unwrap(),
+            ..AddRequest::default()
+        }
+    }
+
+    fn spec<'a>(request: &'a AddRequest, components: &[Component]) -> SetSpec<'a> {
         SetSpec {
-            release: request.parse().unwrap(),
+            request,
             components: components.iter().copied().collect(),
-            accepted: Vec::new(),
-            exact: false,
             base: None,
         }
     }
 
-    fn shown(spec: &SetSpec) -> String {
+    fn shown(spec: &SetSpec<'_>) -> String {
         match resolve(spec, &mut |lines, _| index(lines)) {
             Ok(set) => {
                 let packages = set.packages.iter();
@@ -298,27 +302,33 @@ mod tests {
             // A release that never was.
             ("12.7", &[Cudart], "no nvidia-cuda-runtime-cu12==12.7.*"),
         ] {
-            assert_eq!(shown(&spec(release, components)), expected, "{release}");
+            assert_eq!(
+                shown(&spec(&request(release), components)),
+                expected,
+                "{release}"
+            );
         }
     }
 
     #[test]
     fn a_later_minor_that_slipped_in_is_an_error() {
         // cuSPARSE requires nvJitLink, which is not requested and so not pinned.
-        let text = shown(&spec("13", &[Component::Cusparse]));
+        let mut request = request("13");
+        let text = shown(&spec(&request, &[Component::Cusparse]));
         assert!(
             text.contains("no consistent CUDA 13.4.3: nvidia-nvjitlink 13.5.37"),
             "{text}"
         );
-        let mut exact = spec("13", &[Component::Cusparse]);
-        exact.exact = true;
+        request.only = vec![Component::Cusparse];
+        let exact = spec(&request, &[Component::Cusparse]);
         assert_eq!(shown(&exact), "13.4.3: nvidia-cusparse 12.8.6.72");
     }
 
     #[test]
     fn a_header_package_is_resolved_alone() {
-        let mut spec = spec("13", &[Component::Cudart, Component::Cutlass]);
-        spec.accepted = vec![(Component::Cutlass, "3.8".parse().unwrap())];
+        let mut request = request("13");
+        request.accepted = vec![(Component::Cutlass, "3.8".parse().unwrap())];
+        let spec = spec(&request, &[Component::Cudart, Component::Cutlass]);
         let mut query = String::new();
         let set = resolve(&spec, &mut |lines, with_dependencies| {
             if with_dependencies {
@@ -342,16 +352,18 @@ mod tests {
             (">=9, <10", ">=9,<10"),
             ("*", ""),
         ] {
-            let mut spec = spec("13", &[]);
-            spec.accepted = vec![(Component::Cutlass, cargo.parse().unwrap())];
-            let line = spec.requirement(Component::Cutlass, ToolkitVersion::new(13, 4));
+            let mut request = request("13");
+            request.accepted = vec![(Component::Cutlass, cargo.parse().unwrap())];
+            let line =
+                spec(&request, &[]).requirement(Component::Cutlass, ToolkitVersion::new(13, 4));
             assert_eq!(line, Some(format!("nvidia-cutlass{expected}")), "{cargo}");
         }
     }
 
     #[test]
     fn a_base_stays_and_its_files_too() {
-        let mut spec = spec("13", &[Component::Cudart, Component::Cudla]);
+        let request = request("13");
+        let mut spec = spec(&request, &[Component::Cudart, Component::Cudla]);
         let base = package("nvidia-cuda-runtime", "13.4.92", '1');
         spec.base = Some(PackageSet {
             version: "13.4.3".to_owned(),

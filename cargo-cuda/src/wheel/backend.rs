@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use cuda_find_core::{command::Invocation, env::Env, root::Root, select::RequestedRelease};
 
 use super::build::{self, Mode, NO_WARNING, Prepared, WheelBuild};
-use super::needs::BuiltWith;
+use super::needs::Needs;
 use super::runpath::{ModuleSearchPath, link_arguments};
 use super::source::WheelSource;
 use super::{requirements, sdist};
@@ -84,7 +84,6 @@ impl<'a> Backend<'a> {
     pub fn prepare_metadata(&self) -> Result<String> {
         let (project, options) = (&self.job.source.project, &self.job.source.options);
         let toolkit = project.for_release(self.release()?).finder().find()?;
-        let built_with = BuiltWith::of(&toolkit);
         let out = &self.job.out;
         let directory = ["--metadata-directory".as_ref(), out.as_os_str()];
         self.hook("write-dist-info", directory, options)?;
@@ -96,7 +95,7 @@ impl<'a> Backend<'a> {
         let file = made.join("METADATA");
         let metadata = project.root.text(&file);
         let metadata = metadata.map_err(Failure::io("read", &file))?;
-        let text = self.with_requirements(&metadata, &built_with)?;
+        let text = self.with_requirements(&metadata, &self.job.needs(&toolkit).0)?;
         output::write(&file, text.as_bytes())?;
         Ok(file_name(made))
     }
@@ -106,8 +105,8 @@ impl<'a> Backend<'a> {
         let prepared = self.job.prepare(self.release()?, &gpus())?;
         let build = &prepared.build;
         build.print_notes();
-        let built_with = BuiltWith::of(&build.toolkit);
-        output::messages(&Vec::from_iter(self.job.needs(&built_with).1));
+        let (needs, note) = self.job.needs(&build.toolkit);
+        output::messages(&Vec::from_iter(note));
         let mut compiled = match mode {
             Mode::Wheel => self.job.link(&prepared)?,
             Mode::Editable => {
@@ -120,9 +119,9 @@ impl<'a> Backend<'a> {
             let count = compiled.wheels.len();
             return Err(build::no_output(&format!("{count} wheels instead of one")));
         };
-        self.check(wheel, &built_with)?;
+        check(wheel, &needs)?;
         let path = format!("{}/METADATA", wheel.dist_info);
-        let metadata = self.with_requirements(&wheel.text(&path)?, &built_with)?;
+        let metadata = self.with_requirements(&wheel.text(&path)?, &needs)?;
         wheel.set_text(path, metadata)?;
         archive_writer::write(wheel, &self.job.out.join(file_name(file)))?;
         Ok(file_name(file))
@@ -189,18 +188,12 @@ impl<'a> Backend<'a> {
     }
 
     /// Metadata with the requirements of the declared components.
-    fn with_requirements(&self, metadata: &str, built_with: &BuiltWith) -> Result<String> {
+    fn with_requirements(&self, metadata: &str, needs: &Needs) -> Result<String> {
         let mut metadata = Metadata::parse(metadata);
-        let major = built_with.major();
         let name = metadata.one("Name")?.to_owned();
         let config = &self.job.source.package.config;
-        requirements::update(
-            &mut metadata,
-            [&name, &name],
-            &self.job.needs(built_with).0,
-            config.for_major(major).dependencies,
-            built_with,
-        )?;
+        let dependencies = config.for_major(needs.built_with.major()).dependencies;
+        requirements::update(&mut metadata, [&name, &name], needs, dependencies)?;
         Ok(metadata.to_string())
     }
 
@@ -220,38 +213,37 @@ impl<'a> Backend<'a> {
             None => Ok(vec![prepared.build.view.lib().display().to_string()]),
         }
     }
+}
 
-    /// Fails if a native module needs more than the manifest declares, because the frontend already knows the
-    /// requirements. An editable wheel may contain only a `.pth` file with the directory of the module.
-    fn check(&self, wheel: &WheelArchive, built_with: &BuiltWith) -> Result<()> {
-        wheel.reject_nvidia_libraries()?;
-        let declared = self.job.needs(built_with).0;
-        let known = declared.requirements(built_with)?;
-        for (path, facts) in wheel.modules() {
-            let mut needs = declared.clone();
-            needs.add_module(facts, built_with)?;
-            let mut lines = needs.requirements(built_with)?;
-            lines.retain(|line| !known.contains(line));
-            if lines.is_empty() {
-                continue;
-            }
-            let undeclared = needs.required.difference(&declared.required);
-            let names = joined(undeclared.map(|component| format!("\"{component}\"")), ", ");
-            let hint = match names.as_str() {
-                "" => "raise the lower bound in `components` of `[package.metadata.cuda]` in Cargo.toml, as in \
-                       `{ name = \"cudart\", version = \">=13.2\" }`"
-                    .to_owned(),
-                names => format!("add {names} to `components` in `[package.metadata.cuda]` of Cargo.toml"),
-            };
-            let text = format!(
-                "{path} needs {}, which does not follow from the declared `components`; pip and uv read the \
-                 requirements before the build",
-                lines.join(", ")
-            );
-            return Err(Failure::wheel(text).hint(hint));
+/// Fails if a native module needs more than the manifest declares, because the frontend already knows the
+/// requirements. An editable wheel may contain only a `.pth` file with the directory of the module.
+fn check(wheel: &WheelArchive, declared: &Needs) -> Result<()> {
+    wheel.reject_nvidia_libraries()?;
+    let known = declared.requirements()?;
+    for (path, facts) in wheel.modules() {
+        let mut needs = declared.clone();
+        needs.add_module(facts)?;
+        let mut lines = needs.requirements()?;
+        lines.retain(|line| !known.contains(line));
+        if lines.is_empty() {
+            continue;
         }
-        Ok(())
+        let undeclared = needs.required.difference(&declared.required);
+        let names = joined(undeclared.map(|component| format!("\"{component}\"")), ", ");
+        let hint = match names.as_str() {
+            "" => "raise the lower bound in `components` of `[package.metadata.cuda]` in Cargo.toml, as in \
+                   `{ name = \"cudart\", version = \">=13.2\" }`"
+                .to_owned(),
+            names => format!("add {names} to `components` in `[package.metadata.cuda]` of Cargo.toml"),
+        };
+        let text = format!(
+            "{path} needs {}, which does not follow from the declared `components`; pip and uv read the \
+             requirements before the build",
+            lines.join(", ")
+        );
+        return Err(Failure::wheel(text).hint(hint));
     }
+    Ok(())
 }
 
 /// The site-packages of an interpreter.

@@ -124,7 +124,7 @@ impl WheelBuild {
         let used: Vec<Component> = wanted.map(|wanted| wanted.component).collect();
         build.toolkit.check_plan(&plan, &used)?;
         let mut linked = linked_components(config, &build.toolkit);
-        linked.extend(self.needs(&BuiltWith::of(&build.toolkit)).0.required);
+        linked.extend(self.needs(&build.toolkit).0.required);
         // Checked before compiling: each linked component must have a library directory in NVIDIA's packages.
         ModuleSearchPath::new(&linked, release.major)?;
         Ok(Prepared {
@@ -135,10 +135,10 @@ impl WheelBuild {
     }
 
     /// What the manifest declares and dependencies probably load by name, with a note about the latter.
-    pub fn needs(&self, built_with: &BuiltWith) -> (Needs, Option<String>) {
+    pub fn needs(&self, toolkit: &Toolkit) -> (Needs, Option<String>) {
         let config = &self.source.package.config;
-        let mut needs = Needs::declared(config, built_with.major());
-        let note = needs.add_loaded(self.source.project.finder().guesses(), config, built_with);
+        let mut needs = Needs::declared(config, BuiltWith::of(toolkit));
+        let note = needs.add_loaded(self.source.project.finder().guesses(), config);
         (needs, note)
     }
 
@@ -149,13 +149,11 @@ impl WheelBuild {
         let text = format!("{} {} for CUDA {major}", package.name, package.version);
         output::status("Building", &text);
         build.print_notes();
-        let built_with = BuiltWith::of(&build.toolkit);
-        let (needs, note) = self.needs(&built_with);
+        let (needs, note) = self.needs(&build.toolkit);
         output::messages(&Vec::from_iter(note));
         let compiled = self.link(prepared)?;
         let rewrite = Rewrite {
             name: package.config.wheel.name.clone(),
-            built_with,
             needs,
             dependencies: package.config.for_major(major).dependencies.to_vec(),
             driver: package.config.driver.clone(),

@@ -20,6 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::output::joined;
 use crate::package::elf::ElfFacts;
 use crate::package::nvidia::{self, LibraryOrigin, has_metapackage};
+use crate::package::requirement::METAPACKAGE;
 use crate::package::symbols::{self, Added};
 
 /// The versions with which a wheel was built.
@@ -50,6 +51,39 @@ impl BuiltWith {
 
     pub fn major(&self) -> u32 {
         self.toolkit.major
+    }
+
+    /// The oldest release with this version of a component.
+    fn oldest_release(&self, component: Component, lower: &Version) -> Result<ToolkitVersion> {
+        if *lower == self.first_version(component)? {
+            return Ok(ToolkitVersion::new(self.major(), 0));
+        }
+        Ok(oldest_release_with(component, lower).unwrap_or(self.toolkit))
+    }
+
+    /// The oldest version that a wheel may accept.
+    fn first_version(&self, component: Component) -> Result<Version> {
+        let major = self.major();
+        let compared = symbols::compared(component, major).map(|compared| compared.first);
+        if component.facts().follows_toolkit {
+            let first = compared.map(|first| truncated(&first, 2));
+            return Ok(first.unwrap_or_else(|| ToolkitVersion::new(major, 0).into()));
+        }
+        // These versions are independent of the toolkit: two CUDA releases can share `10.3` and differ in the third number
+        // (cuRAND 10.3.5 is from CUDA 12.4, 10.3.10 from 12.9).
+        let built = self.components.get(&component);
+        match (compared, built) {
+            // A product of another major than the table has, such as cuDNN 8.
+            (Some(first), Some(built)) if first.part(0) != built.part(0) => Ok(truncated(built, 2)),
+            (Some(first), _) => Ok(truncated(&first, 3)),
+            (None, Some(built)) => Ok(truncated(built, 3)),
+            (None, None) => Err(Failure::wheel(format!(
+                "the version of `{component}` is not known, so its lower bound cannot be written"
+            ))
+            .hint(format!(
+                "declare it: `components = [{{ name = \"{component}\", version = \">=1.2\" }}]`"
+            ))),
+        }
     }
 }
 
@@ -97,8 +131,9 @@ pub fn no_package(component: Component, major: u32) -> Failure {
 }
 
 /// What a wheel needs of CUDA.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
+    pub built_with: BuiltWith,
     /// The components that it does not work without.
     pub required: BTreeSet<Component>,
     /// The components that it can use. Each has an extra of its name.
@@ -110,11 +145,25 @@ pub struct Needs {
 }
 
 impl Needs {
+    pub fn new(built_with: BuiltWith) -> Self {
+        Self {
+            built_with,
+            required: BTreeSet::new(),
+            optional: BTreeSet::new(),
+            raised: BTreeMap::new(),
+            has_lto_ir: false,
+        }
+    }
+
+    fn major(&self) -> u32 {
+        self.built_with.major()
+    }
+
     /// The components that a manifest declares for a major. A component without a shared library is needed only to
     /// build, and the static runtime is part of the module.
-    pub fn declared(config: &Config, major: u32) -> Self {
-        let mut needs = Self::default();
-        for wanted in config.for_major(major).components {
+    pub fn declared(config: &Config, built_with: BuiltWith) -> Self {
+        let mut needs = Self::new(built_with);
+        for wanted in config.for_major(needs.major()).components {
             let component = wanted.component;
             let facts = component.facts();
             let is_static = component == Component::Cudart && config.cudart == Cudart::Static;
@@ -134,21 +183,16 @@ impl Needs {
 
     /// Adds the components that dependencies probably load by name, unless the manifest lists them, and returns a note.
     /// A component without a package, or without a version that is known, cannot be required.
-    pub fn add_loaded(
-        &mut self,
-        guesses: &[Guess],
-        config: &Config,
-        built_with: &BuiltWith,
-    ) -> Option<String> {
-        let declared = config.for_major(built_with.major()).components;
+    pub fn add_loaded(&mut self, guesses: &[Guess], config: &Config) -> Option<String> {
+        let declared = config.for_major(self.major()).components;
         let mut added: Vec<&Guess> = guesses.iter().filter(|guess| guess.is_loaded).collect();
         added.retain(|guess| {
             let alone = Self {
                 required: [guess.component].into(),
-                ..Self::default()
+                ..Self::new(self.built_with.clone())
             };
             let is_declared = declared.iter().any(|d| d.component == guess.component);
-            !is_declared && alone.requirements(built_with).is_ok()
+            !is_declared && alone.requirements().is_ok()
         });
         let components = added.iter().map(|guess| guess.component);
         let names: Vec<&str> = components.clone().map(Component::id).collect();
@@ -163,8 +207,8 @@ impl Needs {
     }
 
     /// Adds what a native module needs.
-    pub fn add_module(&mut self, facts: &ElfFacts, built_with: &BuiltWith) -> Result<()> {
-        let major = built_with.major();
+    pub fn add_module(&mut self, facts: &ElfFacts) -> Result<()> {
+        let major = self.major();
         for soname in &facts.needed {
             self.required.extend(component_of(soname, major)?);
         }
@@ -181,8 +225,9 @@ impl Needs {
                     Some(Added::In(release)) => self.raise(component, release),
                     // The version that the module was linked with has the symbol.
                     Some(Added::UpTo(newest)) => {
-                        let built = built_with.components.get(&component);
-                        self.raise(component, truncated(built.unwrap_or(&newest), 3));
+                        let built = self.built_with.components.get(&component);
+                        let version = truncated(built.unwrap_or(&newest), 3);
+                        self.raise(component, version);
                     }
                     None => {}
                 }
@@ -198,14 +243,14 @@ impl Needs {
     }
 
     /// The values of `Requires-Dist`: first the required components, then those in extras.
-    pub fn requirements(&self, built_with: &BuiltWith) -> Result<Vec<String>> {
-        let major = built_with.major();
+    pub fn requirements(&self) -> Result<Vec<String>> {
+        let major = self.major();
         let always = with_dependencies(&self.required, major);
-        let mut lines = self.lines(&always, &always, built_with)?;
-        for component in self.extras(major).difference(&self.required) {
+        let mut lines = self.lines(&always, &always)?;
+        for component in self.extras().difference(&self.required) {
             let extra = with_dependencies(&[*component].into(), major);
             let environment = extra.union(&always).copied().collect();
-            for line in self.lines(&extra, &environment, built_with)? {
+            for line in self.lines(&extra, &environment)? {
                 if !lines.contains(&line) {
                     lines.push(format!("{line}; extra == '{component}'"));
                 }
@@ -215,7 +260,8 @@ impl Needs {
     }
 
     /// The components that have an extra: the optional ones for which the major has a package.
-    pub fn extras(&self, major: u32) -> BTreeSet<Component> {
+    pub fn extras(&self) -> BTreeSet<Component> {
+        let major = self.major();
         let mut extras = self.optional.clone();
         extras.retain(|component| component.facts().package(major).is_some());
         extras
@@ -226,9 +272,8 @@ impl Needs {
         &self,
         components: &BTreeSet<Component>,
         environment: &BTreeSet<Component>,
-        built_with: &BuiltWith,
     ) -> Result<Vec<String>> {
-        let major = built_with.major();
+        let major = self.major();
         let mut lines = Vec::new();
         let mut extras = Vec::new();
         let mut oldest = ToolkitVersion::new(major, 0);
@@ -236,17 +281,17 @@ impl Needs {
             let facts = component.facts();
             let missing = || no_package(component, major);
             let package = facts.package(major).ok_or_else(missing)?;
-            let lower = self.lower_bound(component, environment, built_with)?;
+            let lower = self.lower_bound(component, environment)?;
             if has_metapackage(facts, major) {
                 extras.push(facts.extra.ok_or_else(missing)?);
-                oldest = oldest.max(oldest_release(component, &lower, built_with)?);
+                oldest = oldest.max(self.built_with.oldest_release(component, &lower)?);
             } else {
                 lines.push(format!("{package}>={lower},<{}", lower.part(0) + 1));
             }
         }
         if !extras.is_empty() {
             let extras = extras.join(",");
-            let line = format!("cuda-toolkit[{extras}]>={oldest},<{}", major + 1);
+            let line = format!("{METAPACKAGE}[{extras}]>={oldest},<{}", major + 1);
             lines.insert(0, line);
         }
         Ok(lines)
@@ -256,10 +301,9 @@ impl Needs {
         &self,
         component: Component,
         environment: &BTreeSet<Component>,
-        built_with: &BuiltWith,
     ) -> Result<Version> {
-        let major = built_with.major();
-        let mut lower = first_version(component, built_with)?;
+        let (built_with, major) = (&self.built_with, self.major());
+        let mut lower = built_with.first_version(component)?;
         // A version of another major does not count: the manifest may have one list for several CUDA majors.
         let mut raise = |version: Version| {
             if version > lower && version.part(0) == lower.part(0) {
@@ -276,8 +320,8 @@ impl Needs {
                 if !user.facts().is_part_of_toolkit() || !uses(user, component, major) {
                     continue;
                 }
-                let of_user = self.lower_bound(user, environment, built_with)?;
-                raise(oldest_release(user, &of_user, built_with)?.into());
+                let of_user = self.lower_bound(user, environment)?;
+                raise(built_with.oldest_release(user, &of_user)?.into());
             }
             // nvJitLink reads intermediate code of its own release and older.
             if self.has_lto_ir {
@@ -285,43 +329,6 @@ impl Needs {
             }
         }
         Ok(lower)
-    }
-}
-
-/// The oldest release with this version of a component.
-fn oldest_release(
-    component: Component,
-    lower: &Version,
-    built_with: &BuiltWith,
-) -> Result<ToolkitVersion> {
-    if *lower == first_version(component, built_with)? {
-        return Ok(ToolkitVersion::new(built_with.major(), 0));
-    }
-    Ok(oldest_release_with(component, lower).unwrap_or(built_with.toolkit))
-}
-
-/// The oldest version that a wheel may accept.
-fn first_version(component: Component, built_with: &BuiltWith) -> Result<Version> {
-    let major = built_with.major();
-    let compared = symbols::compared(component, major).map(|compared| compared.first);
-    if component.facts().follows_toolkit {
-        let first = compared.map(|first| truncated(&first, 2));
-        return Ok(first.unwrap_or_else(|| ToolkitVersion::new(major, 0).into()));
-    }
-    // These versions are independent of the toolkit: two CUDA releases can share `10.3` and differ in the third number
-    // (cuRAND 10.3.5 is from CUDA 12.4, 10.3.10 from 12.9).
-    let built = built_with.components.get(&component);
-    match (compared, built) {
-        // A product of another major than the table has, such as cuDNN 8.
-        (Some(first), Some(built)) if first.part(0) != built.part(0) => Ok(truncated(built, 2)),
-        (Some(first), _) => Ok(truncated(&first, 3)),
-        (None, Some(built)) => Ok(truncated(built, 3)),
-        (None, None) => Err(Failure::wheel(format!(
-            "the version of `{component}` is not known, so its lower bound cannot be written"
-        ))
-        .hint(format!(
-            "declare it: `components = [{{ name = \"{component}\", version = \">=1.2\" }}]`"
-        ))),
     }
 }
 

@@ -32,20 +32,18 @@ fn module(needed: &[&str], imports: &[(&str, &str)]) -> ElfFacts {
 
 /// The requirements of a module that needs these libraries.
 fn of_module(needed: &[&str], major: u32) -> Vec<String> {
-    let mut needs = Needs::default();
-    let built = newest(major);
-    let facts = module(needed, &[]);
-    needs.add_module(&facts, &built).unwrap();
-    needs.requirements(&built).unwrap()
+    let mut needs = Needs::new(newest(major));
+    needs.add_module(&module(needed, &[])).unwrap();
+    needs.requirements().unwrap()
 }
 
 /// The requirements that follow from a manifest.
 fn of_manifest(keys: &str, major: u32) -> Vec<String> {
-    declared(keys, major).requirements(&newest(major)).unwrap()
+    declared(keys, major).requirements().unwrap()
 }
 
 fn declared(keys: &str, major: u32) -> Needs {
-    Needs::declared(&config(keys), major)
+    Needs::declared(&config(keys), newest(major))
 }
 
 fn config(keys: &str) -> Config {
@@ -79,8 +77,8 @@ fn libraries_loaded_by_name_are_required() {
         ),
     ] {
         let config = config(keys);
-        let mut needs = Needs::declared(&config, 13);
-        let note = needs.add_loaded(&guesses, &config, &newest(13));
+        let mut needs = Needs::declared(&config, newest(13));
+        let note = needs.add_loaded(&guesses, &config);
         assert!(needs.required.iter().eq(required), "{keys}: {needs:?}");
         assert_eq!(note.is_some(), has_note, "{note:?}");
         let says_how = |note: String| {
@@ -149,10 +147,9 @@ fn modules_require_what_they_need() {
     // CUDA 11 has no nvJitLink.
     assert_eq!(of_module(&["libcusparse.so.11"], 11).len(), 1);
     // Another major than the newest: the version of the build is all that is known.
-    let mut needs = Needs::default();
+    let mut needs = Needs::new(built_with((12, 9), &[(Nccl, "3.1.4")]));
     needs.required.insert(Nccl);
-    let built = built_with((12, 9), &[(Nccl, "3.1.4")]);
-    let requirements = needs.requirements(&built).unwrap();
+    let requirements = needs.requirements().unwrap();
     assert_eq!(requirements, ["nvidia-nccl-cu12>=3.1,<4"]);
 }
 
@@ -184,19 +181,17 @@ fn symbols_raise_the_lower_bound() {
             "nvidia-nvjitlink-cu12>=12.4,<13",
         ),
     ] {
-        let mut needs = Needs::default();
-        let built = newest(major);
+        let mut needs = Needs::new(newest(major));
         needs
-            .add_module(&module(&[soname], &[(soname, symbol)]), &built)
+            .add_module(&module(&[soname], &[(soname, symbol)]))
             .unwrap();
-        assert_eq!(needs.requirements(&built).unwrap(), [expected], "{symbol}");
+        assert_eq!(needs.requirements().unwrap(), [expected], "{symbol}");
     }
 }
 
 #[test]
 fn symbols_without_versions_raise_the_bound_too() {
-    let mut needs = Needs::default();
-    let built = built_with((13, 4), &[(Nccl, "2.30.7")]);
+    let mut needs = Needs::new(built_with((13, 4), &[(Nccl, "2.30.7")]));
     let mut facts = module(&["libc.so.6", "libnccl.so.2"], &[]);
     for symbol in ["PyModule_Create2", "ncclDevCommCreate", "ncclCommInitAll"] {
         facts.imports.push(Import {
@@ -204,24 +199,23 @@ fn symbols_without_versions_raise_the_bound_too() {
             library: None,
         });
     }
-    needs.add_module(&facts, &built).unwrap();
+    needs.add_module(&facts).unwrap();
     assert_eq!(
-        needs.requirements(&built).unwrap(),
+        needs.requirements().unwrap(),
         ["nvidia-nccl-cu13>=2.30.7,<3"]
     );
 }
 
 #[test]
 fn between_compared_versions_the_build_is_the_bound() {
-    let mut needs = Needs::default();
+    let mut needs = Needs::new(built_with((12, 4), &[(Cublas, "12.4.5.8")]));
     let facts = module(
         &["libcublas.so.12"],
         &[("libcublas.so.12", "cublasDgemmGroupedBatched")],
     );
-    let built = built_with((12, 4), &[(Cublas, "12.4.5.8")]);
-    needs.add_module(&facts, &built).unwrap();
+    needs.add_module(&facts).unwrap();
     assert_eq!(
-        needs.requirements(&built).unwrap(),
+        needs.requirements().unwrap(),
         ["nvidia-cublas-cu12>=12.4.5,<13"]
     );
 }
@@ -298,13 +292,13 @@ fn optional_components_are_extras() {
         ]
     );
     // CUDA 11 has no nvJitLink.
-    assert_eq!(declared(keys, 11).extras(11), [Cufft].into());
+    assert_eq!(declared(keys, 11).extras(), [Cufft].into());
     // A module that needs an optional component always requires it.
     let mut needs = declared(keys, 13);
     let facts = module(&["libcufft.so.12"], &[]);
-    needs.add_module(&facts, &newest(13)).unwrap();
+    needs.add_module(&facts).unwrap();
     assert_eq!(
-        needs.requirements(&newest(13)).unwrap(),
+        needs.requirements().unwrap(),
         [
             "cuda-toolkit[nvrtc,nvjitlink,cufft]>=13.0,<14",
             "cuda-toolkit[nvjitlink]>=13.0,<14; extra == 'nvjitlink'",
@@ -315,10 +309,10 @@ fn optional_components_are_extras() {
 #[test]
 fn lto_ir_bounds_nvjitlink_by_the_compiler() {
     let of = |component: Component| {
-        let mut needs = Needs::default();
+        let mut needs = Needs::new(built_with((13, 4), &[]));
         needs.required.insert(component);
         needs.has_lto_ir = true;
-        needs.requirements(&built_with((13, 4), &[])).unwrap()
+        needs.requirements().unwrap()
     };
     assert_eq!(
         of(Component::Nvjitlink),
@@ -329,14 +323,13 @@ fn lto_ir_bounds_nvjitlink_by_the_compiler() {
 
 #[test]
 fn a_version_line_of_its_own_must_be_known() {
-    let mut needs = Needs::default();
+    let mut needs = Needs::new(built_with((12, 9), &[]));
     needs.required.insert(Component::Cccl);
-    let built = built_with((12, 9), &[]);
-    let error = needs.requirements(&built).unwrap_err();
+    let error = needs.requirements().unwrap_err();
     assert!(error.to_string().contains("`cccl`"), "{error}");
-    let built = built_with((12, 9), &[(Component::Cccl, "12.9.27")]);
+    needs.built_with = built_with((12, 9), &[(Component::Cccl, "12.9.27")]);
     assert_eq!(
-        needs.requirements(&built).unwrap(),
+        needs.requirements().unwrap(),
         ["nvidia-cuda-cccl-cu12>=12.9.27,<13"]
     );
 }

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::needs::{BuiltWith, Needs};
+use super::needs::Needs;
 use crate::failure::{Failure, Result};
 use crate::package::metadata::{Metadata, normalized_name};
 use crate::package::requirement::Requirement;
@@ -14,16 +14,15 @@ pub fn update(
     names: [&str; 2],
     needs: &Needs,
     dependencies: &[String],
-    built_with: &BuiltWith,
 ) -> Result<Vec<String>> {
-    let major = built_with.major();
+    let major = needs.built_with.major();
     let mut lines: Vec<String> = metadata.all("Requires-Dist").map(str::to_owned).collect();
     lines.extend(dependencies.iter().cloned());
     check(&lines, major)?;
     rename(&mut lines, names);
-    add(&mut lines, &needs.requirements(built_with)?, major);
+    add(&mut lines, &needs.requirements()?, major);
     metadata.set_all("Requires-Dist", &lines);
-    for component in needs.extras(major) {
+    for component in needs.extras() {
         let extra = normalized_name(component.id());
         let is_same = |name: &str| normalized_name(name) == extra;
         if !metadata.all("Provides-Extra").any(is_same) {

@@ -28,8 +28,6 @@ use crate::package::requirement::Requirement;
 pub struct Rewrite {
     /// The distribution's name without `-cu12`; `None` for the name in the builder's wheel.
     pub name: Option<String>,
-    /// The versions with which the wheel was built.
-    pub built_with: BuiltWith,
     /// The components that the manifest declares, and those that dependencies probably load by name.
     pub needs: Needs,
     /// The Python packages that only the wheel of this major requires.
@@ -77,8 +75,7 @@ impl Rewrite {
     pub fn of_other_builder(major: u32, allow: Vec<String>) -> Self {
         Self {
             name: None,
-            built_with: BuiltWith::newest(major),
-            needs: Needs::default(),
+            needs: Needs::new(BuiltWith::newest(major)),
             dependencies: Vec::new(),
             driver: None,
             excluded: Vec::new(),
@@ -143,12 +140,12 @@ impl Rewrite {
             None => (&old_name, "`Name` in METADATA"),
         };
         check_name(base, origin)?;
-        let name = with_cuda_suffix(base, self.built_with.major())?;
+        let name = with_cuda_suffix(base, self.needs.built_with.major())?;
 
         move_programs(wheel, &name)?;
         let mut needs = self.needs.clone();
         for (_, facts) in wheel.modules() {
-            needs.add_module(facts, &self.built_with)?;
+            needs.add_module(facts)?;
         }
         if wheel.modules().next().is_none() {
             let text =
@@ -174,9 +171,8 @@ impl Rewrite {
             [&old_name, &name],
             &needs,
             &self.dependencies,
-            &self.built_with,
         )?;
-        let major = self.built_with.major();
+        let major = self.needs.built_with.major();
         let classifier = format!("Environment :: GPU :: NVIDIA CUDA :: {major}");
         metadata.add("Classifier", &classifier);
         wheel.set_text(metadata_path, metadata.to_string())?;

@@ -53,13 +53,12 @@ fn rewriting(major: u32) -> Rewrite {
     let cudart = BTreeSet::from([Component::Cudart]);
     Rewrite {
         name: None,
-        built_with: BuiltWith {
-            components: [(Component::Cudart, "13.4.92".parse().unwrap())].into(),
-            ..BuiltWith::newest(major)
-        },
         needs: Needs {
             required: cudart,
-            ..Needs::default()
+            ..Needs::new(BuiltWith {
+                components: [(Component::Cudart, "13.4.92".parse().unwrap())].into(),
+                ..BuiltWith::newest(major)
+            })
         },
         dependencies: Vec::new(),
         driver: None,
@@ -137,7 +136,7 @@ fn only_the_distribution_is_renamed() {
 fn report_has_the_requirements_of_the_metadata() {
     let metadata = "Name: saxpy\nVersion: 0.1.0\nProvides-Extra: plot\nRequires-Dist: numpy\n";
     let mut rewriting = rewriting(13);
-    rewriting.needs = Needs::default();
+    rewriting.needs.required.clear();
     rewriting.dependencies = vec!["nvmath-python[cu13]".to_owned()];
     let wheel = wheel(&[("saxpy-0.1.0.dist-info/METADATA", metadata)]);
     let (wheel, built) = rewrite_with(&rewriting, wheel).unwrap();

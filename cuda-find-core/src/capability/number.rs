@@ -156,10 +156,7 @@ fn invalid(text: &str, number: &str) -> Error {
     } else {
         "write a capability as `8.0`, `80`, `sm_80` or `9.0a`".to_owned()
     };
-    Error::Capability {
-        reason: format!("`{text}` is not a compute capability"),
-        hint,
-    }
+    Error::capability(format!("`{text}` is not a compute capability"), hint)
 }
 
 #[cfg(test)]

@@ -41,13 +41,10 @@ impl PartEntry {
         match (lowest, lowest.unwrap_or(text).parse::<Capability>()) {
             (None, Ok(capability)) => Ok(Self::One(capability)),
             (Some(_), Ok(capability)) if capability.suffix.is_none() => Ok(Self::From(capability)),
-            _ => Err(Error::Capability {
-                reason: format!(
-                    "`{text}` is not an entry of the capabilities of a library or module"
-                ),
-                hint: "write `9.0`, `9.0a`, `10.0f` or `>=8.0`; the list in Cargo.toml decides about PTX"
-                    .to_owned(),
-            }),
+            _ => Err(Error::capability(
+                format!("`{text}` is not an entry of the capabilities of a library or module"),
+                "write `9.0`, `9.0a`, `10.0f` or `>=8.0`; the list in Cargo.toml decides about PTX",
+            )),
         }
     }
 
@@ -84,10 +81,10 @@ impl PartCapabilities {
             parsed.push(PartEntry::parse(text.as_ref())?);
         }
         if parsed.is_empty() {
-            return Err(Error::Capability {
-                reason: "a library or module has an empty list of capabilities".to_owned(),
-                hint: "name the capabilities, or remove the call of `capabilities`".to_owned(),
-            });
+            return Err(Error::capability(
+                "a library or module has an empty list of capabilities",
+                "name the capabilities, or remove the call of `capabilities`",
+            ));
         }
         Ok(Self(parsed))
     }

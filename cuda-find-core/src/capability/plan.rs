@@ -79,10 +79,8 @@ impl Declared {
             }
         }
         if entries.is_empty() {
-            return Err(Error::Capability {
-                reason: "the list of capabilities is empty".to_owned(),
-                hint: format!("write for example\n{EXAMPLE}"),
-            });
+            let hint = format!("write for example\n{EXAMPLE}");
+            return Err(Error::capability("the list of capabilities is empty", hint));
         }
         Ok(Self {
             entries: sorted_set(entries),
@@ -128,30 +126,27 @@ fn parse_entry(text: &str) -> Result<Vec<DeclaredEntry>, Error> {
         .into_iter()
         .find_map(|ending| Some((lower.strip_suffix(ending)?, ending)))
         .unwrap_or((&lower, ""));
-    let capability: Capability = name.parse().map_err(|error: Error| Error::Capability {
-        reason: format!("`{text}` is not a compute capability"),
-        hint: format!(
-            "{}; or `native`, `all`, `all-major`; `+PTX` adds PTX to a capability",
-            error.hints().join("; ")
-        ),
+    let capability: Capability = name.parse().map_err(|error: Error| {
+        let others = "or `native`, `all`, `all-major`; `+PTX` adds PTX to a capability";
+        let hint = format!("{}; {others}", error.hints().join("; "));
+        Error::capability(format!("`{text}` is not a compute capability"), hint)
     })?;
-    let (real, ptx) = (
-        DeclaredEntry::Real(capability),
-        DeclaredEntry::Virtual(capability),
-    );
+    let real = DeclaredEntry::Real(capability);
+    let ptx = DeclaredEntry::Virtual(capability);
     let prefix = name.split_once('_').map_or("", |(prefix, _)| prefix);
     match (prefix, ending) {
         ("" | "sm", "" | "-real") => Ok(vec![real]),
         ("" | "sm", "+ptx") => Ok(vec![real, ptx]),
         ("" | "compute", "-virtual") | ("compute", "") => Ok(vec![ptx]),
-        _ => Err(Error::Capability {
-            reason: format!("`{text}` contradicts itself"),
-            hint: format!(
-                "write `{}` for SASS, `{}` for PTX, or `{capability}+PTX` for both",
-                capability.sm(),
-                capability.compute()
-            ),
-        }),
+        _ => {
+            let (sm, compute) = (capability.sm(), capability.compute());
+            Err(Error::capability(
+                format!("`{text}` contradicts itself"),
+                format!(
+                    "write `{sm}` for SASS, `{compute}` for PTX, or `{capability}+PTX` for both"
+                ),
+            ))
+        }
     }
 }
 
@@ -160,10 +155,11 @@ const EXAMPLE: &str = "[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+P
 
 /// The error for a build that declares no capability, on a machine without a GPU.
 pub fn undeclared() -> Error {
-    Error::Capability {
-        reason: "no compute capability is declared, and this machine has no GPU".to_owned(),
-        hint: format!("declare capabilities in Cargo.toml:\n{EXAMPLE}"),
-    }
+    let hint = format!("declare capabilities in Cargo.toml:\n{EXAMPLE}");
+    Error::capability(
+        "no compute capability is declared, and this machine has no GPU",
+        hint,
+    )
 }
 
 /// The capabilities that are built with one toolkit. The toolkit supports all of them. Each list is sorted and has no
@@ -303,11 +299,11 @@ impl Plan {
         let conflicts = families.filter(|family| self.real.contains(&family.base()));
         conflicts.map(|family| {
             let (base, ptx) = (family.base(), family.base().compute());
+            let both = format!("capabilities {base} and {family}");
+            let hint = format!("keep {family}, or {base}; `{ptx}` adds PTX beside {family}");
             (
-                format!(
-                    "capabilities {base} and {family} can't both be compiled to SASS: nvcc refuses"
-                ),
-                format!("keep {family}, or {base}; `{ptx}` adds PTX beside {family}"),
+                format!("{both} can't both be compiled to SASS: nvcc refuses"),
+                hint,
             )
         })
     }
@@ -323,41 +319,35 @@ impl ToolkitTargets {
         let version = self.version;
         let renamed = renamed(capability).filter(|(other, _)| self.targets.contains(other));
         if let Some((other, at)) = renamed {
-            let is_newer = other > capability;
-            let (when, end) = if is_newer {
-                ("from", " on")
-            } else {
-                ("before", "")
+            let when = match other > capability {
+                true => format!("from CUDA {at} on"),
+                false => format!("before CUDA {at}"),
             };
-            let reason = format!("capability {capability} is called {other} {when} CUDA {at}{end}");
-            return (
-                format!("{reason}; this toolkit is {version}"),
-                format!("write {other} for CUDA {}", version.major),
-            );
+            let reason = format!("capability {capability} is called {other} {when}");
+            let hint = format!("write {other} for CUDA {}", version.major);
+            return (format!("{reason}; this toolkit is {version}"), hint);
         }
         let facts = facts(capability);
         let removed = facts.and_then(|facts| facts.removed_in);
         if let Some(removed) = removed.filter(|removed| version >= *removed) {
             let (base, last) = (capability.base(), removed.major - 1);
-            return (
-                format!(
-                    "capability {base} was removed in CUDA {removed}; {last}.x is the last that builds for it"
-                ),
-                if last >= OLDEST_MAJOR {
-                    format!("remove {capability}, or build with CUDA {last}.x")
-                } else {
+            let reason = format!("capability {base} was removed in CUDA {removed}");
+            let hint = match last >= OLDEST_MAJOR {
+                true => format!("remove {capability}, or build with CUDA {last}.x"),
+                false => {
                     format!("remove {capability}: CUDA before {OLDEST_MAJOR} is not supported")
-                },
+                }
+            };
+            return (
+                format!("{reason}; {last}.x is the last that builds for it"),
+                hint,
             );
         }
         let since = facts.and_then(|facts| facts.since(capability.suffix));
         if let Some(since) = since.filter(|since| version < *since) {
-            return (
-                format!(
-                    "capability {capability} needs CUDA {since} or newer; this toolkit is {version}"
-                ),
-                format!("use CUDA {since} or newer, or remove {capability}"),
-            );
+            let reason = format!("capability {capability} needs CUDA {since} or newer");
+            let hint = format!("use CUDA {since} or newer, or remove {capability}");
+            return (format!("{reason}; this toolkit is {version}"), hint);
         }
         let (newest, targets) = (release::newest(), join(&self.targets));
         (
@@ -396,10 +386,7 @@ fn refusals(refused: Vec<Refusal>) -> Error {
         let mut seen = BTreeSet::new();
         texts.retain(|text| seen.insert(text.clone()));
     }
-    Error::Capability {
-        reason: reasons.join("\n"),
-        hint: hints.join("\n"),
-    }
+    Error::capability(reasons.join("\n"), hints.join("\n"))
 }
 
 impl fmt::Display for Plan {

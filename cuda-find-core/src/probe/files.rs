@@ -342,15 +342,14 @@ fn missing(facts: &Facts, found: &Found, has_header: bool, target: &Target) -> O
     if let Some(tool) = facts.tools.first() {
         return found.tool(tool).is_none().then(|| format!("`{tool}`"));
     }
-    // A toolkit contains the driver's header, but never the driver's libraries.
-    let needs_header = facts.libraries.is_empty() && facts.archives.is_empty();
     let has_archive = !found.archives.is_empty();
-    let (file, is_found) = if needs_header || facts.is_driver() {
-        (facts.header, has_header)
-    } else {
-        (facts.archives.first().copied(), has_archive)
-    };
-    if needs_header || facts.is_driver() || facts.libraries.is_empty() {
+    let has_no_library = facts.libraries.is_empty();
+    // A toolkit contains the driver's header, but never the driver's libraries.
+    if facts.is_driver() || has_no_library {
+        let (file, is_found) = match facts.archives.first() {
+            Some(archive) if has_no_library => (Some(*archive), has_archive),
+            _ => (facts.header, has_header),
+        };
         return file.filter(|_| !is_found).map(|file| format!("`{file}`"));
     }
     // NVRTC cannot compile without its builtins, so both libraries are needed.

@@ -222,13 +222,15 @@ fn products_of_unknown_major(sets: &[ComponentSet]) -> Vec<String> {
             && !facts.is_header_package()
             && offered.any(|other| other.libraries == product.libraries)
     };
-    let mut remarks = Vec::new();
-    for Found { component, .. } in first.found.iter().filter(is_offered_again) {
-        remarks.push(format!(
-            "the CUDA major of this {component} is unknown; it is assumed to be compatible"
-        ));
-    }
-    remarks
+    let remark = |Found { component, .. }: &Found| {
+        format!("the CUDA major of this {component} is unknown; it is assumed to be compatible")
+    };
+    first
+        .found
+        .iter()
+        .filter(is_offered_again)
+        .map(remark)
+        .collect()
 }
 
 /// Sets for majors for which no toolkit was found.

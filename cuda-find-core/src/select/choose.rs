@@ -170,7 +170,7 @@ fn select_from_named(request: &Request, attempts: &[&Attempt]) -> Option<Toolkit
     let (mut toolkit, _) = toolkits().find_map(|base| {
         let mut pool = all.clone();
         pool.retain(|set| set.major == base.major);
-        complete(request, &pool, Rule::BaseAndProducts)
+        complete(request, &pool, false)
     })?;
     let major = toolkit.version().major;
     note_others(&mut toolkit, toolkits().filter(|set| set.major != major));
@@ -190,7 +190,7 @@ fn select_by_step(request: &Request, places: &Places<'_>) -> Option<Toolkit> {
         here.iter().find_map(|base| {
             // Products may come from any place.
             let pool = pool(base, &all, ComponentSet::has_product);
-            let (mut toolkit, _) = complete(request, &pool, Rule::BaseAndProducts)?;
+            let (mut toolkit, _) = complete(request, &pool, false)?;
             let is_other = |other: &&ComponentSet| !std::ptr::eq(*other, *base);
             note_others(&mut toolkit, here.iter().copied().filter(is_other));
             Some(toolkit)
@@ -210,7 +210,7 @@ fn select_combined(
 ) -> Option<Toolkit> {
     toolkits.iter().find_map(|base| {
         let pool = pool(base, all, |_| true);
-        let (mut toolkit, used) = complete(request, &pool, Rule::WhateverFits)?;
+        let (mut toolkit, used) = complete(request, &pool, true)?;
         if !used.contains(&0) {
             return None;
         }
@@ -243,28 +243,19 @@ fn note_others<'a>(toolkit: &mut Toolkit, others: impl Iterator<Item = &'a Compo
     }
 }
 
-/// Which components may be taken from pool members other than the first.
-#[derive(Clone, Copy, PartialEq)]
-enum Rule {
-    /// Every component of the base, and products of the others. If the user named the places, every component.
-    BaseAndProducts,
-    /// Every component that fits the components that were chosen before it.
-    WhateverFits,
-}
-
 /// Chooses a component for every need, from the first pool member that has one. Also returns the indexes of the members
 /// that were used. `None` if each group of needs has a required need that is not met, or if the CUDA release is
 /// unknown.
 fn complete(
     request: &Request,
     pool: &[&ComponentSet],
-    rule: Rule,
+    combines: bool,
 ) -> Option<(Toolkit, Vec<usize>)> {
     let first = pool.first()?;
     request.groups(first.major).into_iter().find_map(|needs| {
         let mut choice = Choice {
             pool,
-            rule,
+            combines,
             chosen: Vec::new(),
             used: Vec::new(),
             incompatible: Vec::new(),
@@ -288,7 +279,9 @@ fn complete(
 /// The components chosen from a pool so far.
 struct Choice<'p> {
     pool: &'p [&'p ComponentSet],
-    rule: Rule,
+    /// Whether every component that fits is taken from any pool member. Otherwise products alone are taken from members
+    /// other than the first, except if the user named the places.
+    combines: bool,
     chosen: Vec<Found>,
     used: Vec<usize>,
     incompatible: Vec<Note>,
@@ -307,11 +300,11 @@ impl Choice<'_> {
             let Some(found) = set.found.iter().find(|found| need.is_met_by(found)) else {
                 continue;
             };
-            if self.rule == Rule::BaseAndProducts && index > 0 && !is_named && !need.is_product() {
+            if !self.combines && index > 0 && !is_named && !need.is_product() {
                 continue;
             }
             self.chosen.push(found.clone());
-            let must_fit = self.rule == Rule::WhateverFits && index > 0;
+            let must_fit = self.combines && index > 0;
             let mut conflicts = Vec::new();
             if must_fit || need.strength == Strength::Extra {
                 conflicts = consistency::conflicts(&self.chosen);

@@ -49,9 +49,8 @@ pub(super) fn not_found(
         .filter_map(|need| found_for_another_major(need, chosen?, &searched))
         .collect();
     if !named.is_empty() && !missing.is_empty() && other_major.len() == missing.len() {
-        return Error::Inconsistent {
-            conflicts: other_major,
-        };
+        let conflicts = other_major;
+        return Error::Inconsistent { conflicts };
     }
     let failed = Failed {
         request,
@@ -88,18 +87,16 @@ pub(super) fn not_found(
         // `cargo cuda` sets `CUDA_BUILD_TOOLKIT` for build scripts, so the user cannot unset it.
         if first.candidate.kind != CandidateKind::ToolkitFile {
             let label = &first.candidate.label;
-            hints.push(format!(
-                "unset or correct {label}: no other place is used beside it"
-            ));
+            let hint = format!("unset or correct {label}: no other place is used beside it");
+            hints.push(hint);
         }
     }
     let is_static_runtime =
         |need: &Need| (need.component, need.part) == (Component::Cudart, Part::Archive);
     let mut missing = failed.missing.iter();
     if missing.any(|need| is_static_runtime(need) && failed.lacks_only_part(need)) {
-        hints.push(
-            "`cudart = \"shared\"` in `[package.metadata.cuda]` links the shared library, which was found".to_owned(),
-        );
+        let hint = "`cudart = \"shared\"` in `[package.metadata.cuda]` links the shared library, which was found";
+        hints.push(hint.to_owned());
     }
     hints.push(failed.fetch_hint());
     Error::NotFound {
@@ -158,15 +155,11 @@ impl Failed<'_> {
             if !self.target.is_native() && sets.any(|set| set.get(Component::Nvcc).is_some()) {
                 continue;
             }
-            for Unusable {
-                component,
-                major: of,
-                reason,
-            } in &attempt.unusable
-            {
-                if self.is_missing(*component) && major.is_none_or(|major| major == *of) {
-                    causes.push(format!("  cause: {reason} ({})", attempt.candidate));
-                }
+            let is_cause = |it: &&Unusable| {
+                self.is_missing(it.component) && major.is_none_or(|major| major == it.major)
+            };
+            for Unusable { reason, .. } in attempt.unusable.iter().filter(is_cause) {
+                causes.push(format!("  cause: {reason} ({})", attempt.candidate));
             }
         }
         causes
@@ -188,21 +181,18 @@ impl Failed<'_> {
                 Some(major) if major != set.major => format!("CUDA {major}"),
                 _ => format!("`toolkit = \"{}\"`", request.toolkit),
             };
-            return format!(
-                "has CUDA {}, but {requested} is requested",
-                set.shown_release()
-            );
+            let release = set.shown_release();
+            return format!("has CUDA {release}, but {requested} is requested");
         }
         let mut lacks: Vec<Component> = self.missing.iter().map(|need| need.component).collect();
         lacks.retain(|component| set.get(*component).is_none());
         lacks.dedup();
-        match joined(
+        let lacks = joined(
             lacks.iter().map(|component| format!("no `{component}`")),
             ", ",
-        ) {
-            lacks if lacks.is_empty() => format!("found {set}"),
-            lacks => format!("{lacks}; found {set}"),
-        }
+        );
+        let separator = if lacks.is_empty() { "" } else { "; " };
+        format!("{lacks}{separator}found {set}")
     }
 
     /// How to get the missing components.
@@ -225,10 +215,8 @@ impl Failed<'_> {
             let ids = sorted_set(needs.iter().map(|need| need.component.id()));
             // NVIDIA's Python packages lack most import libraries.
             needs.retain(|need| need.part != Part::Import);
-            let packages = needs
-                .iter()
-                .filter_map(|need| need.component.facts().package(major));
-            let packages = sorted_set(packages);
+            let package = |need: &&Need| need.component.facts().package(major);
+            let packages = sorted_set(needs.iter().filter_map(package));
             if packages.len() == ids.len() {
                 return format!("run `pip install {}`", packages.join(" "));
             }

@@ -91,13 +91,8 @@ impl RequestedRelease {
 
     /// The requirement that only this minor meets, such as `~13.4`; `None` if every minor is accepted.
     pub fn comparator(self) -> Option<semver::Comparator> {
-        Some(semver::Comparator {
-            op: semver::Op::Tilde,
-            major: self.major.into(),
-            minor: Some(self.minor?.into()),
-            patch: None,
-            pre: semver::Prerelease::EMPTY,
-        })
+        self.minor?;
+        format!("~{self}").parse().ok()
     }
 }
 

@@ -45,7 +45,7 @@ pub enum SearchStep {
 }
 
 impl SearchStep {
-    /// Every step with the name that `CUDA_BUILD_SOURCES` and reports use, in the order of the variants.
+    /// Every step with the name that `CUDA_BUILD_SOURCES` uses.
     pub const ALL: [(Self, &'static str); 16] = [
         (Self::Argument, "argument"),
         (Self::Roots, "roots"),
@@ -64,11 +64,6 @@ impl SearchStep {
         (Self::System, "system"),
         (Self::Python, "python"),
     ];
-
-    /// The name that `CUDA_BUILD_SOURCES` and reports use.
-    pub fn id(self) -> &'static str {
-        Self::ALL[self as usize].1
-    }
 
     /// Whether the user named the place. If the user named any, only products are taken from other places.
     pub fn is_explicit(self) -> bool {

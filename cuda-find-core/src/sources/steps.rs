@@ -197,14 +197,12 @@ impl Steps<'_> {
     /// `lib`, beside every other library of the environment.
     fn conda(&mut self) {
         // conda-build has two environments: `PREFIX` has the libraries to link, and `BUILD_PREFIX` has the compilers.
-        let (label, variables): (_, &[&str]) = if self.env.get("CONDA_BUILD").is_some() {
-            (
-                "conda-build (`PREFIX`, `BUILD_PREFIX`)",
-                &["PREFIX", "BUILD_PREFIX"],
-            )
-        } else {
-            ("conda environment (`CONDA_PREFIX`)", &["CONDA_PREFIX"])
-        };
+        let mut label = "conda environment (`CONDA_PREFIX`)";
+        let mut variables = vec!["CONDA_PREFIX"];
+        if self.env.get("CONDA_BUILD").is_some() {
+            label = "conda-build (`PREFIX`, `BUILD_PREFIX`)";
+            variables = vec!["PREFIX", "BUILD_PREFIX"];
+        }
         let prefixes = variables.iter().filter_map(|name| self.env.path(name));
         let prefixes: Vec<PathBuf> = prefixes.collect();
         let mut packages = Vec::new();
@@ -355,13 +353,8 @@ impl Steps<'_> {
             Candidate::root(SearchStep::System, label, usr)
         } else {
             // The search reads it only if a product is requested and `holds_product` is true.
-            let label = "system directories";
-            Candidate::new(
-                SearchStep::System,
-                label,
-                usr,
-                CandidateKind::SystemProducts,
-            )
+            let (step, kind) = (SearchStep::System, CandidateKind::SystemProducts);
+            Candidate::new(step, "system directories", usr, kind)
         });
     }
 
@@ -394,13 +387,8 @@ impl Steps<'_> {
         // pyenv and asdf install a script with the name of Python, which selects and starts an interpreter.
         let is_script = || root.head(&python).is_ok_and(|head| head.starts_with("#!"));
         if packages.is_empty() && is_script() {
-            let candidate = Candidate::new(
-                SearchStep::Python,
-                label,
-                &python,
-                CandidateKind::PythonScript,
-            );
-            self.propose([candidate]);
+            let (step, kind) = (SearchStep::Python, CandidateKind::PythonScript);
+            self.propose([Candidate::new(step, label, &python, kind)]);
         }
         if let Some(home) = self.env.path("HOME") {
             packages.extend(site_packages_of(root, &home.join(".local")));
@@ -546,10 +534,8 @@ fn disagreements(root: &Root, named: &[Named], what: &str) -> Vec<String> {
         all.map(|path| root.place(&path)).collect()
     };
     let shown = |(variable, paths): &Named| {
-        format!(
-            "`{variable}` ({})",
-            joined(paths.iter().map(|path| path.display()), ", ")
-        )
+        let paths = joined(paths.iter().map(|path| path.display()), ", ");
+        format!("`{variable}` ({paths})")
     };
     let mut named = named.iter().filter(|(_, paths)| !paths.is_empty());
     let Some(first) = named.next() else {
