@@ -1,10 +1,11 @@
 //! The nvcc wrapper: what `bin/nvcc` in the view of a build starts. It does two separate things.
 //!
-//! **The list.** Build scripts that call nvcc themselves request code for one capability, the one in `CUDA_COMPUTE_CAP`, or
-//! none. The wrapper gives such a call the declared list. If an output lacks a declared capability, a note says why.
+//! **The list.** Build scripts that call nvcc themselves request code for one capability, the one in
+//! `CUDA_COMPUTE_CAP`, or none. The wrapper gives such a call the declared list. If an output lacks a declared
+//! capability, a note says why.
 //!
-//! **Keeping.** The outputs of calls that compile one source are taken from the output store. Whether that is possible is
-//! known from the call alone. Every other call reaches nvcc as it is.
+//! **Keeping.** The outputs of calls that compile one source are taken from the output store. Whether that is possible
+//! is known from the call alone. Every other call reaches nvcc as it is.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -82,7 +83,8 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// The list of the package whose build script runs, otherwise the list of the build. `None` if neither names a capability.
+/// The list of the package whose build script runs, otherwise the list of the build. `None` if neither names a
+/// capability.
 fn declared_list(env: &Env, of_build: &str) -> Option<Plan> {
     let package = env.text("CARGO_PKG_NAME").unwrap_or_default();
     let of_package = env.text(&capabilities_variable(&package));
@@ -222,8 +224,8 @@ impl Wrapper {
         Some(release::facts(self.release?)?.default_capability)
     }
 
-    /// Carries out a call that compiles one source, when fewer compilers run than allowed. `None` if the output of such a
-    /// call is not kept.
+    /// Carries out a call that compiles one source, when fewer compilers run than allowed. `None` if the output of such
+    /// a call is not kept.
     fn keep(&self, call: &mut Call, is_changed: bool) -> Result<Option<ExitCode>, Error> {
         let compile = call.compile(&self.working, &self.root, self.default_capability());
         let Some(compile) = compile else {
@@ -276,7 +278,8 @@ impl Wrapper {
         })
     }
 
-    /// Writes a note about a call where `cargo cuda` and `doctor` find it. Without one, removes that of an earlier call.
+    /// Writes a note about a call where `cargo cuda` and `doctor` find it. Without one, removes that of an earlier
+    /// call.
     fn note(&self, call: &Call, text: Option<String>) {
         let name = name_of_output(&self.working.join(call.identity()));
         let file = self

@@ -14,8 +14,8 @@ use crate::{output, signals};
 
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Runs a program, and prints the lines that build scripts below it write. If a signal ends the program, prints what was
-/// being compiled.
+/// Runs a program, and prints the lines that build scripts below it write. If a signal ends the program, prints what
+/// was being compiled.
 pub fn shown_while<T>(call: &Invocation, run: impl FnOnce(&Invocation) -> T) -> T {
     let file = tempfile::NamedTempFile::new();
     let Some((file, reader)) = file.ok().and_then(|file| {

@@ -77,11 +77,11 @@ enum ValueForm {
     Optional,
 }
 
-/// Every spelling of each option by its meaning: those that `nvcc --help` of CUDA 11.8, 12.4 and 13.0 to 13.5 documents,
-/// those of NVRTC, and undocumented ones that projects use. Spellings were tried with nvcc 13.5.
+/// Every spelling of each option by its meaning: those that `nvcc --help` of CUDA 11.8, 12.4 and 13.0 to 13.5
+/// documents, those of NVRTC, and undocumented ones that projects use. Spellings were tried with nvcc 13.5.
 ///
-/// `=`: takes a value, after `=` or as the next word. `+`: the value may also follow directly, as in `-t4`. `?`: takes a
-/// value after `=`, or as a next word that is not an option.
+/// `=`: takes a value, after `=` or as the next word. `+`: the value may also follow directly, as in `-t4`. `?`: takes
+/// a value after `=`, or as a next word that is not an option.
 const OPTIONS: &[(Meaning, &str)] = &[
     (Meaning::Makes(Product::Object(None)), "--compile -c"),
     (

@@ -227,8 +227,8 @@ impl Package {
         fs::read(file.unwrap()).unwrap()
     }
 
-    /// Panics if the output in `out` differs from that of a build from nothing, in a directory of the same name, which is
-    /// a part of debug information.
+    /// Panics if the output in `out` differs from that of a build from nothing, in a directory of the same name, which
+    /// is a part of debug information.
     fn check(&self, out: &str, capabilities: &str) {
         let (path, aside) = (self.path(out), self.path("aside"));
         let made = self.output(out);
@@ -275,7 +275,8 @@ fn kept(store: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Copies what a store lacks from another one, as `rsync -a --ignore-existing` does. Returns the number of copied files.
+/// Copies what a store lacks from another one, as `rsync -a --ignore-existing` does. Returns the number of copied
+/// files.
 fn copy_missing(from: &Path, to: &Path) -> usize {
     let mut copied = 0;
     for file in kept(from) {

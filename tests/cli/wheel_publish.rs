@@ -1,5 +1,5 @@
-//! Finished wheels on an index on this machine, the run steps of the template's workflow, and the wheels beside packages
-//! that pin CUDA's: PyTorch, vLLM and CuPy.
+//! Finished wheels on an index on this machine, the run steps of the template's workflow, and the wheels beside
+//! packages that pin CUDA's: PyTorch, vLLM and CuPy.
 
 mod online {
     use std::collections::BTreeMap;
@@ -151,8 +151,8 @@ mod online {
             .collect()
     }
 
-    /// The same with pip. If the index serves no metadata beside the wheels, `fast-deps` reads it from the end of each wheel
-    /// instead of downloading gigabytes.
+    /// The same with pip. If the index serves no metadata beside the wheels, `fast-deps` reads it from the end of each
+    /// wheel instead of downloading gigabytes.
     fn with_pip(requirements: &[&str], wheels: &Path) -> BTreeMap<String, String> {
         let mut command = Command::new(tool("uv"));
         command
@@ -192,7 +192,8 @@ mod online {
         [alone, beside].map(|versions| versions[name].clone())
     }
 
-    /// Installs the lowest versions that the wheel accepts, and prints the version of the CUDA runtime that the module loads.
+    /// Installs the lowest versions that the wheel accepts, and prints the version of the CUDA runtime that the module
+    /// loads.
     fn runs_with_the_lowest_versions(place: &Path, wheel: &Path) -> String {
         let venv = place.join("lowest");
         let _ = fs::remove_dir_all(&venv);

@@ -329,8 +329,8 @@ mod online {
         assert!(compile(&[]) != before);
     }
 
-    /// Every option that nvcc documents, in a call without an architecture: the output has the declared capabilities, or
-    /// the call only inspects, or a note says why not. A call that nvcc accepts does not fail.
+    /// Every option that nvcc documents, in a call without an architecture: the output has the declared capabilities,
+    /// or the call only inspects, or a note says why not. A call that nvcc accepts does not fail.
     #[test]
     #[ignore = "minutes: a call for each option"]
     fn no_option_turns_the_list_off_in_silence() {

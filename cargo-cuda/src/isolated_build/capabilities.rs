@@ -25,8 +25,8 @@ pub(super) struct Capabilities {
 impl Capabilities {
     /// Chooses the capabilities that the packages declare, otherwise those of this machine's GPUs.
     ///
-    /// What the build script of a package would refuse is refused here, before cargo compiles its dependencies: an empty
-    /// list, and no list in a package with `.cu` files. Without such files, the script may only link.
+    /// What the build script of a package would refuse is refused here, before cargo compiles its dependencies: an
+    /// empty list, and no list in a package with `.cu` files. Without such files, the script may only link.
     pub fn choose(
         project: &Project,
         purpose: Purpose,

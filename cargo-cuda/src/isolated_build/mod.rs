@@ -153,8 +153,8 @@ impl Build {
         let mut variables = environment.variables;
         variables.extend(directory.variables(env, &toolkit)?);
         variables.extend(environment::header_packages(&toolkit, view.root(), env));
-        // Builds with and without `--cuda 13` share a directory. A shell gets the requested values instead of those that
-        // were found, because it may build other workspaces.
+        // Builds with and without `--cuda 13` share a directory. A shell gets the requested values instead of those
+        // that were found, because it may build other workspaces.
         let found = [
             (RequestedRelease::VARIABLE, Some(version.to_string())),
             (CAPABILITIES, list),
@@ -188,8 +188,8 @@ impl Build {
         variables
     }
 
-    /// The variable that adds `flags` to the user's rustflags, and the view's directories: when rustc compiles a library
-    /// crate, it reads static libraries itself, and only from `-L` directories. A cross linker does not read
+    /// The variable that adds `flags` to the user's rustflags, and the view's directories: when rustc compiles a
+    /// library crate, it reads static libraries itself, and only from `-L` directories. A cross linker does not read
     /// `LIBRARY_PATH`.
     pub fn rustflags(&self, project: &Project, mut flags: Vec<String>) -> Option<Variable> {
         let Project { target, config, .. } = project;
@@ -233,8 +233,8 @@ fn is_single_users(env: &Env) -> bool {
     env.peek("CUDA_COMPUTE_CAP").is_some()
 }
 
-/// Whether builds have the nvcc wrapper, and which list it sets, for `doctor`. `None` if there is no nvcc, or if a build
-/// refuses the capabilities.
+/// Whether builds have the nvcc wrapper, and which list it sets, for `doctor`. `None` if there is no nvcc, or if a
+/// build refuses the capabilities.
 pub fn wrapper_state(project: &Project, toolkit: &Toolkit, gpus: &[Capability]) -> Option<String> {
     toolkit.get(Component::Nvcc)?;
     if is_wrapper_off(&project.env) {
@@ -311,7 +311,8 @@ fn view(
     Ok(view.through(directory.view()))
 }
 
-/// The host compiler to name to nvcc, if the toolkit does not accept the one that nvcc would call, and the user names none.
+/// The host compiler to name to nvcc, if the toolkit does not accept the one that nvcc would call, and the user names
+/// none.
 fn other_host_compiler(project: &Project, toolkit: &Toolkit, has_nvcc: bool) -> Option<PathBuf> {
     let Project {
         env, root, target, ..

@@ -183,8 +183,8 @@ impl Call {
     }
 
     /// The same call for the declared list, if it requests code for the capability with the number `single` alone, as
-    /// `80`, in any spelling, for the GPU of this machine, or without a capability. PTX has one architecture, so it is made
-    /// for the lowest capability of the list.
+    /// `80`, in any spelling, for the GPU of this machine, or without a capability. PTX has one architecture, so it is
+    /// made for the lowest capability of the list.
     pub fn for_list(&self, single: u32, list: &Plan) -> ForList {
         let stays = |reason: &str| ForList::Stays(Some(reason.to_owned()));
         // Without a source or an object, nvcc makes nothing. A source on standard input can be read once only.
@@ -304,7 +304,8 @@ impl Call {
         }
     }
 
-    /// The images that nvcc makes for the call, as far as they are known. Without an option, nvcc compiles for `default`.
+    /// The images that nvcc makes for the call, as far as they are known. Without an option, nvcc compiles for
+    /// `default`.
     fn images(&self, default: Option<Capability>) -> Option<Vec<Image>> {
         match (&self.requested, default) {
             (Requested::Images(images), _) => Some(images.clone()),
@@ -493,8 +494,8 @@ fn expand(
     }
 }
 
-/// The words of a file with options, as nvcc splits it: a double quote groups, a backslash takes the next character as it
-/// is, and nothing else has a meaning.
+/// The words of a file with options, as nvcc splits it: a double quote groups, a backslash takes the next character as
+/// it is, and nothing else has a meaning.
 fn words_of_file(text: &str) -> Vec<String> {
     let (mut words, mut word, mut is_quoted) = (Vec::new(), None::<String>, false);
     let mut characters = text.chars();

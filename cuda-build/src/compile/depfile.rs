@@ -76,7 +76,8 @@ mod tests {
 
     #[test]
     fn reads_continued_lines_and_escapes() {
-        let text = "/out/a.o : src/a.cu \\\n    /usr/include/stdc-predef.h \\\n  my\\ dir/gr\u{f6}\u{df}e.cuh a$$b.h c\\#d.h\n";
+        let text = "/out/a.o : src/a.cu \\\n    /usr/include/stdc-predef.h \\\n  \
+                    my\\ dir/gr\u{f6}\u{df}e.cuh a$$b.h c\\#d.h\n";
         let expected: Vec<PathBuf> = [
             "src/a.cu",
             "/usr/include/stdc-predef.h",

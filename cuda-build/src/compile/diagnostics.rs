@@ -199,8 +199,8 @@ src/h.h:1:39: warning: unused variable 'y' [-Wunused-variable]
         assert_eq!(
             messages,
             [
-                "crates/x/kernels/a.cu(4): warning #177-D: variable \"unused\" was declared but never referenced\n      \
-                 int unused;\n          ^",
+                "crates/x/kernels/a.cu(4): warning #177-D: variable \"unused\" was declared but never referenced\n\
+                 \x20     int unused;\n          ^",
                 "Remark: The warnings can be suppressed with \"-diag-suppress <warning-number>\"",
             ]
         );

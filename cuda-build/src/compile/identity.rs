@@ -97,8 +97,8 @@ pub(crate) struct CompilerIdentities {
 }
 
 impl CompilerIdentities {
-    /// Reads the compilers' files, unless the digests are cached, as they are while path, size and time of each file are
-    /// the same.
+    /// Reads the compilers' files, unless the digests are cached, as they are while path, size and time of each file
+    /// are the same.
     pub(crate) fn read(
         (env, root): (&Env, &Root),
         files: &mut Files,

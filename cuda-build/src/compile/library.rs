@@ -151,8 +151,9 @@ impl Library {
 
     /// With `true`, device code in one source can use functions and variables of another
     /// (relocatable device code, `-rdc=true`). nvcc then also links the device code, and the crate links `cudadevrt`.
-    /// Device code is linked within this library: what its kernels call has to be in its sources, and a source can be in
-    /// one such library of a program only. If a capability is added, all sources are compiled again for all capabilities.
+    /// Device code is linked within this library: what its kernels call has to be in its sources, and a source can be
+    /// in one such library of a program only. If a capability is added, all sources are compiled again for all
+    /// capabilities.
     #[must_use]
     pub fn rdc(mut self, rdc: bool) -> Self {
         self.rdc = rdc;
@@ -197,8 +198,8 @@ impl Library {
     /// The steps, in the order in which they have to run.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::NotFound`] if the toolkit has no nvcc, [`Error::HostCompiler`] if there is no compiler for
-    /// a host source.
+    /// [`cuda_find_core::error::Error::NotFound`] if the toolkit has no nvcc, [`Error::HostCompiler`] if there is no
+    /// compiler for a host source.
     pub(crate) fn steps(
         &self,
         sources: &Sources,

@@ -186,8 +186,8 @@ impl Module {
     /// The step that makes the module.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Capability`] if the format holds code for one capability and the plan does not have
-    /// exactly one; [`cuda_find_core::error::Error::NotFound`] if the toolkit lacks the engine.
+    /// [`cuda_find_core::error::Error::Capability`] if the format holds code for one capability and the plan does not
+    /// have exactly one; [`cuda_find_core::error::Error::NotFound`] if the toolkit lacks the engine.
     pub(crate) fn step(&self, settings: &Settings<'_>) -> Result<Step, Error> {
         let mut step = self.unlimited_step(settings)?;
         step.limit = self.options.jobs.map(|jobs| (self.name.clone(), jobs));

@@ -218,10 +218,10 @@ macro_rules! common_options {
         /// Sets what this part is written for: `capabilities(["9.0a"])`, `capabilities([">=8.0"])`. By default, it is
         /// compiled for every capability that the crate declares.
         ///
-        /// An entry covers the declared capability of the same number. An entry with `f`, as `10.0f`, covers its family,
-        /// and `>=8.0` covers every declared capability from 8.0 on. What is covered is compiled as the entry is spelled
-        /// (`9.0a` if 9.0 is declared), or, for `>=`, as it is declared. `+PTX` of the declared list is kept, except for
-        /// an entry with `a`. Prefer `>=` unless the code needs one GPU.
+        /// An entry covers the declared capability of the same number. An entry with `f`, as `10.0f`, covers its
+        /// family, and `>=8.0` covers every declared capability from 8.0 on. What is covered is compiled as the entry
+        /// is spelled (`9.0a` if 9.0 is declared), or, for `>=`, as it is declared. `+PTX` of the declared list is
+        /// kept, except for an entry with `a`. Prefer `>=` unless the code needs one GPU.
         ///
         /// If no declared capability is covered, the part is left out with a warning: it has no constant, and
         /// `cfg(cuda_part = "<name>")` is not set.
@@ -234,8 +234,8 @@ macro_rules! common_options {
             self
         }
 
-        /// Limits how many compilers work on this part at once, within the jobs that Cargo allows: `jobs(2)` for sources
-        /// that take gigabytes of memory each.
+        /// Limits how many compilers work on this part at once, within the jobs that Cargo allows: `jobs(2)` for
+        /// sources that take gigabytes of memory each.
         #[must_use]
         pub fn jobs(mut self, most: usize) -> Self {
             self.options.jobs = Some(most);

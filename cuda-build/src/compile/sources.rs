@@ -115,8 +115,8 @@ fn language(path: &Path) -> Result<Language, Error> {
 }
 
 /// How a pattern is corrected.
-pub(crate) const PATTERN_HINT: &str = "correct the pattern in build.rs: `*` stands for a part of one name, `**` for any \
-                                       number of directories, as in `kernels/**/*.cu`";
+pub(crate) const PATTERN_HINT: &str = "correct the pattern in build.rs: `*` stands for a part of one name, `**` for \
+                                       any number of directories, as in `kernels/**/*.cu`";
 
 /// The files that match a pattern and none of `excluded`, relative to the package, and the directories that were
 /// searched.

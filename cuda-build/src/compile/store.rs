@@ -91,12 +91,12 @@ pub(crate) struct OutputStore {
 }
 
 impl OutputStore {
-    /// The store of all builds of a user: `CUDA_BUILD_IMAGES`, otherwise `outputs` in the cache directory. If that cannot
-    /// be written, or if another user can change it, the store of the build in `out`.
+    /// The store of all builds of a user: `CUDA_BUILD_IMAGES`, otherwise `outputs` in the cache directory. If that
+    /// cannot be written, or if another user can change it, the store of the build in `out`.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Variable`] if a directory that the user named is not absolute, or if the limit is
-    /// not a size; [`cuda_find_core::error::Error::Io`] if a directory that the user named cannot be created.
+    /// [`cuda_find_core::error::Error::Variable`] if a directory that the user named is not absolute, or if the limit
+    /// is not a size; [`cuda_find_core::error::Error::Io`] if a directory that the user named cannot be created.
     pub(crate) fn open(
         (env, root): (&Env, &Root),
         out: &Path,
@@ -147,8 +147,8 @@ impl OutputStore {
         self.directory.join(format!("{key:016x}"))
     }
 
-    /// The output for the whole list of a step, alone, if that is kept. Otherwise the outputs for other lists, the newest
-    /// first. Only outputs whose inputs did not change are returned.
+    /// The output for the whole list of a step, alone, if that is kept. Otherwise the outputs for other lists, the
+    /// newest first. Only outputs whose inputs did not change are returned.
     pub(super) fn load(&self, freshness: &mut Freshness, step: &Step) -> Vec<CompilerOutput> {
         let mut directories = vec![self.directory_of(step, false)];
         if self.names.is_some() {
@@ -238,8 +238,8 @@ impl OutputStore {
     /// Keeps an output whose inputs are known.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Io`] if the store of this build cannot be written. Another store may be one that can
-    /// only be read.
+    /// [`cuda_find_core::error::Error::Io`] if the store of this build cannot be written. Another store may be one that
+    /// can only be read.
     pub(super) fn write(&self, step: &Step, made: &CompilerOutput) -> Result<(), Error> {
         let Some(mut reads) = made.reads.clone().filter(|_| made.is_reusable) else {
             return Ok(());
@@ -304,8 +304,8 @@ impl OutputStore {
     }
 }
 
-/// If the files are larger than `limit` together, removes the least recently used files until nine tenths of `limit` are
-/// left. Another build may do the same at the same time.
+/// If the files are larger than `limit` together, removes the least recently used files until nine tenths of `limit`
+/// are left. Another build may do the same at the same time.
 fn trim(directory: &Path, limit: u64) {
     let mut files = output::files_by_age(directory);
     // What killed builds were writing.
@@ -325,8 +325,8 @@ fn trim(directory: &Path, limit: u64) {
     }
 }
 
-/// The output store: `CUDA_BUILD_IMAGES`, otherwise `outputs` in the user's cache directory. `None` if no variable names
-/// a cache directory.
+/// The output store: `CUDA_BUILD_IMAGES`, otherwise `outputs` in the user's cache directory. `None` if no variable
+/// names a cache directory.
 pub fn output_store(env: &Env) -> Option<PathBuf> {
     let named = env.path(VARIABLE);
     named.or_else(|| Some(cache_dir(env)?.join("outputs")))

@@ -63,8 +63,8 @@ impl WrappedNvcc<'_> {
         self.temporary.join(name_of_output(&compile.output))
     }
 
-    /// Carries out a call, and returns what nvcc printed, now or when the kept output was made. `None` if something keeps
-    /// this from making what nvcc would make: then nothing was done.
+    /// Carries out a call, and returns what nvcc printed, now or when the kept output was made. `None` if something
+    /// keeps this from making what nvcc would make: then nothing was done.
     ///
     /// # Errors
     /// [`Error::Compile`] with nvcc's own messages and exit status. After another error, nvcc itself can be called.
@@ -162,8 +162,8 @@ impl WrappedNvcc<'_> {
         let mut runner = Runner::new(out);
         let compilers = CompilerIdentities::read((env, root), runner.files(), toolkit, Some(&host));
         let mut others = vec![(self.view.as_path(), "view")];
-        // Both paths change with the list of capabilities. Names of symbols depend on the path of the source, so a source
-        // below them is compiled again.
+        // Both paths change with the list of capabilities. Names of symbols depend on the path of the source, so a
+        // source below them is compiled again.
         if !self.working.join(&compile.source).starts_with(self.build) {
             let out_dir = env.peek("OUT_DIR").map(|out| (Path::new(out), "out"));
             let out_dir = out_dir.filter(|(out, _)| out.starts_with(self.build));
