@@ -64,6 +64,7 @@ impl Diagnosis {
         &mut self.rows[last]
     }
 
+    /// Adds a warning with what to do about it.
     pub fn warn(&mut self, topic: &str, text: impl Into<String>, hint: impl Into<String>) {
         let row = self.add(State::Warning, topic, text);
         row.hints.push(hint.into());
