@@ -115,7 +115,8 @@ mod tests {
         diagnosis.fail(12, "other");
         let row = diagnosis.add(State::Error, "p", "bad");
         row.hints.push("change it".to_owned());
-        let short = "Not ready to build: no CUDA.\n  error CUDA: not found\n          tried x\n  error p: bad\n  hint: change it\n";
+        let short = "Not ready to build: no CUDA.\n  error CUDA: not found\n          tried x\n  \
+                     error p: bad\n  hint: change it\n";
         assert_eq!(diagnosis.text(false, false), short);
         assert_eq!(diagnosis.exit_code, 10);
         let verbose = diagnosis.text(true, true);

@@ -235,8 +235,8 @@ impl Diagnosis {
         }
     }
 
-    /// Adds nvcc's host compiler, which has to exist if nvcc is the only engine of a build script. Returns whether there
-    /// is one.
+    /// Adds nvcc's host compiler. `is_required` is whether nvcc is the only engine of a build script. Returns `false` if
+    /// nvcc accepts no compiler.
     fn add_host_compiler(
         &mut self,
         toolkit: &Toolkit,
@@ -328,8 +328,8 @@ impl Diagnosis {
         }
     }
 
-    /// Puts the variables that affect a build before all other rows: variables about CUDA, variables of compilers and of
-    /// the loader, and the variables in `names_read`.
+    /// Puts the variables that affect a build before all other rows: variables about CUDA, variables of compilers and
+    /// of the loader, and the variables in `names_read`.
     fn add_variables(&mut self, env: &Env, names_read: &[String]) {
         let is_shown = |name: &str| {
             ["CUDA", "NVCC", "LIBRARY_PATH", "CPATH", "LD_LIBRARY_PATH"]

@@ -69,8 +69,8 @@ impl BuiltWith {
             let first = compared.map(|first| truncated(&first, 2));
             return Ok(first.unwrap_or_else(|| ToolkitVersion::new(major, 0).into()));
         }
-        // These versions are independent of the toolkit: two CUDA releases can share `10.3` and differ in the third number
-        // (cuRAND 10.3.5 is from CUDA 12.4, 10.3.10 from 12.9).
+        // These versions are independent of the toolkit: two CUDA releases can share `10.3` and differ in the third
+        // number (cuRAND 10.3.5 is from CUDA 12.4, 10.3.10 from 12.9).
         let built = self.components.get(&component);
         match (compared, built) {
             // A product of another major than the table has, such as cuDNN 8.
