@@ -235,8 +235,8 @@ impl Diagnosis {
         }
     }
 
-    /// Adds nvcc's host compiler. `is_required` is whether nvcc is the only engine of a build script. Returns `false` if
-    /// nvcc accepts no compiler.
+    /// Adds nvcc's host compiler. `is_required` is whether nvcc is the only engine of a build script. Returns `false`
+    /// if nvcc accepts no compiler.
     fn add_host_compiler(
         &mut self,
         toolkit: &Toolkit,
