@@ -64,6 +64,7 @@ impl Diagnosis {
         &mut self.rows[last]
     }
 
+    /// Adds a warning with what to do about it.
     pub fn warn(&mut self, topic: &str, text: impl Into<String>, hint: impl Into<String>) {
         let row = self.add(State::Warning, topic, text);
         row.hints.push(hint.into());
@@ -114,8 +115,8 @@ mod tests {
         diagnosis.fail(12, "other");
         let row = diagnosis.add(State::Error, "p", "bad");
         row.hints.push("change it".to_owned());
-        let short = "Not ready to build: no CUDA.\n  error CUDA: not found\n          tried x\n  error p: bad\n  \
-                     hint: change it\n";
+        let short = "Not ready to build: no CUDA.\n  error CUDA: not found\n          tried x\n  \
+                     error p: bad\n  hint: change it\n";
         assert_eq!(diagnosis.text(false, false), short);
         assert_eq!(diagnosis.exit_code, 10);
         let verbose = diagnosis.text(true, true);

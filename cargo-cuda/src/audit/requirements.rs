@@ -48,17 +48,14 @@ pub fn check(audit: &mut Audit<'_>) {
 fn check_majors(audit: &mut Audit<'_>, name: &str) {
     let majors = audit.majors;
     let named = BTreeSet::from_iter(majors.name);
-    let parts = [
+    let mut parts = vec![
         (format!("the name `{name}` is"), &named),
         ("the native modules are".to_owned(), &majors.modules),
         ("the requirements are".to_owned(), &majors.requirements),
     ];
-    let mut parts = Vec::from(parts);
     parts.retain(|(_, majors)| !majors.is_empty());
-    if parts
-        .iter()
-        .any(|(_, majors)| majors.is_disjoint(parts[0].1))
-    {
+    let mut others = parts.iter().map(|(_, majors)| majors);
+    if others.any(|majors| majors.is_disjoint(parts[0].1)) {
         let text = |(what, majors)| format!("{what} for CUDA {}", joined(majors, " and "));
         audit.add(&W08, Error, joined(parts.into_iter().map(text), ", "));
     }

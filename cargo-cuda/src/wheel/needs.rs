@@ -133,6 +133,7 @@ pub fn no_package(component: Component, major: u32) -> Failure {
 /// What a wheel needs of CUDA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
+    /// The versions with which its native modules were built.
     pub built_with: BuiltWith,
     /// The components that it does not work without.
     pub required: BTreeSet<Component>,
@@ -145,6 +146,7 @@ pub struct Needs {
 }
 
 impl Needs {
+    /// No needs.
     pub fn new(built_with: BuiltWith) -> Self {
         Self {
             built_with,
