@@ -9,9 +9,7 @@ use std::mem::ManuallyDrop;
 use libloading::{Library, Symbol};
 
 use crate::nvrtc::loader_message;
-use cuda_find_core::capability::Capability;
-use cuda_find_core::root::Root;
-use cuda_find_core::version::ToolkitVersion;
+use cuda_find_core::{capability::Capability, root::Root, version::ToolkitVersion};
 
 /// The loader's search path first, then the directories of systems that keep the driver elsewhere:
 /// WSL, NixOS, Jetson boards.

@@ -153,11 +153,6 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), Error> {
     fs::rename(from, to).map_err(Error::io("rename", from))
 }
 
-/// Removes a file, which has to exist.
-pub fn remove_existing(path: &Path) -> Result<(), Error> {
-    fs::remove_file(path).map_err(Error::io("remove", path))
-}
-
 /// Removes a file, if it exists.
 pub fn remove(path: &Path) -> Result<(), Error> {
     unless_absent(fs::remove_file(path), path)

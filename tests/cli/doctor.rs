@@ -287,9 +287,9 @@ mod online {
         };
         let list = ("CUDA_BUILD_CAPABILITIES", "8.0, 9.0+PTX");
         let on = "on for build scripts that call nvcc: calls";
-        let whole = "for 8.0 alone compile for 8.0, 9.0+PTX; PTX is embedded only with `+PTX`";
+        let whole = "for 8.0 alone, or for none, compile for 8.0, 9.0+PTX; PTX is embedded only with `+PTX`";
         assert_eq!(row(&[list]), format!("{on} {whole}"));
-        let few = "keep their capabilities, because fewer than two are declared";
+        let few = "keep their capabilities, because none are declared";
         assert_eq!(row(&[]), format!("{on} {few}"));
         let set = "keep their capabilities, because CUDA_COMPUTE_CAP is set";
         assert_eq!(

@@ -19,8 +19,8 @@ pub struct CleanArgs {
     /// Remove what compilers made for all projects, instead of target directories
     #[arg(long)]
     images: bool,
-    /// With --images: remove only what no build has used for this time, such as 14d or 12h
-    #[arg(long, value_name = "TIME", requires = "images", value_parser = parse_time)]
+    /// With --images: remove only what no build has used for this time, such as 14d
+    #[arg(long, value_name = "DAYS", requires = "images", value_parser = parse_days)]
     unused: Option<Duration>,
     #[command(flatten)]
     workspace: WorkspaceOptions,
@@ -53,17 +53,13 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String> {
     Ok(text)
 }
 
-/// Reads a time such as `14d` or `12h`.
-fn parse_time(text: &str) -> Result<Duration, String> {
-    let hours = match text.split_at_checked(text.len().saturating_sub(1)) {
-        Some((days, "d")) => days.parse().ok().and_then(|days: u64| days.checked_mul(24)),
-        Some((hours, "h")) => hours.parse().ok(),
-        _ => None,
-    };
-    let seconds = hours.and_then(|hours| hours.checked_mul(3600));
-    seconds
-        .map(Duration::from_secs)
-        .ok_or_else(|| "write days or hours, such as 14d or 12h".to_owned())
+/// Reads a number of days such as `14d`.
+fn parse_days(text: &str) -> Result<Duration, String> {
+    let days = text
+        .strip_suffix('d')
+        .and_then(|days| days.parse::<u32>().ok());
+    let days = days.ok_or("write a number of days, such as 14d")?;
+    Ok(Duration::from_secs(24 * 60 * 60) * days)
 }
 
 fn remove_images(env: &Env, unused: Option<Duration>) -> Result<String> {

@@ -245,11 +245,11 @@ pub fn wrapper_state(project: &Project, toolkit: &Toolkit, gpus: &[Capability]) 
         _ if is_single_users(&project.env) => {
             "calls keep their capabilities, because CUDA_COMPUTE_CAP is set".to_owned()
         }
-        (Some(plan), Some(single)) if plan.all().len() > 1 => format!(
-            "calls for {} alone compile for {plan}; PTX is embedded only with `+PTX`",
+        (Some(plan), Some(single)) if !chosen.is_native => format!(
+            "calls for {} alone, or for none, compile for {plan}; PTX is embedded only with `+PTX`",
             single.capability
         ),
-        _ => "calls keep their capabilities, because fewer than two are declared".to_owned(),
+        _ => "calls keep their capabilities, because none are declared".to_owned(),
     };
     Some(format!("on for build scripts that call nvcc: {effect}"))
 }

@@ -221,30 +221,28 @@ impl Call {
                 option.words.join(" ")
             ));
         }
-        let declared = Image::of_plan(list);
         let images = match self.product {
             None => return stays("it makes several files"),
             Some(Product::Cubin) => return stays("a cubin has code for one capability"),
             Some(Product::Ptx) => {
-                let lowest = declared.iter().map(|image| image.capability()).min();
-                lowest
-                    .map(|lowest| Image::Ptx(lowest.base()))
-                    .into_iter()
-                    .collect()
+                let lowest = list.lowest().into_iter();
+                lowest.map(|lowest| Image::Ptx(lowest.base())).collect()
             }
-            _ => declared,
+            _ => Image::of_plan(list),
         };
-        let wanted = |image: &Image| images.contains(image) || is_ptx;
-        let letter = requested
-            .iter()
-            .find_map(|it| it.capability().suffix.and(Some(it.capability())));
-        let numbers = |images: &[Image]| images.iter().all(|it| it.capability().number() == single);
+        let mut capabilities = requested.iter().map(|image| image.capability());
+        let letter = capabilities.find(|capability| capability.suffix.is_some());
+        // Code for the only declared capability, with a letter, too, is what the list would give.
         let is_served = match letter {
-            // Its SASS runs on the only declared GPUs.
-            Some(_) => numbers(&images) && !images.iter().any(|it| matches!(it, Image::Ptx(_))),
-            None => !requested.is_empty() && numbers(&images) && requested.iter().any(wanted),
+            Some(_) => images.iter().all(|image| matches!(image, Image::Real(_))),
+            None => requested
+                .iter()
+                .any(|image| is_ptx || images.contains(image)),
         };
-        if is_served || images.is_empty() {
+        let is_single = images
+            .iter()
+            .all(|image| image.capability().number() == single);
+        if is_single && is_served || images.is_empty() {
             return ForList::Stays(None);
         }
         let changed = self.with_images(images);
@@ -409,27 +407,27 @@ impl Call {
             }
             _ => return None,
         };
-        let name = PathBuf::from(source.file_stem()?).with_extension(extension);
-        let directory = self.values(Meaning::OutputDirectory).next_back();
-        let output = match (self.values(Meaning::Output).next_back(), directory) {
-            (Some("-"), _) | (Some(_), Some(_)) => return None,
-            (Some(output), None) => PathBuf::from(output),
-            (None, directory) => Path::new(directory.unwrap_or_default()).join(name),
-        };
         let value = |meaning| self.values(meaning).next_back();
-        let depfile = (value(Meaning::DepfileName), value(Meaning::DepfileTarget));
-        let depfile = match (self.has(Meaning::Depfile), depfile) {
-            (false, (None, None)) => None,
-            (false, _) => return None,
-            (true, (name, target)) => Some((
-                working.join(name.map_or_else(|| output.with_extension("d"), PathBuf::from)),
-                // As nvcc writes it, also for PTX.
-                target.map_or_else(
-                    || output.with_extension("o").to_string_lossy().into_owned(),
-                    str::to_owned,
-                ),
-            )),
-        };
+        let named = value(Meaning::Output);
+        let directory = value(Meaning::OutputDirectory);
+        if named == Some("-") || named.is_some() && directory.is_some() {
+            return None;
+        }
+        let unnamed = Path::new(directory.unwrap_or_default()).join(source.file_stem()?);
+        let output = named.map_or_else(|| unnamed.with_extension(extension), PathBuf::from);
+        let depfile = value(Meaning::DepfileName).map(PathBuf::from);
+        let target = value(Meaning::DepfileTarget).map(str::to_owned);
+        let has_depfile = self.has(Meaning::Depfile);
+        if !has_depfile && (depfile.is_some() || target.is_some()) {
+            return None;
+        }
+        let depfile = has_depfile.then(|| {
+            let file = depfile.unwrap_or_else(|| output.with_extension("d"));
+            // nvcc names an object, whatever it makes.
+            let made = named.map_or_else(|| unnamed.with_extension("o"), PathBuf::from);
+            let target = target.unwrap_or_else(|| made.to_string_lossy().into_owned());
+            (working.join(file), target)
+        });
         let others = self.all().filter(|it| it.meaning != Meaning::Input);
         let read = options::read_arguments(&others.cloned().collect::<Vec<_>>());
         if !read.not_understood.is_empty() {
@@ -458,7 +456,7 @@ impl Call {
 /// Whether an option neither chooses what a call makes nor where, and its files are known.
 fn is_plain(meaning: Meaning) -> bool {
     use Meaning::{Directory, ForwardsUnknown, Header, HostCompiler, HostOptions, Link, Plain};
-    [
+    let plain = [
         Directory,
         ForwardsUnknown,
         Header,
@@ -466,8 +464,8 @@ fn is_plain(meaning: Meaning) -> bool {
         HostOptions,
         Link,
         Plain,
-    ]
-    .contains(&meaning)
+    ];
+    plain.contains(&meaning)
 }
 
 /// Adds the arguments, with those in files that they name. A file that cannot be read stays: nvcc reports it.

@@ -5,12 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::freshness::Files;
 use crate::host_compiler::HostCompiler;
-use cuda_find_core::cache::{CachedAnswer, cache_dir};
-use cuda_find_core::component::Component;
-use cuda_find_core::env::Env;
-use cuda_find_core::hash::Fnv;
-use cuda_find_core::root::Root;
-use cuda_find_core::toolkit::Toolkit;
+use cuda_find_core::cache::CachedAnswer;
+use cuda_find_core::{component::Component, env::Env, hash::Fnv, root::Root, toolkit::Toolkit};
 
 /// Variables with directories that gcc searches before the system's (from gcc's documentation).
 const HEADER_VARIABLES: [&str; 3] = ["CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH"];
@@ -108,22 +104,18 @@ impl CompilerIdentities {
         let nvcc_files = nvcc_files(files, toolkit);
         let nvrtc_files = nvrtc_files(files, toolkit);
         let by_time = of_times(files, nvcc_files.iter().chain(&nvrtc_files));
-        let has_cache = cache_dir(env).is_some();
-        let mut digest = |compiler: &str, by_time: String, paths: &[PathBuf]| {
-            let cached = CachedAnswer::new(env, "contents", [compiler, &by_time].map(OsStr::new));
+        let mut digest = |compiler: &str, by_time: &str, paths: &[PathBuf]| {
+            let cached = CachedAnswer::new(env, "contents", [compiler, by_time].map(OsStr::new));
             let known = cached.read(root).map(|(digest, _)| digest);
             known.unwrap_or_else(|| {
-                if !has_cache {
-                    return by_time;
-                }
                 let digest = of_contents(files, paths);
                 cached.write(&digest, "");
                 digest
             })
         };
-        let nvcc = digest("nvcc", by_time.clone(), &nvcc_files);
-        let nvrtc = digest("nvrtc", by_time, &nvrtc_files);
-        let host = host.map(|host| digest("host", host.identity(), &host.compiler.files));
+        let nvcc = digest("nvcc", &by_time, &nvcc_files);
+        let nvrtc = digest("nvrtc", &by_time, &nvrtc_files);
+        let host = host.map(|host| digest("host", &host.identity(), &host.compiler.files));
         let processor = root.text(Path::new("/proc/cpuinfo")).unwrap_or_default();
         let mut lines = processor.lines();
         let features = lines.find(|line| line.starts_with("flags") || line.starts_with("Features"));

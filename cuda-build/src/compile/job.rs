@@ -25,9 +25,7 @@ use crate::fatbin::{CompiledImage, Entry, Fatbin, Kind, elf};
 use crate::freshness::{RunStart, StaleReason};
 use crate::includes::Scan;
 use crate::nvrtc::{Nvrtc, Program};
-use cuda_find_core::command::Invocation;
-use cuda_find_core::list::Set;
-use cuda_find_core::output;
+use cuda_find_core::{command::Invocation, list::Set, output};
 
 /// Which of the files that a step reads mention `__CUDA_ARCH_LIST__`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

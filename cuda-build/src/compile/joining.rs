@@ -8,15 +8,9 @@ use super::run_directory::RunDirectory;
 use super::step::{Image, Step, StepCommand, with_ending};
 use crate::error::Error;
 use crate::fatbin::{Fatbin, elf};
-use cuda_find_core::cache::CachedAnswer;
 use cuda_find_core::capability::{Plan, supported};
-use cuda_find_core::command::Invocation;
-use cuda_find_core::env::Env;
-use cuda_find_core::hash::of_content;
-use cuda_find_core::nvcc::locate;
-use cuda_find_core::output;
-use cuda_find_core::root::Root;
-use cuda_find_core::version::ToolkitVersion;
+use cuda_find_core::{cache::CachedAnswer, command::Invocation, env::Env, hash::of_content};
+use cuda_find_core::{nvcc::locate, output, root::Root, version::ToolkitVersion};
 
 /// The sections into which nvcc puts device code. The second is used for relocatable device code (`-rdc=true`).
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];

@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use cuda_find_core::env::Env;
+use cuda_find_core::nvcc::locate;
 use cuda_find_core::root::Root;
 
 /// Names the launcher; `none` turns every launcher off.
@@ -57,19 +58,11 @@ impl Launcher {
             return Err("nvcc is started without ccache, which returns old objects".to_owned());
         }
         let name = Path::new(name);
-        let mut places = match name.components().count() {
-            1 => env.search_path(),
-            _ => vec![PathBuf::new()],
-        };
-        places.retain(|place| root.is_file(&place.join(name)));
-        let place = places.first().ok_or_else(|| {
+        let program = locate(root, name, &env.search_path()).ok_or_else(|| {
             let name = name.display();
             format!("nvcc is started without the launcher `{name}` of {variable}: no such program")
         })?;
-        Ok(Some(Self {
-            program: place.join(name),
-            variable,
-        }))
+        Ok(Some(Self { program, variable }))
     }
 }
 

@@ -7,10 +7,7 @@ use super::options::{Flag, Options, common_options, host_option, words_in};
 use super::sources::{Language, Source, Sources};
 use super::step::{Form, Image, Settings, Step};
 use crate::error::Error;
-use cuda_find_core::env::Env;
-use cuda_find_core::hash::Fnv;
-use cuda_find_core::link;
-use cuda_find_core::root::Root;
+use cuda_find_core::{env::Env, hash::Fnv, link, root::Root};
 
 /// The optimization of the host code of `.cu` files.
 const DEFAULT_OPT_LEVEL: u32 = 3;

@@ -8,11 +8,8 @@ use super::supported;
 use crate::error::Error;
 use crate::host_compiler::{Compiler, Family};
 use crate::view::View;
-use cuda_find_core::command::Invocation;
-use cuda_find_core::component::Component;
-use cuda_find_core::found::Found;
-use cuda_find_core::select::missing_in_toolkit;
-use cuda_find_core::toolkit::Toolkit;
+use cuda_find_core::{command::Invocation, component::Component, found::Found};
+use cuda_find_core::{select::missing_in_toolkit, toolkit::Toolkit};
 
 /// nvcc with what all its calls share.
 pub(super) struct Nvcc<'a> {

@@ -27,22 +27,12 @@ pub(super) struct PlaceInBuild {
 }
 
 impl Progress {
-    /// What `cargo cuda` requests. `package` is the name of the package.
-    pub(crate) fn from_env(env: &Env, package: String) -> Self {
-        let file = env.peek(VARIABLE).map(PathBuf::from);
+    /// What `cargo cuda` requests, for the package whose build script runs.
+    pub(crate) fn from_env(env: &Env, is_one_call: bool) -> Self {
         Self {
-            file,
-            package,
-            is_one_call: false,
-        }
-    }
-
-    /// The same for one call of a compiler in a build script.
-    #[cfg(feature = "nvcc-wrapper")]
-    pub(super) fn of_call(env: &Env, package: String) -> Self {
-        Self {
-            is_one_call: true,
-            ..Self::from_env(env, package)
+            file: env.peek(VARIABLE).map(PathBuf::from),
+            package: env.text("CARGO_PKG_NAME").unwrap_or_default(),
+            is_one_call,
         }
     }
 

@@ -11,11 +11,7 @@ use crate::includes::options::{self, FileOptions};
 use crate::nvcc_options::chooses_capabilities;
 use crate::view::View;
 use cuda_find_core::capability::{Capability, Plan};
-use cuda_find_core::command::Invocation;
-use cuda_find_core::env::Env;
-use cuda_find_core::hash::Fnv;
-use cuda_find_core::root::Root;
-use cuda_find_core::toolkit::Toolkit;
+use cuda_find_core::{command::Invocation, env::Env, hash::Fnv, root::Root, toolkit::Toolkit};
 
 /// What the steps of a build are made from.
 #[derive(Clone, Copy)]

@@ -27,10 +27,7 @@ use crate::error::Error;
 use crate::fatbin::{Compression, Decompress, Fatbin, Kind, MAGIC_BYTES};
 use crate::freshness::{Freshness, InputStates};
 use cuda_find_core::cache::{cache_dir, distrust};
-use cuda_find_core::env::Env;
-use cuda_find_core::hash::of_content;
-use cuda_find_core::output;
-use cuda_find_core::root::Root;
+use cuda_find_core::{env::Env, hash::of_content, output, root::Root};
 
 /// The variable that names the output store.
 const VARIABLE: &str = "CUDA_BUILD_IMAGES";
@@ -119,18 +116,18 @@ impl OutputStore {
             let reason = format!("{} is not an absolute path", directory.display());
             return Err(Error::variable(VARIABLE, reason));
         }
-        let created = match is_named || distrust(root, &directory).is_none() {
-            true => output::create_directory(&directory),
-            false => return Ok(of_build),
-        };
-        let marker = directory.join(TRIM_MARKER);
-        match created {
-            Err(error) if is_named => return Err(error.into()),
-            // A store that the user named may be one that this user can only read.
-            Ok(()) if is_named => {}
-            Ok(()) if output::check_writable(&marker).is_ok() => {}
-            Ok(()) if !output::is_file(&marker) && output::write(&marker, b"").is_ok() => {}
-            _ => return Ok(of_build),
+        let created = output::create_directory(&directory);
+        if is_named {
+            // It may be one that this user can only read.
+            created?;
+        } else {
+            let marker = directory.join(TRIM_MARKER);
+            let is_trusted = created.is_ok() && distrust(root, &directory).is_none();
+            let is_writable =
+                || output::check_writable(&marker).or_else(|_| output::write(&marker, b""));
+            if !is_trusted || is_writable().is_err() {
+                return Ok(of_build);
+            }
         }
         Ok(Self {
             directory,

@@ -6,9 +6,7 @@ use std::path::Path;
 use super::step::Settings;
 use crate::error::Error;
 use crate::nvrtc::{Nvrtc, Program};
-use cuda_find_core::cache::CachedAnswer;
-use cuda_find_core::command::Invocation;
-use cuda_find_core::output;
+use cuda_find_core::{cache::CachedAnswer, command::Invocation, output};
 
 /// Whether nvcc accepts `flag`. `nvcc` has the options that choose its host compiler.
 pub(super) fn by_nvcc(

@@ -64,12 +64,6 @@ impl Workers {
         Ok(workers)
     }
 
-    /// One process, without tokens of the jobserver.
-    #[cfg(feature = "nvcc-wrapper")]
-    pub(super) fn one() -> Self {
-        Self::of_cargo(&Env::default())
-    }
-
     /// How many processes may run at once.
     #[cfg(feature = "nvcc-wrapper")]
     pub(super) fn limit(&self) -> usize {

@@ -18,14 +18,8 @@ use crate::error::Error;
 use crate::fatbin::{Decompress, MAGIC_BYTES, read_headers};
 use crate::host_compiler;
 use cuda_find_core::capability::{Capability, Plan};
-use cuda_find_core::command::Invocation;
-use cuda_find_core::env::Env;
-use cuda_find_core::hash::of_content;
-use cuda_find_core::list::Set;
-use cuda_find_core::output;
-use cuda_find_core::root::Root;
-use cuda_find_core::target::Target;
-use cuda_find_core::toolkit::Toolkit;
+use cuda_find_core::{command::Invocation, env::Env, hash::of_content, list::Set, output};
+use cuda_find_core::{root::Root, target::Target, toolkit::Toolkit};
 
 /// The nvcc that a wrapper starts, the build that it belongs to, and where it is called.
 #[derive(Debug)]
@@ -70,8 +64,7 @@ impl WrappedNvcc<'_> {
     /// [`Error::Compile`] with nvcc's own messages and exit status. After another error, nvcc itself can be called.
     pub fn compile(&self, call: &Call, compile: &Compile) -> Result<Option<String>, Error> {
         let out = self.directory_of(compile);
-        let package = self.env.text("CARGO_PKG_NAME").unwrap_or_default();
-        let progress = Progress::of_call(self.env, package);
+        let progress = Progress::from_env(self.env, true);
         let Some(compiled) = self.run(call, compile, &out, progress)? else {
             return Ok(None);
         };
@@ -198,7 +191,9 @@ impl WrappedNvcc<'_> {
         let made = made_in(out, compile);
         let step = nvcc.step(&compile.source, compile.options.clone(), code, made);
         output::create_directory(out)?;
-        runner.run(&[step], &Workers::one(), &tools).map(Some)
+        // One process, without tokens of the jobserver.
+        let one = Workers::of_cargo(&Env::default());
+        runner.run(&[step], &one, &tools).map(Some)
     }
 
     /// Whether the call names a host compiler that the toolkit refuses, while `NVCC_CCBIN` names another one.

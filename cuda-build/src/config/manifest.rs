@@ -6,11 +6,8 @@ use semver::VersionReq;
 
 use super::Wanted;
 use crate::error::Error;
-use cuda_find_core::list::nearest;
-use cuda_find_core::release::newest_for_driver;
-use cuda_find_core::root::Root;
 use cuda_find_core::toml::{self, Value};
-use cuda_find_core::version::Version;
+use cuda_find_core::{list::nearest, release::newest_for_driver, root::Root, version::Version};
 
 /// One table of a manifest, with the file and the key for messages.
 pub(super) struct ManifestTable {

@@ -31,12 +31,8 @@ use std::path::{Path, PathBuf};
 pub use cuda_find_core::link::Cudart;
 
 use crate::error::Error;
-use cuda_find_core::component::Component;
-use cuda_find_core::env::Env;
-use cuda_find_core::root::Root;
-use cuda_find_core::select::RequestedRelease;
-use cuda_find_core::sources::workspace_manifest;
-use cuda_find_core::version::Version;
+use cuda_find_core::{component::Component, env::Env, root::Root, select::RequestedRelease};
+use cuda_find_core::{sources::workspace_manifest, version::Version};
 use manifest::ManifestTable;
 
 /// A component that a crate declares.

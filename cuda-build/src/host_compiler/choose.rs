@@ -7,12 +7,9 @@ use super::HostCompiler;
 use super::judge::{HEADER, Judge, Judged};
 use crate::cc_variables::names_for_target;
 use crate::error::Error;
-use cuda_find_core::component::Component;
-use cuda_find_core::env::Env;
 use cuda_find_core::nvcc::{self, locate};
-use cuda_find_core::root::Root;
-use cuda_find_core::target::Target;
 use cuda_find_core::toolkit::Toolkit;
+use cuda_find_core::{component::Component, env::Env, root::Root, target::Target};
 
 /// The variables from which nvcc reads flags.
 const FLAG_VARIABLES: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];

@@ -5,14 +5,10 @@ use std::path::Path;
 
 use super::{Compiler, Family};
 use crate::error::Error;
-use cuda_find_core::cache::CachedAnswer;
 use cuda_find_core::command::{Finished, Invocation};
-use cuda_find_core::env::Env;
-use cuda_find_core::hash::Fnv;
 use cuda_find_core::release::{self, Release};
-use cuda_find_core::root::Root;
-use cuda_find_core::target::Target;
 use cuda_find_core::version::ToolkitVersion;
+use cuda_find_core::{cache::CachedAnswer, env::Env, hash::Fnv, root::Root, target::Target};
 
 /// The toolkit's header that stops with an `#error` if the toolkit does not support the host compiler.
 pub(super) const HEADER: &str = "crt/host_config.h";

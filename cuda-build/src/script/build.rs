@@ -18,18 +18,12 @@ use crate::{
     driver::{self, Driver, NoDriver},
     runtime,
 };
-use cuda_find_core::capability::Plan;
-use cuda_find_core::component::Component;
 use cuda_find_core::directive::{Directive, Directives};
-use cuda_find_core::env::Env;
-use cuda_find_core::release;
-use cuda_find_core::root::Root;
-use cuda_find_core::search::SearchContext;
-use cuda_find_core::select::RequestedRelease;
-use cuda_find_core::target::Target;
 use cuda_find_core::toolkit::Toolkit;
 #[cfg(feature = "compile")]
 use cuda_find_core::version::ToolkitVersion;
+use cuda_find_core::{capability::Plan, component::Component, env::Env, release, root::Root};
+use cuda_find_core::{search::SearchContext, select::RequestedRelease, target::Target};
 
 /// The variable with which a user skips the build of CUDA code.
 const SKIP_VARIABLE: &str = "CUDA_BUILD_SKIP";

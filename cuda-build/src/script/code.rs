@@ -9,10 +9,7 @@ use crate::error::Error;
 use crate::fatbin;
 use cuda_find_core::capability::{Capability, PartCapabilities, Plan};
 use cuda_find_core::directive::{Directive, Directives};
-use cuda_find_core::root::Root;
-use cuda_find_core::select::Request;
-use cuda_find_core::target::Target;
-use cuda_find_core::version::ToolkitVersion;
+use cuda_find_core::{root::Root, select::Request, target::Target, version::ToolkitVersion};
 
 /// The beginning of the generated module. It defines `Aligned`, because the driver reads 8-byte integers from fat
 /// binaries, and `include_bytes!` alone guarantees only an alignment of one byte.

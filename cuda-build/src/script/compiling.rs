@@ -14,12 +14,10 @@ use crate::error::Error;
 use crate::host_compiler::{self, HostCompiler};
 use crate::runtime;
 use crate::view::View;
-use cuda_find_core::capability::Plan;
 use cuda_find_core::capability::{self, Declared};
-use cuda_find_core::component::Component;
 use cuda_find_core::directive::{Directive, Directives};
 use cuda_find_core::list::{Set, joined, sorted_set};
-use cuda_find_core::toolkit::Toolkit;
+use cuda_find_core::{capability::Plan, component::Component, toolkit::Toolkit};
 use cuda_find_core::{nvcc, output};
 
 impl Build {
@@ -268,7 +266,7 @@ impl Build {
         let tools = Tools {
             joining: Joining::new(&self.env, &self.root, &compilers.nvcc, plan, version),
             launcher,
-            progress: Progress::from_env(&self.env, self.package_name()),
+            progress: Progress::from_env(&self.env, false),
             store,
         };
         let workers = Workers::within_memory(&self.env, &self.root)?;

@@ -6,13 +6,9 @@ use super::Build;
 #[cfg(feature = "compile")]
 use crate::cc_variables;
 use crate::error::Error;
-use cuda_find_core::capability::Plan;
-use cuda_find_core::component::Component;
 use cuda_find_core::directive::{Directive, Directives};
-use cuda_find_core::link;
-use cuda_find_core::output;
-use cuda_find_core::sources;
 use cuda_find_core::toolkit::{Note, Toolkit};
+use cuda_find_core::{capability::Plan, component::Component, link, output, sources};
 
 impl Build {
     /// The components to link: those that the manifest declares, and cudart if a library is compiled.

@@ -5,10 +5,7 @@ use std::fs;
 use super::Build;
 use crate::compile::{Format, Library, Module};
 use crate::error::Error;
-use cuda_find_core::component::Component;
-use cuda_find_core::directive::Directives;
-use cuda_find_core::env::Env;
-use cuda_find_core::root::Root;
+use cuda_find_core::{component::Component, directive::Directives, env::Env, root::Root};
 
 struct Place(tempfile::TempDir);
 

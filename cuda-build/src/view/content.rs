@@ -13,14 +13,8 @@ use super::plan::{ComponentPath, Contents, ViewEntry, ViewPlan};
 use super::stub::{self, DRIVERS, Stub};
 use crate::error::Error;
 use cuda_find_core::component::{Component, Facts, closure};
-use cuda_find_core::env::Env;
-use cuda_find_core::found::Found;
-use cuda_find_core::list::Set;
-use cuda_find_core::nvcc;
-use cuda_find_core::root::Root;
-use cuda_find_core::target::Target;
-use cuda_find_core::toolkit::Toolkit;
-use cuda_find_core::version::ToolkitVersion;
+use cuda_find_core::{env::Env, found::Found, list::Set, nvcc, root::Root, target::Target};
+use cuda_find_core::{toolkit::Toolkit, version::ToolkitVersion};
 
 /// nvcc's default archives, and `libculibos.a`, which they need.
 const USUAL_ARCHIVES: [&str; 3] = ["libcudart_static.a", "libcudadevrt.a", "libculibos.a"];

@@ -24,9 +24,7 @@ mod stub;
 mod write;
 
 use crate::error::Error;
-use cuda_find_core::env::Env;
-use cuda_find_core::root::Root;
-use cuda_find_core::toolkit::Toolkit;
+use cuda_find_core::{env::Env, root::Root, toolkit::Toolkit};
 
 pub use place::{View, ViewPlace, WRAPPED_NVCC};
 

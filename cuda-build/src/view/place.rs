@@ -3,11 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use cuda_find_core::cache;
-use cuda_find_core::component::Component;
-use cuda_find_core::env::Env;
-use cuda_find_core::list::Set;
-use cuda_find_core::target::Target;
+use cuda_find_core::{cache, component::Component, env::Env, list::Set, target::Target};
 
 /// The variable that names the directory of views. `cargo cuda` sets it for build scripts.
 const VIEWS_VARIABLE: &str = "CUDA_BUILD_VIEWS";

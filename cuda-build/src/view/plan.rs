@@ -7,10 +7,7 @@ use std::path::{Path, PathBuf};
 use super::place::WRAPPED_NVCC;
 use super::stub::Stub;
 use crate::error::Error;
-use cuda_find_core::component::Component;
-use cuda_find_core::hash::Fnv;
-use cuda_find_core::list::Set;
-use cuda_find_core::root::Root;
+use cuda_find_core::{component::Component, hash::Fnv, list::Set, root::Root};
 
 /// What a view has at one path.
 #[derive(Clone, Debug)]

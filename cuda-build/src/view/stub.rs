@@ -10,13 +10,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::lex;
-use cuda_find_core::command::Invocation;
-use cuda_find_core::component::Component;
-use cuda_find_core::env::Env;
-use cuda_find_core::list::Set;
-use cuda_find_core::nvcc::locate;
-use cuda_find_core::root::Root;
-use cuda_find_core::target::Target;
+use cuda_find_core::{command::Invocation, component::Component, env::Env, list::Set};
+use cuda_find_core::{nvcc::locate, root::Root, target::Target};
 
 /// A library of the driver.
 #[derive(Debug)]
