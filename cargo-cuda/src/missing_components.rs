@@ -9,7 +9,7 @@ use cuda_build::compile::{header_hint, missing_headers};
 use cuda_find_core::root::Root;
 
 use crate::dependencies::{Guess, ORDINARY_NAMES};
-use crate::isolated_build::Build;
+use crate::isolated_build::IsolatedBuild;
 use crate::output::joined;
 
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub struct MissingComponents {
 
 impl MissingComponents {
     /// `messages` is what cargo wrote to standard error; empty if that is not known.
-    pub fn of(build: &Build, root: &Root, messages: &str) -> Self {
+    pub fn of(build: &IsolatedBuild, root: &Root, messages: &str) -> Self {
         let mut missing = Self::default();
         let major = build.toolkit.version().major;
         let mut headers = missing_headers(messages);
@@ -68,7 +68,7 @@ impl MissingComponents {
     /// may stop at the first.
     fn add_libraries(
         &mut self,
-        build: &Build,
+        build: &IsolatedBuild,
         linked: &BTreeSet<String>,
         is_named: impl Fn(&str) -> bool,
     ) {

@@ -24,7 +24,7 @@ pub fn json_list<T: Serialize>(name: &str, items: &[T]) -> String {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum RowState {
     Ok,
     Warning,
     Error,
@@ -35,7 +35,7 @@ pub enum State {
 /// One fact, with what to do about it.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    pub state: State,
+    pub state: RowState,
     pub topic: String,
     pub text: String,
     pub hints: Vec<String>,
@@ -53,7 +53,7 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    pub fn add(&mut self, state: State, topic: &str, text: impl Into<String>) -> &mut Row {
+    pub fn add(&mut self, state: RowState, topic: &str, text: impl Into<String>) -> &mut Row {
         self.rows.push(Row {
             state,
             topic: topic.to_owned(),
@@ -66,7 +66,7 @@ impl Diagnosis {
 
     /// Adds a warning with what to do about it.
     pub fn warn(&mut self, topic: &str, text: impl Into<String>, hint: impl Into<String>) {
-        let row = self.add(State::Warning, topic, text);
+        let row = self.add(RowState::Warning, topic, text);
         row.hints.push(hint.into());
     }
 
@@ -82,11 +82,11 @@ impl Diagnosis {
         let mut text = format!("{}\n", self.verdict);
         for row in &self.rows {
             let (label, style) = match row.state {
-                State::Ok => ("ok", GOOD),
-                State::Warning => ("warning", WARNING),
-                State::Error => ("error", ERROR),
-                State::Detail if verbose => ("", NOTE),
-                State::Detail => continue,
+                RowState::Ok => ("ok", GOOD),
+                RowState::Warning => ("warning", WARNING),
+                RowState::Error => ("error", ERROR),
+                RowState::Detail if verbose => ("", NOTE),
+                RowState::Detail => continue,
             };
             let hints = row.hints.iter().map(|hint| ("hint:", NOTE, hint.clone()));
             let first = (label, style, format!("{}: {}", row.topic, row.text));
@@ -109,11 +109,11 @@ mod tests {
     #[test]
     fn the_first_reason_is_the_verdict_and_details_are_verbose() {
         let mut diagnosis = Diagnosis::default();
-        diagnosis.add(State::Detail, "search", "a\u{1b}b");
+        diagnosis.add(RowState::Detail, "search", "a\u{1b}b");
         diagnosis.fail(10, "no CUDA");
-        diagnosis.add(State::Error, "CUDA", "not found\n  tried x");
+        diagnosis.add(RowState::Error, "CUDA", "not found\n  tried x");
         diagnosis.fail(12, "other");
-        let row = diagnosis.add(State::Error, "p", "bad");
+        let row = diagnosis.add(RowState::Error, "p", "bad");
         row.hints.push("change it".to_owned());
         let short = "Not ready to build: no CUDA.\n  error CUDA: not found\n          tried x\n  \
                      error p: bad\n  hint: change it\n";

@@ -7,7 +7,7 @@ use cuda_find_core::{command::Invocation, env::Env, root::Root};
 
 use crate::cargo_arguments::{CargoOptions, SplitArguments};
 use crate::failure::Result;
-use crate::isolated_build::{self, Build, Purpose};
+use crate::isolated_build::{self, IsolatedBuild, Purpose};
 use crate::missing_components::MissingComponents;
 use crate::output::joined;
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
@@ -39,7 +39,7 @@ pub fn run(
     arguments: &SplitArguments,
     user_env: &Env,
     root: &Root,
-) -> Result<(u8, Build)> {
+) -> Result<(u8, IsolatedBuild)> {
     let command = arguments.command.as_str();
     let cargo = CargoOptions::parse(&arguments.for_cargo);
     let target_directory = cargo.value("--target-dir").map(PathBuf::from);
@@ -68,7 +68,7 @@ pub fn run(
     };
     let gpus = isolated_build::gpus();
     let prepare = |project: &Project| {
-        Build::prepare(project, Purpose::Cargo, &gpus, target_directory.as_deref())
+        IsolatedBuild::prepare(project, Purpose::Cargo, &gpus, target_directory.as_deref())
     };
     let mut build = prepare(&project)?;
     build.print_notes();
@@ -120,7 +120,7 @@ impl CargoRun<'_> {
 
     /// Runs the command. Returns the exit code and what cargo wrote to standard error; empty if a program may have
     /// started, because a copied stream is not in order with standard output.
-    fn run(&self, build: &Build) -> Result<(u8, String)> {
+    fn run(&self, build: &IsolatedBuild) -> Result<(u8, String)> {
         let command = self.arguments.command.as_str();
         // With `--fetch`, the command may run twice, but a program of the user must not. So what it needs is built
         // first.
@@ -150,7 +150,7 @@ impl CargoRun<'_> {
     }
 
     /// The call of cargo whose first arguments are `words`.
-    fn call(&self, build: &Build, words: &[&str]) -> Invocation {
+    fn call(&self, build: &IsolatedBuild, words: &[&str]) -> Invocation {
         let directory = &build.directory.path;
         let cargo = self.user_env.peek("CARGO").unwrap_or("cargo".as_ref());
         let mut call = Invocation::new(cargo).args(words);

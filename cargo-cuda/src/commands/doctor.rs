@@ -21,7 +21,7 @@ use crate::driver_limit::DriverLimit;
 use crate::failure::Failure;
 use crate::isolated_build::{TargetDirectory, wrapper_state};
 use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
-use crate::report::{self, Diagnosis, State};
+use crate::report::{self, Diagnosis, RowState};
 use crate::workspace::Resolve;
 use crate::{exit_code, output};
 
@@ -55,9 +55,9 @@ pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(Strin
         plans = diagnosis.add_capabilities(toolkit, &project, gpus);
         diagnosis.add_absent_components(toolkit, &project);
         if let Some(text) = wrapper_state(&project, toolkit, gpus) {
-            diagnosis.add(State::Detail, "nvcc wrapper", text);
+            diagnosis.add(RowState::Detail, "nvcc wrapper", text);
             for note in TargetDirectory::latest(&project)?.wrapper_notes(root) {
-                diagnosis.add(State::Detail, "last build", note);
+                diagnosis.add(RowState::Detail, "last build", note);
             }
         }
         let mut packages = project.packages.iter();
@@ -87,10 +87,10 @@ impl Diagnosis {
     pub fn of_search(outcome: &Outcome) -> Self {
         let mut diagnosis = Self::default();
         for attempt in &outcome.attempts {
-            diagnosis.add(State::Detail, "search", attempt.to_string());
+            diagnosis.add(RowState::Detail, "search", attempt.to_string());
         }
         for remark in &outcome.remarks {
-            diagnosis.add(State::Warning, "search", remark);
+            diagnosis.add(RowState::Warning, "search", remark);
         }
         match &outcome.toolkit {
             Ok(toolkit) => diagnosis.add_toolkit(toolkit),
@@ -101,7 +101,9 @@ impl Diagnosis {
                     _ => "the CUDA that was found cannot be used",
                 };
                 diagnosis.fail(code, reason);
-                diagnosis.add(State::Error, "CUDA", error.to_string()).hints = error.hints();
+                diagnosis
+                    .add(RowState::Error, "CUDA", error.to_string())
+                    .hints = error.hints();
             }
         }
         diagnosis
@@ -113,21 +115,25 @@ impl Diagnosis {
         for same in toolkit.components().chunk_by(is_same_origin) {
             let components = joined(same.iter().map(|found| found.component), " ");
             let text = format!("{components}: {}", same[0].origin);
-            self.add(State::Ok, &topic, text);
+            self.add(RowState::Ok, &topic, text);
         }
         for found in toolkit.components() {
-            self.add(State::Detail, &found.to_string(), &found.evidence);
+            self.add(RowState::Detail, &found.to_string(), &found.evidence);
         }
         for note in toolkit.notes() {
             let state = match note {
-                Note::LockNotFetched { .. } | Note::Incompatible { .. } => State::Warning,
-                Note::OtherToolkits(_) | Note::Combined { .. } => State::Detail,
+                Note::LockNotFetched { .. } | Note::Incompatible { .. } => RowState::Warning,
+                Note::OtherToolkits(_) | Note::Combined { .. } => RowState::Detail,
             };
             self.add(state, "note", note.to_string());
         }
         let mut warn_if_absent = |component: Component, text: &str| {
             if toolkit.get(component).is_none() {
-                self.add(State::Warning, component.id(), format!("not found: {text}"));
+                self.add(
+                    RowState::Warning,
+                    component.id(),
+                    format!("not found: {text}"),
+                );
             }
         };
         let users = "libraries and crates that call nvcc do not build";
@@ -173,13 +179,13 @@ impl Diagnosis {
                 .and_then(|plan| toolkit.check_plan(&plan, &used).map(|()| plan));
             match plan {
                 Ok(plan) => {
-                    self.add(State::Ok, name, format!("capabilities {plan}"));
+                    self.add(RowState::Ok, name, format!("capabilities {plan}"));
                     plans.push((name.to_owned(), plan));
                 }
                 Err(error) => {
                     let reason = format!("the capabilities of {name} cannot be compiled");
                     self.fail(exit_code::CAPABILITY, &reason);
-                    self.add(State::Error, name, error.to_string()).hints = error.hints();
+                    self.add(RowState::Error, name, error.to_string()).hints = error.hints();
                 }
             }
         }
@@ -206,9 +212,9 @@ impl Diagnosis {
                 continue;
             }
             let mut text = format!("not found; the {} needs it", guess.reason);
-            let mut state = State::Error;
+            let mut state = RowState::Error;
             if guess.is_loaded {
-                state = State::Warning;
+                state = RowState::Warning;
                 text += " when a program runs";
             } else {
                 self.fail(exit_code::NOT_FOUND, &format!("missing {component}"));
@@ -228,7 +234,7 @@ impl Diagnosis {
                     version.collect::<String>(),
                     component.id().replace('-', "_")
                 );
-                self.add(State::Warning, &package.name, text);
+                self.add(RowState::Warning, &package.name, text);
             }
         }
     }
@@ -247,7 +253,7 @@ impl Diagnosis {
         let (env, root) = (&project.search_env, &project.root);
         match host_compiler::choose(env, root, toolkit, &project.target) {
             Ok(host) => {
-                self.add(State::Ok, "host compiler", host.compiler.to_string());
+                self.add(RowState::Ok, "host compiler", host.compiler.to_string());
                 true
             }
             Err(error) => {
@@ -255,7 +261,7 @@ impl Diagnosis {
                     let reason = "nvcc accepts no host compiler, and NVRTC is missing";
                     self.fail(Failure::exit_code_for(&error), reason);
                 }
-                let row = self.add(State::Warning, "host compiler", error.to_string());
+                let row = self.add(RowState::Warning, "host compiler", error.to_string());
                 row.hints = error.hints();
                 false
             }
@@ -270,11 +276,11 @@ impl Diagnosis {
                     gpus => format!("GPU {}", joined(gpus, ", ")),
                 };
                 let text = format!("for CUDA {}, {gpus}, {}", driver.version, driver.library);
-                self.add(State::Ok, "driver", text);
+                self.add(RowState::Ok, "driver", text);
             }
             Err(reason) => {
                 let text = format!("{reason} (not needed to build)");
-                let row = self.add(State::Warning, "driver", text);
+                let row = self.add(RowState::Warning, "driver", text);
                 // If an installed driver fails to start, its own message explains the failure.
                 row.hints
                     .extend(driver_hint(root).filter(|_| !reason.is_installed));
@@ -339,7 +345,7 @@ impl Diagnosis {
         for (name, value) in env.variables() {
             if name.to_str().is_some_and(is_shown) && !value.is_empty() {
                 let text = format!("{}={}", name.display(), value.display());
-                self.add(State::Detail, "variable", text.replace('\n', "\\n"));
+                self.add(RowState::Detail, "variable", text.replace('\n', "\\n"));
             }
         }
         self.rows.rotate_left(rows);

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::environment;
 use crate::failure::Result;
-use crate::isolated_build::{self, Build, Purpose};
+use crate::isolated_build::{self, IsolatedBuild, Purpose};
 use crate::output::{self, printable};
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
 use crate::{process, report};
@@ -90,9 +90,9 @@ fn settings(
     workspace_options: &WorkspaceOptions,
     user_env: &Env,
     root: &Root,
-) -> Result<(Vec<environment::Variable>, Build)> {
+) -> Result<(Vec<environment::Variable>, IsolatedBuild)> {
     let project = Project::open(user_env, root, build_options, workspace_options)?;
-    let build = Build::prepare(&project, Purpose::Program, &isolated_build::gpus(), None)?;
+    let build = IsolatedBuild::prepare(&project, Purpose::Program, &isolated_build::gpus(), None)?;
     let mut settings = build.variables.clone();
     // Only Cargo applies `[env]` of its configuration. Other programs need two kinds of variables from there: variables
     // whose value the user has set instead of that of `cargo cuda`, and variables for nvcc and cuda-build.

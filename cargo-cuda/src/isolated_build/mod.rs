@@ -32,7 +32,7 @@ pub use directory::{Purpose, TargetDirectory};
 
 /// Everything that is decided before cargo, maturin or a program is started.
 #[derive(Debug)]
-pub struct Build {
+pub struct IsolatedBuild {
     pub toolkit: Toolkit,
     /// The capabilities to build for, if they are known.
     pub plan: Option<Plan>,
@@ -58,7 +58,7 @@ pub fn has_driver() -> bool {
     driver::driver().map_or_else(|reason| reason.is_installed, |_| true)
 }
 
-impl Build {
+impl IsolatedBuild {
     /// Finds the toolkit, and creates its view and target directory. `target_directory` is the
     /// value of `--target-dir`.
     pub fn prepare(

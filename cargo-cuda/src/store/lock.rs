@@ -55,19 +55,19 @@ fn check_format(version: i64, readable: i64) -> Result<(), String> {
 pub struct Lock {
     format_version: i64,
     #[serde(default, rename = "toolkit")]
-    toolkits: Vec<LockedToolkit>,
+    toolkits: Vec<LockEntry>,
 }
 
 /// The packages to which one release was resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct LockedToolkit {
+struct LockEntry {
     /// The release as it was requested: `13`.
     request: String,
     #[serde(flatten)]
     set: PackageSet,
 }
 
-impl LockedToolkit {
+impl LockEntry {
     /// Checks names and versions, because a lock file in a repository is untrusted input.
     fn check(&self) -> Result<(), String> {
         let (request, version) = (&self.request, &self.set.version);
@@ -135,7 +135,7 @@ impl Lock {
     pub fn toolkits(self) -> Vec<(ReleaseToFetch, ToolkitVersion, PackageSet)> {
         let mut toolkits = self.toolkits;
         toolkits.sort_by_key(|locked| std::cmp::Reverse(locked.version()));
-        let parsed = |LockedToolkit { request, set }: LockedToolkit| {
+        let parsed = |LockEntry { request, set }: LockEntry| {
             Some((request.parse().ok()?, set.version.parse().ok()?, set))
         };
         toolkits.into_iter().filter_map(parsed).collect()
@@ -152,7 +152,7 @@ impl Lock {
     pub(super) fn record(&mut self, release: &ReleaseToFetch, set: &PackageSet) {
         let request = release.to_string();
         self.toolkits.retain(|locked| locked.request != request);
-        self.toolkits.push(LockedToolkit {
+        self.toolkits.push(LockEntry {
             request,
             set: set.clone(),
         });
@@ -248,7 +248,7 @@ mod tests {
     fn a_lock_that_toolkit_add_does_not_write_is_an_error() {
         let good = Lock {
             format_version: 1,
-            toolkits: vec![LockedToolkit {
+            toolkits: vec![LockEntry {
                 request: "13".to_owned(),
                 set: set("13.4.3", "13.4.92", '1'),
             }],

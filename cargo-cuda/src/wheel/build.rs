@@ -20,7 +20,7 @@ use super::runpath::{ModuleSearchPath, SearchPathKind, link_arguments};
 use super::source::WheelSource;
 use crate::cargo_arguments::check_profile;
 use crate::failure::{Failure, Result};
-use crate::isolated_build::{Build, Purpose};
+use crate::isolated_build::{IsolatedBuild, Purpose};
 use crate::missing_components::MissingComponents;
 use crate::output::{self, TemporaryDirectory, joined};
 use crate::package::archive::WheelArchive;
@@ -51,7 +51,7 @@ pub struct WheelBuild {
 /// Everything about one major that is decided before anything is compiled.
 #[derive(Debug)]
 pub struct Prepared {
-    pub build: Build,
+    pub build: IsolatedBuild,
     plan: Plan,
     /// The declared components that are linked as shared libraries, and those that are loaded by name.
     pub linked: BTreeSet<Component>,
@@ -116,7 +116,7 @@ impl WheelBuild {
         }
         let declared = config.for_major(release.major);
         let project = self.source.project.for_release(release);
-        let build = Build::prepare(&project, Purpose::Wheel, gpus, None)?;
+        let build = IsolatedBuild::prepare(&project, Purpose::Wheel, gpus, None)?;
         let is_declared = declared.capabilities.is_some();
         let plan = build.plan.clone().filter(|_| is_declared);
         let plan = plan.ok_or_else(undeclared)?;
@@ -238,7 +238,7 @@ impl WheelBuild {
     /// Runs maturin. `rustc_args` are for the final crate only, not for its dependencies.
     pub fn compile(
         &self,
-        build: &Build,
+        build: &IsolatedBuild,
         rustc_args: &[String],
         mode: Mode,
     ) -> Result<CompiledWheels> {
@@ -298,7 +298,7 @@ impl WheelBuild {
     }
 
     /// The variables for maturin. It starts no program that loads CUDA's libraries.
-    fn variables(&self, build: &Build) -> Vec<(String, OsString)> {
+    fn variables(&self, build: &IsolatedBuild) -> Vec<(String, OsString)> {
         let project = &self.source.project;
         let target = &build.directory.path;
         let mut variables = build.variables_without_loader_path();

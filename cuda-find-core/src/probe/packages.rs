@@ -26,7 +26,7 @@ struct SitePackages<'p> {
 struct Installed(HashMap<String, Version>);
 
 /// The name and version of a component's package.
-type Package<'a> = (&'static str, &'a Version);
+type PackageVersion<'a> = (&'static str, &'a Version);
 
 impl Installed {
     fn read(prober: &Prober<'_>, path: &Path) -> Self {
@@ -41,7 +41,7 @@ impl Installed {
     }
 
     /// The package of a component, if it is installed.
-    fn package(&self, component: Component, major: u32) -> Option<Package<'_>> {
+    fn package(&self, component: Component, major: u32) -> Option<PackageVersion<'_>> {
         let name = component.facts().package(major.min(NEWEST_MAJOR))?;
         Some((name, self.0.get(name)?))
     }
@@ -183,7 +183,7 @@ fn shows_major(
 }
 
 /// Gives a component the version and release of its package.
-fn set_version_of_package((name, version): Package<'_>, found: &mut Found) {
+fn set_version_of_package((name, version): PackageVersion<'_>, found: &mut Found) {
     let facts = found.component.facts();
     if facts.class != Class::OwnRange {
         found.version = Some(version.clone());
@@ -197,7 +197,7 @@ fn set_version_of_package((name, version): Package<'_>, found: &mut Found) {
 fn unusable(
     component: Component,
     major: u32,
-    package: Option<Package<'_>>,
+    package: Option<PackageVersion<'_>>,
     directory: &str,
     absent: &Absent,
 ) -> Option<String> {
