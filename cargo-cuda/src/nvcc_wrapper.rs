@@ -282,11 +282,7 @@ impl Wrapper {
     /// call.
     fn note(&self, call: &Call, text: Option<String>) {
         let name = name_of_output(&self.working.join(call.identity()));
-        let file = self
-            .directory
-            .wrapper_files()
-            .join(name)
-            .with_extension("note");
+        let file = self.directory.wrapper_files().join(format!("{name}.note"));
         let Some(text) = text else {
             let _ = files::remove(&file);
             return;

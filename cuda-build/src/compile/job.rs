@@ -59,6 +59,8 @@ pub(super) struct Job<'a> {
     pub(super) nvrtc: Option<NvrtcInput>,
     pub(super) run: Arc<RunDirectory>,
     pub(super) place: PlaceInBuild,
+    /// Why the file is compiled as a whole although outputs of it were kept.
+    pub(super) whole_because: Option<String>,
     /// The files that the source may include.
     pub(super) scan: Scan,
     pub(super) run_start: RunStart,
@@ -70,24 +72,6 @@ pub(super) struct NvrtcInput {
     pub(super) nvrtc: Arc<Nvrtc>,
     pub(super) source: Vec<u8>,
     pub(super) headers: Vec<(String, String)>,
-}
-
-/// How an output was made.
-#[derive(Default)]
-pub(super) struct Made {
-    /// What programs made, or earlier builds kept: the output itself, or the images in it.
-    pub(super) from: Vec<CompilerOutput>,
-    /// Why the file is compiled as a whole although outputs of it were kept.
-    pub(super) whole_because: Option<String>,
-}
-
-/// The images in an output.
-fn entries_of(output: &CompilerOutput) -> Result<Vec<Entry>, Reason> {
-    let fatbin = match output.has_form(Form::Object) {
-        true => joining::device_code(&output.bytes)?.1,
-        false => Fatbin::parse(&output.bytes)?,
-    };
-    Ok(fatbin.entries().cloned().collect())
 }
 
 fn find(entries: &[Entry], image: Image) -> Option<&Entry> {
@@ -109,12 +93,12 @@ const LIST_CHANGES_TEXT: &str =
     "its text depends on the whole list of capabilities (`__CUDA_ARCH_LIST__`)";
 
 impl Job<'_> {
-    /// Makes the output.
+    /// Makes the output. Returns what it was made from: outputs of programs, new or kept by earlier builds.
     ///
     /// # Errors
     /// [`Error::Compile`] with the compiler's messages; [`cuda_find_core::error::Error::Io`],
     /// [`cuda_find_core::error::Error::Format`].
-    pub(super) fn make(&mut self) -> Result<Made, Error> {
+    pub(super) fn make(&mut self) -> Result<Vec<CompilerOutput>, Error> {
         let step = self.step;
         let shared = match &step.command {
             StepCommand::Program(invocation) => {
@@ -122,39 +106,34 @@ impl Job<'_> {
                     printed: self.run.execute(step, invocation, &step.output)?,
                     ..CompilerOutput::default()
                 };
-                return Ok(Made {
-                    from: vec![output],
-                    whole_because: None,
-                });
+                return Ok(vec![output]);
             }
             StepCommand::Nvrtc { name, .. } => return self.with_nvrtc(name),
             StepCommand::Nvcc { shared, .. } => shared,
         };
         let nvcc = shared.clone().args(&step.options);
         match self.join_kept(&nvcc) {
-            Ok(Some(made)) => Ok(made),
-            Ok(None) => self.as_a_whole(&nvcc, None),
+            Ok(Some(from)) => return Ok(from),
+            Ok(None) => {}
             Err(reason) => match reason.downcast::<Error>() {
-                Ok(error) if matches!(*error, Error::Compile { .. }) => Err(*error),
-                Ok(error) => self.as_a_whole(&nvcc, Some(error.to_string())),
-                Err(reason) => self.as_a_whole(&nvcc, Some(reason.to_string())),
+                Ok(error) if matches!(*error, Error::Compile { .. }) => return Err(*error),
+                Ok(error) => self.whole_because = Some(error.to_string()),
+                Err(reason) => self.whole_because = Some(reason.to_string()),
             },
         }
+        self.as_a_whole(&nvcc)
     }
 
     /// Makes the output from kept images, and from new images for the architectures that are missing. `None` if nothing
     /// of use is kept. `Err`: why the file must be compiled whole.
-    fn join_kept(&mut self, nvcc: &Invocation) -> Result<Option<Made>, Reason> {
+    fn join_kept(&mut self, nvcc: &Invocation) -> Result<Option<Vec<CompilerOutput>>, Reason> {
         let kept = std::mem::take(&mut self.kept);
         let (step, run) = (self.step, &self.run);
         let is_whole =
             |kept: &&CompilerOutput| kept.images == step.images && kept.has_form(step.form);
         if let Some(whole) = kept.iter().find(is_whole) {
             run.write(&step.output, &whole.bytes)?;
-            return Ok(Some(Made {
-                from: vec![whole.clone()],
-                ..Made::default()
-            }));
+            return Ok(Some(vec![whole.clone()]));
         }
         if kept.is_empty() || step.form == Form::Single || step.options_choose_images() {
             return Ok(None);
@@ -181,7 +160,10 @@ impl Job<'_> {
             from.push(self.compile(nvcc, "-fatbin", &missing, &output)?);
             output::remove(&output)?;
         }
-        let images = from.iter().map(entries_of).collect::<Result<Vec<_>, _>>()?;
+        let images = from
+            .iter()
+            .map(|kept| joining::entries(&kept.bytes))
+            .collect::<Result<Vec<_>, _>>()?;
         let mut used = Set::default();
         let mut entries = Vec::new();
         for image in Image::in_nvcc_order(&step.images) {
@@ -210,10 +192,7 @@ impl Job<'_> {
             .into_iter()
             .enumerate()
             .filter(|(index, _)| used.contains(index));
-        Ok(Some(Made {
-            from: from.map(|(_, output)| output).collect(),
-            ..Made::default()
-        }))
+        Ok(Some(from.map(|(_, output)| output).collect()))
     }
 
     /// Whether preprocessing for the architectures of `list` gives the same text as for those of this build.
@@ -274,7 +253,7 @@ impl Job<'_> {
     }
 
     /// One call of nvcc for all images.
-    fn as_a_whole(&self, nvcc: &Invocation, whole_because: Option<String>) -> Result<Made, Error> {
+    fn as_a_whole(&self, nvcc: &Invocation) -> Result<Vec<CompilerOutput>, Error> {
         let step = self.step;
         let mode = match (step.form, step.images.as_slice()) {
             (Form::Object, _) => "-c",
@@ -286,11 +265,9 @@ impl Job<'_> {
         // With options such as `-arch`, nvcc makes other images than the requested ones.
         let expected = Image::in_nvcc_order(&step.images).into_iter().map(Some);
         output.is_reusable = step.form == Form::Single
-            || entries_of(&output).is_ok_and(|made| made.iter().map(image_of).eq(expected));
-        Ok(Made {
-            from: vec![output],
-            whole_because,
-        })
+            || joining::entries(&output.bytes)
+                .is_ok_and(|made| made.iter().map(image_of).eq(expected));
+        Ok(vec![output])
     }
 
     /// Runs nvcc for these images.
@@ -397,9 +374,9 @@ impl Job<'_> {
     }
 
     /// NVRTC compiles for one architecture at a time, so nothing depends on the list.
-    fn with_nvrtc(&mut self, name: &str) -> Result<Made, Error> {
+    fn with_nvrtc(&mut self, name: &str) -> Result<Vec<CompilerOutput>, Error> {
         let step = self.step;
-        let mut made = Made::default();
+        let mut from = Vec::new();
         let mut entries = Vec::new();
         let images = Image::in_nvcc_order(&step.images);
         let mut missing = images.clone();
@@ -416,15 +393,15 @@ impl Job<'_> {
             };
             if step.form == Form::Single {
                 self.run.write(&step.output, &output.bytes)?;
-                made.from.push(output);
-                return Ok(made);
+                from.push(output);
+                return Ok(from);
             }
             entries.extend(Fatbin::parse(&output.bytes)?.entries().cloned());
-            made.from.push(output);
+            from.push(output);
         }
         self.run
             .write(&step.output, &Fatbin::from_entries(entries).write())?;
-        Ok(made)
+        Ok(from)
     }
 
     /// Compiles one image. It is in a fat binary, except for [`Form::Single`].

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::run_directory::RunDirectory;
 use super::step::{Image, Step, StepCommand, with_ending};
 use crate::error::Error;
-use crate::fatbin::{Fatbin, elf};
+use crate::fatbin::{Entry, Fatbin, MAGIC_BYTES, elf};
 use cuda_find_core::capability::{Plan, supported};
 use cuda_find_core::{cache::CachedAnswer, command::Invocation, env::Env, hash::of_content};
 use cuda_find_core::{nvcc::locate, output, root::Root, version::ToolkitVersion};
@@ -149,13 +149,19 @@ impl Joining {
     }
 }
 
-/// Whether an output of nvcc is an object, and not a fat binary.
-pub(super) fn is_object(output: &[u8]) -> bool {
-    output.starts_with(b"\x7fELF")
+/// The images in an object or a fat binary.
+pub(super) fn entries(output: &[u8]) -> Result<Vec<Entry>, Reason> {
+    let is_alone = output.starts_with(&MAGIC_BYTES);
+    let code = if is_alone {
+        Fatbin::parse(output)?
+    } else {
+        device_code(output)?.1
+    };
+    Ok(code.entries().cloned().collect())
 }
 
 /// The device code in an object, and the name of its section.
-pub(super) fn device_code(object: &[u8]) -> Result<(&'static str, Fatbin), Reason> {
+fn device_code(object: &[u8]) -> Result<(&'static str, Fatbin), Reason> {
     for name in SECTIONS {
         if let Some(bytes) = elf::section(object, name.as_bytes()) {
             return Ok((name, Fatbin::parse(bytes)?));

@@ -31,14 +31,10 @@ impl fmt::Display for Launcher {
     }
 }
 
-fn is_named(program: &OsStr, name: &str) -> bool {
-    Path::new(program).file_stem() == Some(OsStr::new(name))
-}
-
 /// Whether a program in front of rustc is sccache, which can also be in front of nvcc.
 #[must_use]
 pub fn is_sccache(program: &OsStr) -> bool {
-    is_named(program, "sccache")
+    Path::new(program).file_stem() == Some(OsStr::new("sccache"))
 }
 
 impl Launcher {
@@ -54,7 +50,7 @@ impl Launcher {
             (None, _) => return Ok(None),
         };
         // It compares the code for one capability, so it returns old objects, and a wrong object is not noticed.
-        if is_named(name, "ccache") {
+        if Path::new(name).file_stem() == Some(OsStr::new("ccache")) {
             return Err("nvcc is started without ccache, which returns old objects".to_owned());
         }
         let name = Path::new(name);

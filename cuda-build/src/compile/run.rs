@@ -7,7 +7,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use super::Diagnostics;
-use super::job::{Job, ListUse, Made, NvrtcInput, Tools};
+use super::job::{Job, ListUse, NvrtcInput, Tools};
 use super::progress::PlaceInBuild;
 use super::reads::Reader;
 use super::run_directory::RunDirectory;
@@ -87,7 +87,7 @@ struct Worker<'scope, 'a> {
     index: usize,
     /// How many processes the step may run at once.
     processes: usize,
-    thread: ScopedJoinHandle<'scope, (Job<'a>, Result<Made, Error>)>,
+    thread: ScopedJoinHandle<'scope, (Job<'a>, Result<Vec<CompilerOutput>, Error>)>,
 }
 
 impl Runner {
@@ -303,6 +303,7 @@ impl Runner {
             nvrtc: self.nvrtc_input(step, &scan)?,
             run: self.create_run_directory()?,
             place,
+            whole_because: None,
             scan,
             run_start,
             started,
@@ -360,17 +361,21 @@ impl Runner {
     }
 
     /// Records the output of a job, and keeps the new outputs of compilers.
-    fn finish(&mut self, job: &Job<'_>, mut made: Made) -> Result<MadeOutput, Error> {
+    fn finish(
+        &mut self,
+        job: &Job<'_>,
+        mut from: Vec<CompilerOutput>,
+    ) -> Result<MadeOutput, Error> {
         let step = job.step;
         self.files().forget(&step.output);
         let mut inputs = Vec::new();
         let mut never_fresh_because = None;
-        let compiled: Vec<String> = (made.from.iter())
+        let compiled: Vec<String> = (from.iter())
             .filter(|output| output.reads.is_none() && !output.images.is_empty())
             .map(|output| Image::names(&output.images))
             .collect();
-        let uses_kept = made.from.iter().any(|output| output.reads.is_some());
-        for output in &mut made.from {
+        let uses_kept = from.iter().any(|output| output.reads.is_some());
+        for output in &mut from {
             if output.reads.is_none() {
                 let reads = self.reads_of(job, output)?;
                 match self.freshness.after_run(&job.run_start, &reads) {
@@ -394,7 +399,7 @@ impl Runner {
             let never_fresh = (step.output.clone(), reason);
             self.compiled.never_fresh.push(never_fresh);
         }
-        let reason = match made.whole_because {
+        let reason = match &job.whole_because {
             Some(because) => format!("compiled as a whole, because {because}"),
             None if compiled.is_empty() && uses_kept => {
                 "an earlier build compiled the same".to_owned()

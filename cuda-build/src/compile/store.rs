@@ -24,7 +24,7 @@ use super::path_names::PathNames;
 use super::step::{Form, Image, Step};
 use crate::config::{parse_size, parsed_variable};
 use crate::error::Error;
-use crate::fatbin::{Compression, Decompress, Fatbin, Kind, MAGIC_BYTES};
+use crate::fatbin::{Compression, Decompress, Kind, MAGIC_BYTES};
 use crate::freshness::{Freshness, InputStates};
 use cuda_find_core::cache::{cache_dir, distrust};
 use cuda_find_core::{env::Env, hash::of_content, output, root::Root};
@@ -283,11 +283,7 @@ impl OutputStore {
         if names.occur_in(bytes) || names.occur_in(printed.as_bytes()) {
             return true;
         }
-        let code = match joining::is_object(bytes) {
-            true => joining::device_code(bytes).map(|(_, code)| code).ok(),
-            false => Fatbin::parse(bytes).ok(),
-        };
-        let entries: Vec<_> = code.iter().flat_map(Fatbin::entries).collect();
+        let entries = joining::entries(bytes).unwrap_or_default();
         // SASS and PTX of one source have the same texts.
         let has_sass = entries.iter().any(|entry| entry.header().kind == Kind::Elf);
         let mut compressed = entries.iter().filter(|entry| {

@@ -59,8 +59,8 @@ fn is_supported(
     const YES: &str = "supported";
     let question = [compiler.as_os_str(), OsStr::new(flag), OsStr::new(identity)];
     let cached = CachedAnswer::new(settings.env, "flag", question);
-    let known = cached.read(settings.root);
-    if let Some((_, answer)) = known.filter(|(known, _)| known == identity) {
+    // The identity is in the question.
+    if let Some((_, answer)) = cached.read(settings.root) {
         return Ok(answer.trim_end() == YES);
     }
     let supported = test(Some(flag))?.is_ok();
