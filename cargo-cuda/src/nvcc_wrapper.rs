@@ -149,9 +149,8 @@ impl Wrapper {
     /// such a call is made as it is written if it fails.
     fn with_list(&self, call: &Call, called: &Call, words: &[String]) -> ExitCode {
         let run = |words: &[String]| Invocation::new(&self.nvcc).args(words).run();
-        let finished = match run(&call.words()) {
-            Ok(finished) => finished,
-            Err(_) => return self.exec(words),
+        let Ok(finished) = run(&call.words()) else {
+            return self.exec(words);
         };
         let may_refuse_list = !finished.success && call.has_unknown_option();
         let again = may_refuse_list.then(|| run(words).ok()).flatten();
@@ -160,10 +159,12 @@ impl Wrapper {
             let refusal = refusal.lines().next().unwrap_or_default();
             let reason = format!("nvcc refuses the list: {refusal}");
             self.note(called, self.lacking(called, &reason));
-            output::of_program(&again.output());
+            output::of_program(&again.stderr);
+            print!("{}", again.stdout);
             return ExitCode::SUCCESS;
         }
-        output::of_program(&finished.output());
+        output::of_program(&finished.stderr);
+        print!("{}", finished.stdout);
         if finished.success {
             return ExitCode::SUCCESS;
         }

@@ -155,7 +155,7 @@ impl Toolkit {
         })
     }
 
-    /// The lines that a build script prints for Cargo, if [`Search::find`](crate::Search::find) found the toolkit: they
+    /// The lines that a build script prints for Cargo, if `Search::find` of `cuda-find` found the toolkit: they
     /// link the shared libraries of the requested components, and run the script again if a chosen file, the lock file
     /// or a variable changes, also a variable that was not set.
     pub fn cargo_directives(&self) -> &[String] {

@@ -259,6 +259,13 @@ mod online {
                 "{letter} -dlink OUT/{name}.dc.o -o OUT/{name}.link.o"
             ));
         }
+        // A library has what each of its objects has. One that `-l` names is not read.
+        calls.extend([
+            "-lib OUT/kernel.dc.o OUT/guarded.dc.o -o OUT/libboth.a".to_owned(),
+            "-lib OUT/guarded.dc.o -o OUT/libguarded.a".to_owned(),
+            format!("{letter} -dlink OUT/libboth.a -o OUT/named.link.o"),
+            format!("{letter} -dlink OUT/kernel.dc.o -LOUT -lguarded -o OUT/searched.link.o"),
+        ]);
         let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
         project.write("build.rs", &script(&calls));
         let out = || project.out("wrapped-letters");
@@ -266,7 +273,9 @@ mod online {
             let run = project.run(&["build", "--capabilities", list]);
             run.succeeded();
             assert_eq!(cuobjdump(&out().join("kernel.o")), of_kernel, "{list}");
-            for (name, expected) in [("kernel", of_kernel), ("guarded", &["sm_90a.cubin"])] {
+            let exact: &[&str] = &["sm_90a.cubin"];
+            let guarded = ["guarded", "named", "searched"].map(|name| (name, exact));
+            for (name, expected) in [("kernel", of_kernel)].into_iter().chain(guarded) {
                 let linked = out().join(format!("{name}.link.o"));
                 assert_eq!(cuobjdump(&linked), expected, "{list}");
             }
@@ -327,6 +336,19 @@ mod online {
         assert!(compile(&[]) == before);
         project.write("data.bin", "two");
         assert!(compile(&[]) != before);
+        // The path of an output directory, which replaces that of another build in a kept output.
+        project.write(
+            "src/k.cu",
+            "__global__ void k(int *p) { *p = sizeof(PATH); }\n",
+        );
+        let out = project.out("wrapped-reads");
+        let [short, long] = ["x", "longer"].map(|name| {
+            let out = out.join(name).display().to_string();
+            let line = format!("-arch=sm_80 -c src/k.cu -o k.o -DPATH=\"{out}\"");
+            assert_eq!(call(&project, &line, &[("OUT_DIR", &out)]), Some(0));
+            object()
+        });
+        assert!(short != long);
     }
 
     /// Every option that nvcc documents, in a call without an architecture: the output has the declared capabilities,
@@ -496,6 +518,7 @@ mod online {
             "-arch=sm_80 -c k.cu",
             "-arch=sm_80 -c k.cu m.cu",
             "-arch=sm_80 -c k.cu -o /dev/null",
+            "-arch=sm_80 -fatbin k.cu -o /dev/stdout",
             "-arch=sm_80 -c k.cu -o absent/k.o",
             "-arch=sm_80 -c k.cu -odir sub",
             "-optf options",
@@ -541,7 +564,7 @@ mod online {
                         fs::remove_file(place.join(file)).unwrap();
                     }
                 }
-                (done.status.code(), files)
+                (done.status.code(), files, done.stdout.is_empty())
             };
             assert_eq!(call(&wrapper), call(&nvcc), "{line}");
         }

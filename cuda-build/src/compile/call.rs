@@ -6,7 +6,7 @@ use super::identity::Variables;
 use super::step::{Form, Image};
 use crate::includes::options;
 use crate::nvcc_options::{Argument, Meaning, Product, arguments};
-use cuda_find_core::capability::{Capability, Plan};
+use cuda_find_core::capability::{Capability, Plan, Suffix};
 use cuda_find_core::env::Env;
 use cuda_find_core::root::Root;
 
@@ -128,6 +128,16 @@ impl Call {
         self.values(Meaning::Input)
     }
 
+    /// Whether nvcc only links, also libraries that `-l` names.
+    pub(super) fn links_libraries(&self) -> bool {
+        let options = self.all().filter(|it| it.meaning == Meaning::Link);
+        let mut words = options.flat_map(|it| &it.words);
+        let has_library = words.any(|word| word.starts_with("-l") || word.starts_with("--library"));
+        self.product == Some(Product::Linked)
+            && has_library
+            && !self.inputs().any(|input| self.is_cuda(input))
+    }
+
     /// Whether a source or object of this call is CUDA code.
     pub(super) fn is_cuda(&self, input: &str) -> bool {
         match self.values(Meaning::Language).next_back() {
@@ -198,6 +208,9 @@ impl Call {
         {
             return stays("`NVCC_PREPEND_FLAGS` or `NVCC_APPEND_FLAGS` chooses the capabilities");
         }
+        if self.has(Meaning::OptionsFile) {
+            return stays("a file with options has quotes, or cannot be read");
+        }
         let requested = match &self.requested {
             Requested::Nothing | Requested::Native => &[][..],
             Requested::Images(images) => images,
@@ -235,9 +248,9 @@ impl Call {
         // Code for the only declared capability, with a letter, too, is what the list would give.
         let is_served = match letter {
             Some(_) => images.iter().all(|image| matches!(image, Image::Real(_))),
-            None => requested
-                .iter()
-                .any(|image| is_ptx || images.contains(image)),
+            None => {
+                !requested.is_empty() && is_ptx || images.iter().all(|it| requested.contains(it))
+            }
         };
         let is_single = images
             .iter()
@@ -330,21 +343,25 @@ impl Call {
             });
             images
         });
-        let serves = |declared: &Capability| {
-            made.iter().flatten().any(|image| match self.product {
-                Some(Product::Ptx) => image.capability().number() <= declared.number(),
-                _ => image.capability().number() == declared.number(),
-            })
+        let serves = |declared: &Image, image: &Image| {
+            let [wanted, made] = [declared, image].map(|it| it.capability());
+            // Code for a family runs on more GPUs than code with the letter `a`.
+            let is_wider = wanted.suffix == Some(Suffix::Family) && made.suffix != wanted.suffix;
+            match (declared, image) {
+                _ if self.product == Some(Product::Ptx) => made.number() <= wanted.number(),
+                (Image::Ptx(_), Image::Real(_)) => self.product == Some(Product::Cubin),
+                (Image::Real(_), Image::Ptx(_)) => false,
+                _ => made.number() == wanted.number() && !is_wider,
+            }
         };
-        let mut missing = list.all();
-        missing.retain(|declared| !serves(declared));
+        let mut missing = Image::of_plan(list);
+        missing.retain(|declared| !made.iter().flatten().any(|image| serves(declared, image)));
         if missing.is_empty() {
             return None;
         }
         let inputs: Vec<&str> = self.inputs().collect();
-        let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
         let made = made.map_or_else(String::new, |made| format!(" for {}", Image::shown(&made)));
-        let (inputs, missing) = (inputs.join(" "), missing.join(", "));
+        let (inputs, missing) = (inputs.join(" "), Image::shown(&missing));
         Some(format!(
             "{inputs} is compiled{made}, and not for {missing}: {reason}"
         ))
@@ -371,10 +388,8 @@ impl Call {
             || self.has(Meaning::OneCapability)
             || self.writes_other_files
             || self.is_refused()
+            || !self.of_variables.iter().all(|it| is_plain(it.meaning))
         {
-            return None;
-        }
-        if !self.of_variables.iter().all(|it| is_plain(it.meaning)) {
             return None;
         }
         let mut images = self.images(default)?;
@@ -436,10 +451,9 @@ impl Call {
         let single = self.single("", Image::Ptx(capability), PathBuf::new());
         let output = working.join(output);
         let has_directory = |file: &Path| file.parent().is_some_and(|parent| root.is_dir(parent));
-        let is_other = root.is_link(&output) || root.exists(&output) && !root.is_file(&output);
-        let has_directories =
-            depfile.iter().all(|(file, _)| has_directory(file)) && has_directory(&output);
-        if is_other || !has_directories {
+        let is_other = |file: &Path| root.is_link(file) || root.exists(file) && !root.is_file(file);
+        let is_unusual = |file: &PathBuf| is_other(file) || !has_directory(file);
+        if is_unusual(&output) || depfile.iter().any(|(file, _)| is_unusual(file)) {
             return None;
         }
         Some(Compile {
@@ -456,19 +470,14 @@ impl Call {
 /// Whether an option neither chooses what a call makes nor where, and its files are known.
 fn is_plain(meaning: Meaning) -> bool {
     use Meaning::{Directory, ForwardsUnknown, Header, HostCompiler, HostOptions, Link, Plain};
-    let plain = [
-        Directory,
-        ForwardsUnknown,
-        Header,
-        HostCompiler,
-        HostOptions,
-        Link,
-        Plain,
-    ];
-    plain.contains(&meaning)
+    matches!(
+        meaning,
+        Directory | ForwardsUnknown | Header | HostCompiler | HostOptions | Link | Plain
+    )
 }
 
-/// Adds the arguments, with those in files that they name. A file that cannot be read stays: nvcc reports it.
+/// Adds the arguments, with those in files that they name. A file that cannot be read stays: nvcc reports it. So does a
+/// file with quotes or backslashes, which nvcc takes away in other places than in words of the call.
 fn expand(
     arguments_of_call: Vec<Argument>,
     root: &Root,
@@ -482,34 +491,15 @@ fn expand(
             .filter(|_| argument.meaning == Meaning::OptionsFile);
         let texts: Option<Vec<String>> =
             names.map(|name| root.text(Path::new(name)).ok()).collect();
-        match texts.filter(|texts| depth > 0 && !texts.is_empty()) {
+        let is_plain = |text: &String| !text.contains(['"', '\'', '\\']);
+        match texts.filter(|texts| depth > 0 && !texts.is_empty() && texts.iter().all(is_plain)) {
             Some(texts) => {
-                let words = texts.iter().flat_map(|text| words_of_file(text));
+                let words = texts.iter().flat_map(|text| text.split_whitespace());
                 expand(arguments(words), root, depth - 1, expanded);
             }
             None => expanded.push(argument),
         }
     }
-}
-
-/// The words of a file with options, as nvcc splits it: a double quote groups, a backslash takes the next character as
-/// it is, and nothing else has a meaning.
-fn words_of_file(text: &str) -> Vec<String> {
-    let (mut words, mut word, mut is_quoted) = (Vec::new(), None::<String>, false);
-    let mut characters = text.chars();
-    while let Some(c) = characters.next() {
-        match c {
-            '"' => {
-                is_quoted = !is_quoted;
-                word.get_or_insert_default();
-            }
-            '\\' => word.get_or_insert_default().extend(characters.next()),
-            c if c.is_whitespace() && !is_quoted => words.extend(word.take()),
-            c => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    words
 }
 
 /// What the options for architectures request together.
@@ -646,6 +636,8 @@ mod tests {
             assert_eq!(ptx, expected, "{spelling}");
         }
         assert_eq!(for_list(&parse("-arch=sm_80 -c k.cu"), 80, "8.0"), "");
+        let without_ptx = parse("-gencode=arch=compute_80,code=sm_80 -c k.cu");
+        assert!(for_list(&without_ptx, 80, "8.0+PTX").contains("code=compute_80 -c"));
     }
 
     #[test]
@@ -731,6 +723,12 @@ mod tests {
         assert_eq!(cubin.as_deref(), Some(expected));
         assert_eq!(note("-arch=sm_90a -c k.cu", "9.0"), None);
         assert_eq!(note("-arch=compute_80 -ptx k.cu", "8.0, 9.0"), None);
+        assert_eq!(note("-arch=sm_80 -cubin k.cu", "8.0+PTX"), None);
+        let without_ptx =
+            "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 -c k.cu";
+        let lacks = note(without_ptx, "8.0, 9.0+PTX").unwrap();
+        assert!(lacks.contains("not for 9.0 as PTX: why"), "{lacks}");
+        assert!(note("-arch=sm_100a -c k.cu", "10.0f").is_some());
         assert!(note("-arch=compute_90 -ptx k.cu", "8.0, 9.0").is_some());
     }
 
@@ -739,14 +737,13 @@ mod tests {
     fn files_with_options_are_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name).display().to_string();
-        let nested = format!("-arch=sm_80 \"-DA=x y\" -DB=x\\ y\n-optf {}", path("b"));
+        let nested = format!("-arch=sm_80 -DA=x\n-optf {}", path("b"));
         std::fs::write(path("a"), nested).unwrap();
         std::fs::write(path("b"), "-c k.cu -o\nk.o").unwrap();
         let call = parse(&format!("--options-file={} -lineinfo", path("a")));
         let words = [
             "-arch=sm_80",
-            "-DA=x y",
-            "-DB=x y",
+            "-DA=x",
             "-c",
             "k.cu",
             "-o",
@@ -754,13 +751,15 @@ mod tests {
             "-lineinfo",
         ];
         assert_eq!(call.words(), words);
-        let absent = parse("-optf /absent -c k.cu");
-        assert_eq!(absent.words().join(" "), "-optf /absent -c k.cu");
-        assert!(
-            absent
-                .compile(Path::new("/"), &Root::system(), Some(Capability::new(7, 5)))
-                .is_none()
-        );
+        std::fs::write(path("quoted"), r#"-DA=\"x\""#).unwrap();
+        for name in [path("quoted"), "/absent".to_owned()] {
+            let (line, default) = (format!("-optf {name} -c k.cu"), Some(Capability::new(7, 5)));
+            let call = parse(&line);
+            assert_eq!(call.words().join(" "), line);
+            let compile = call.compile(Path::new("/"), &Root::system(), default);
+            assert!(compile.is_none(), "{line}");
+            assert!(for_list(&call, 75, "8.0").starts_with("a file with options"));
+        }
     }
 
     #[test]
@@ -833,6 +832,13 @@ mod tests {
             "-c k.cu -o absent/k.o",
             "-c k.cu -MD -MF absent/k.d",
             "-c k.cu -o /dev/null",
+            "-c k.cu -MD -MF /dev/null",
+            "-c k.cu -MD -MF /proc/self/exe",
+            // A shell reads these words again.
+            "-c k.cu -D VAL=$FOO",
+            "-c k.cu --define-macro=VAL=`x`",
+            "-c k.cu -I\"quoted\"",
+            "-Xcompiler -DHAS=__has_include -c k.cu",
         ] {
             assert!(compile(call).is_none(), "{call}");
         }
@@ -849,6 +855,8 @@ mod tests {
             ("NVCC_APPEND_FLAGS", "-keep", false),
             ("NVCC_PREPEND_FLAGS", "-E", false),
             ("NVCC_PREPEND_FLAGS", "-lto", false),
+            ("NVCC_APPEND_FLAGS", "-DVAL=$FOO", false),
+            ("NVCC_APPEND_FLAGS", "-I\"a\"", false),
             ("DEPENDENCIES_OUTPUT", "k.d", false),
             (
                 "NVCC_APPEND_FLAGS",

@@ -127,8 +127,8 @@ impl CompilerIdentities {
     }
 
     /// What identifies nvcc and the host compiler for a source with these options.
-    pub(super) fn of_nvcc(&self, options: &[String]) -> String {
-        if options.iter().any(|option| option.contains("=native")) {
+    pub(super) fn of_nvcc<'o>(&self, options: impl IntoIterator<Item = &'o String>) -> String {
+        if options.into_iter().any(|option| option.contains("=native")) {
             format!("{} {}", self.nvcc, self.processor)
         } else {
             self.nvcc.clone()

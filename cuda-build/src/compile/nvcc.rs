@@ -122,7 +122,9 @@ impl<'a> Nvcc<'a> {
                     .map_or_else(PathBuf::new, |host| host.path.clone()),
                 lists_assembled: self.host.is_some_and(|host| host.family == Family::Gcc),
             },
-            identity: self.compilers.of_nvcc(&options),
+            identity: self
+                .compilers
+                .of_nvcc(options.iter().chain(&self.variables.options)),
             directory: self.directory.to_owned(),
             source: source.to_owned(),
             reading: reading_of_nvcc(

@@ -184,7 +184,11 @@ impl Step {
         key.field(form);
         key.field(inputs);
         key.field(output.file_name());
-        key.field(&variables.settings);
+        // A compiler may divide the text of a macro among instructions: its paths are not found in the output then.
+        let texts = options.iter().chain(&variables.settings);
+        for text in texts.filter(|text| text.contains('=')) {
+            key.digest.field(text.as_bytes());
+        }
         key.digest.value()
     }
 
@@ -470,5 +474,18 @@ mod tests {
         other.directory = "elsewhere".into();
         assert_eq!(other.image_key(shorten), key);
         assert_ne!(other.image_key(&|text| text), key);
+        // A macro has its path itself.
+        let texts: [fn(&mut Step) -> &mut Vec<String>; 2] = [
+            |step| &mut step.options,
+            |step| &mut step.variables.settings,
+        ];
+        for texts in texts {
+            let [one, two] = ["package", "elsewhere"].map(|path| {
+                let mut step = other.clone();
+                texts(&mut step).push(format!("-DPATH={path}"));
+                step.image_key(shorten)
+            });
+            assert_ne!(one, two);
+        }
     }
 }

@@ -81,8 +81,8 @@ impl WrappedNvcc<'_> {
     }
 
     /// Whether a source of the call uses what the letter of a capability stands for: its PTX is another without the
-    /// letter, or nvcc refuses the source then. Both answers are kept as outputs are. An object or a library does so if
-    /// it has code for the capability with the letter, but not for the whole `list`.
+    /// letter, or nvcc refuses the source then. Both answers are kept as outputs are. An object does so if it has
+    /// code for the capability with the letter, but not for the whole `list`, and so may libraries that `-l` names.
     ///
     /// # Errors
     /// Those of [`Self::compile`], except [`Error::Compile`].
@@ -92,11 +92,15 @@ impl WrappedNvcc<'_> {
         letter: Capability,
         list: &[Capability],
     ) -> Result<bool, Error> {
+        let lacks =
+            |has: Set<Capability>| has.contains(&letter) && !list.iter().all(|it| has.contains(it));
+        if call.links_libraries() {
+            return Ok(true);
+        }
         for source in call.inputs() {
             if !call.is_cuda(source) {
                 let bytes = self.root.bytes(&self.working.join(source));
-                let has = capabilities_in(&bytes.unwrap_or_default());
-                if has.contains(&letter) && !list.iter().all(|it| has.contains(it)) {
+                if capabilities_in(&bytes.unwrap_or_default()).any(lacks) {
                     return Ok(true);
                 }
                 continue;
@@ -227,16 +231,15 @@ impl WrappedNvcc<'_> {
     }
 }
 
-/// The capabilities for which an object or a library has device code.
-fn capabilities_in(bytes: &[u8]) -> Set<Capability> {
+/// The capabilities for which an object, or each object of a library, has device code.
+fn capabilities_in(bytes: &[u8]) -> impl Iterator<Item = Set<Capability>> {
     let read = |at: u64, length: usize| {
         let start = usize::try_from(at).ok()?;
         Some(bytes.get(start..start.checked_add(length)?)?.to_vec())
     };
     let starts = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(&MAGIC_BYTES));
-    let containers = starts.filter_map(|at| read_headers(at as u64, read).ok());
-    let headers = containers.flat_map(|(headers, _)| headers);
-    headers.map(|header| header.capability).collect()
+    let containers = starts.filter_map(move |at| read_headers(at as u64, read).ok());
+    containers.map(|(headers, _)| headers.iter().map(|header| header.capability).collect())
 }
 
 /// Where a step of a call writes.

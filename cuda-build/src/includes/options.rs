@@ -28,9 +28,9 @@ const HOST_FILES: &str = "-fplugin -fprofile -fauto-profile -fmodule -Wa, -Wp, -
                           -fsave-optimization-record -fopt-info -fdiagnostics-add-output";
 
 /// With one of these in its value, an option makes a compiler read or write other files: `-Xptxas --options-file=F`,
-/// `-Xcudafe --preinclude=F`, `-DHAS=__has_include`.
+/// `-Xcudafe --preinclude=F`, `-DHAS=__has_include`. Or the shell in which nvcc runs it replaces a part of it.
 const FILE_WORDS: &str = "options-file optf output-file preinclude --list --xref error_output __has_include \
-                          __has_embed";
+                          __has_embed $ `";
 
 /// Reads options in the order in which nvcc or NVRTC gets them.
 pub(crate) fn read<'o>(options: impl IntoIterator<Item = &'o str>) -> FileOptions {
@@ -48,12 +48,12 @@ pub(crate) fn read_arguments(arguments: &[Argument]) -> FileOptions {
     } in arguments
     {
         let unknown = || words.join(" ");
+        let has = |list: &str| list.split_whitespace().any(|word| value.contains(word));
         match meaning {
-            Meaning::Plain
-                if FILE_WORDS
-                    .split_whitespace()
-                    .any(|word| value.contains(word)) =>
-            {
+            Meaning::Plain | Meaning::HostOptions if has(FILE_WORDS) => {
+                found.not_understood.push(unknown());
+            }
+            Meaning::Directory | Meaning::Header if has("$ ` \" ' \\") => {
                 found.not_understood.push(unknown());
             }
             // nvcc splits lists at commas, but a directory's name may have a comma: keep both readings.
@@ -181,7 +181,8 @@ mod tests {
         assert_eq!(read(harmless.split_whitespace()), FileOptions::default());
         let reported = "--options-file=x @x -optf -Xcompiler=-imacros,x.h -Xcompiler='-DX=1'$(x) --use-pch=x file.cu \
                         -Xcompiler=@x -Xcompiler=-fplugin=x.so --libdevice-directory=x -never-heard-of \
-                        -include-pch=x --Idirectory -use_fast_math=x -Gx";
+                        -include-pch=x --Idirectory -use_fast_math=x -Gx -I\"x\" -include=$x -DX=$x \
+                        -Xcompiler=-DX=__has_include";
         for option in reported.split_whitespace() {
             assert_eq!(read([option]).not_understood.len(), 1, "{option}");
         }
