@@ -160,11 +160,11 @@ impl Wrapper {
             let reason = format!("nvcc refuses the list: {refusal}");
             self.note(called, self.lacking(called, &reason));
             output::of_program(&again.stderr);
-            print!("{}", again.stdout);
+            let _ = output::print(&again.stdout);
             return ExitCode::SUCCESS;
         }
         output::of_program(&finished.stderr);
-        print!("{}", finished.stdout);
+        let _ = output::print(&finished.stdout);
         if finished.success {
             return ExitCode::SUCCESS;
         }

@@ -1,7 +1,7 @@
 //! Compiles modules and libraries: the steps for each, and the runner of these steps.
 //!
 //! A *module* is device code alone, loaded through the driver API; a *library* is host and
-//! device code, linked into the crate. A [`Step`] only describes what to do; [`Runner`] does it.
+//! device code, linked into the crate. A `Step` only describes what to do; `Runner` does it.
 
 #[cfg(feature = "nvcc-wrapper")]
 mod call;

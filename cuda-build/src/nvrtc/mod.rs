@@ -2,7 +2,7 @@
 //!
 //! The library is loaded into this process from the path where the search found it, so a pip wheel
 //! (`nvidia-cuda-nvrtc`, `-cu12`, `-cu11`) is enough. NVRTC writes no depfile, so
-//! [`includes`](crate::includes) finds the headers that a source may include. NVRTC has no system headers, so
+//! `includes` finds the headers that a source may include. NVRTC has no system headers, so
 //! [`shims`] has small replacements for the usual C and C++ headers.
 
 mod api;
