@@ -155,20 +155,16 @@ impl Wrapper {
         let may_refuse_list = !finished.success && call.has_unknown_option();
         let again = may_refuse_list.then(|| run(words).ok()).flatten();
         if let Some(again) = again.filter(|again| again.success) {
-            let refusal = finished.output();
-            let refusal = refusal.lines().next().unwrap_or_default();
+            let refusal = finished.stderr.lines().next().unwrap_or_default();
             let reason = format!("nvcc refuses the list: {refusal}");
             self.note(called, self.lacking(called, &reason));
-            output::of_program(&again.stderr);
-            let _ = output::print(&again.stdout);
+            output::of_program(&again.output());
             return ExitCode::SUCCESS;
         }
-        output::of_program(&finished.stderr);
-        let _ = output::print(&finished.stdout);
-        if finished.success {
-            return ExitCode::SUCCESS;
+        output::of_program(&finished.output());
+        if !finished.success {
+            self.explain_list(call, "");
         }
-        self.explain_list(call, "");
         let code = finished.code.and_then(|code| u8::try_from(code).ok());
         code.unwrap_or(exit_code::FAILURE).into()
     }

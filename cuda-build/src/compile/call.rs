@@ -128,14 +128,20 @@ impl Call {
         self.values(Meaning::Input)
     }
 
-    /// Whether nvcc only links, also libraries that `-l` names.
-    pub(super) fn links_libraries(&self) -> bool {
-        let options = self.all().filter(|it| it.meaning == Meaning::Link);
-        let mut words = options.flat_map(|it| &it.words);
-        let has_library = words.any(|word| word.starts_with("-l") || word.starts_with("--library"));
-        self.product == Some(Product::Linked)
-            && has_library
-            && !self.inputs().any(|input| self.is_cuda(input))
+    /// Where the libraries may be that `-l` names: in each directory that `-L` names.
+    pub(super) fn libraries(&self) -> Vec<PathBuf> {
+        let linked = |option: &'static str| {
+            let named = move |it: &&Argument| it.words[0].starts_with(option);
+            self.all()
+                .filter(|it| it.meaning == Meaning::Link)
+                .filter(named)
+        };
+        let mut files = Vec::new();
+        for directory in linked("-L") {
+            let names = linked("-l").map(|it| format!("lib{}.a", it.value));
+            files.extend(names.map(|name| Path::new(&directory.value).join(name)));
+        }
+        files
     }
 
     /// Whether a source or object of this call is CUDA code.
@@ -157,7 +163,7 @@ impl Call {
 
     /// Whether nvcc prints something, or starts the program.
     pub fn inspects(&self) -> bool {
-        self.has(Meaning::Inspects)
+        self.has(Meaning::Inspects) || self.values(Meaning::Output).any(|it| it == "/dev/stdout")
     }
 
     /// The host compiler that the call names.
@@ -197,6 +203,9 @@ impl Call {
     /// made for the lowest capability of the list.
     pub fn for_list(&self, single: u32, list: &Plan) -> ForList {
         let stays = |reason: &str| ForList::Stays(Some(reason.to_owned()));
+        if self.has(Meaning::OptionsFile) {
+            return stays("a file with options has quotes, or cannot be read");
+        }
         // Without a source or an object, nvcc makes nothing. A source on standard input can be read once only.
         if !self.inputs().any(|input| self.has_device_code(input)) || self.is_refused() {
             return ForList::Stays(None);
@@ -207,9 +216,6 @@ impl Call {
             .any(|it| it.meaning.chooses_capabilities())
         {
             return stays("`NVCC_PREPEND_FLAGS` or `NVCC_APPEND_FLAGS` chooses the capabilities");
-        }
-        if self.has(Meaning::OptionsFile) {
-            return stays("a file with options has quotes, or cannot be read");
         }
         let requested = match &self.requested {
             Requested::Nothing | Requested::Native => &[][..],
@@ -346,7 +352,8 @@ impl Call {
         let serves = |declared: &Image, image: &Image| {
             let [wanted, made] = [declared, image].map(|it| it.capability());
             // Code for a family runs on more GPUs than code with the letter `a`.
-            let is_wider = wanted.suffix == Some(Suffix::Family) && made.suffix != wanted.suffix;
+            let is_wider =
+                [wanted.suffix, made.suffix] == [Some(Suffix::Family), Some(Suffix::ArchSpecific)];
             match (declared, image) {
                 _ if self.product == Some(Product::Ptx) => made.number() <= wanted.number(),
                 (Image::Ptx(_), Image::Real(_)) => self.product == Some(Product::Cubin),
@@ -729,6 +736,7 @@ mod tests {
         let lacks = note(without_ptx, "8.0, 9.0+PTX").unwrap();
         assert!(lacks.contains("not for 9.0 as PTX: why"), "{lacks}");
         assert!(note("-arch=sm_100a -c k.cu", "10.0f").is_some());
+        assert_eq!(note("-arch=sm_100 -cubin k.cu", "10.0f"), None);
         assert!(note("-arch=compute_90 -ptx k.cu", "8.0, 9.0").is_some());
     }
 

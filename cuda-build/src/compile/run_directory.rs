@@ -129,9 +129,7 @@ fn check_paths(step: &Step, invocation: &Invocation, output: &Path) -> Result<()
     // In options other than macros, nvcc 13.4 escapes `$`, unless a backslash stands before it. Options for the host
     // compiler are quoted already.
     let is_interpreted = |option: &Cow<'_, str>| {
-        let macros = ["-D", "-U", "--define-macro", "--undefine-macro"];
-        let is_macro =
-            !option.starts_with('-') || macros.iter().any(|name| option.starts_with(name));
+        let is_macro = option.starts_with("-D") || option.starts_with("-U");
         let has_dollar = option.contains("\\$") || is_macro && option.contains('$');
         (has_dollar || option.contains('`')) && !option.starts_with("-Xcompiler=")
     };

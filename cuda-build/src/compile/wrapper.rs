@@ -82,7 +82,7 @@ impl WrappedNvcc<'_> {
 
     /// Whether a source of the call uses what the letter of a capability stands for: its PTX is another without the
     /// letter, or nvcc refuses the source then. Both answers are kept as outputs are. An object does so if it has
-    /// code for the capability with the letter, but not for the whole `list`, and so may libraries that `-l` names.
+    /// code for the capability with the letter, but not for the whole `list`, and so may libraries that it links.
     ///
     /// # Errors
     /// Those of [`Self::compile`], except [`Error::Compile`].
@@ -92,19 +92,17 @@ impl WrappedNvcc<'_> {
         letter: Capability,
         list: &[Capability],
     ) -> Result<bool, Error> {
-        let lacks =
-            |has: Set<Capability>| has.contains(&letter) && !list.iter().all(|it| has.contains(it));
-        if call.links_libraries() {
-            return Ok(true);
-        }
-        for source in call.inputs() {
-            if !call.is_cuda(source) {
-                let bytes = self.root.bytes(&self.working.join(source));
-                if capabilities_in(&bytes.unwrap_or_default()).any(lacks) {
-                    return Ok(true);
-                }
-                continue;
+        let objects = call.inputs().filter(|input| !call.is_cuda(input));
+        for path in objects.map(PathBuf::from).chain(call.libraries()) {
+            let bytes = self.root.bytes(&self.working.join(path));
+            let mut of_objects = capabilities_in(bytes.as_deref().unwrap_or_default());
+            if of_objects
+                .any(|has| has.contains(&letter) && list.iter().any(|it| !has.contains(it)))
+            {
+                return Ok(true);
             }
+        }
+        for source in call.inputs().filter(|input| call.is_cuda(input)) {
             let mut texts = Vec::new();
             for capability in [letter, letter.base()] {
                 let output = PathBuf::from(format!("{source}.{}.ptx", capability.sm()));

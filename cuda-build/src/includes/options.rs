@@ -28,9 +28,9 @@ const HOST_FILES: &str = "-fplugin -fprofile -fauto-profile -fmodule -Wa, -Wp, -
                           -fsave-optimization-record -fopt-info -fdiagnostics-add-output";
 
 /// With one of these in its value, an option makes a compiler read or write other files: `-Xptxas --options-file=F`,
-/// `-Xcudafe --preinclude=F`, `-DHAS=__has_include`. Or the shell in which nvcc runs it replaces a part of it.
+/// `-Xcudafe --preinclude=F`, `-DHAS=__has_include`.
 const FILE_WORDS: &str = "options-file optf output-file preinclude --list --xref error_output __has_include \
-                          __has_embed $ `";
+                          __has_embed";
 
 /// Reads options in the order in which nvcc or NVRTC gets them.
 pub(crate) fn read<'o>(options: impl IntoIterator<Item = &'o str>) -> FileOptions {
@@ -53,6 +53,8 @@ pub(crate) fn read_arguments(arguments: &[Argument]) -> FileOptions {
             Meaning::Plain | Meaning::HostOptions if has(FILE_WORDS) => {
                 found.not_understood.push(unknown());
             }
+            // The shell in which nvcc starts other programs replaces a part of it.
+            Meaning::Plain if has("$ `") => found.not_understood.push(unknown()),
             Meaning::Directory | Meaning::Header if has("$ ` \" ' \\") => {
                 found.not_understood.push(unknown());
             }
