@@ -29,18 +29,48 @@ def entries(inside: str) -> list[str]:
     return found + [inside[start:].strip()]
 
 
-def with_new_major(line: str) -> str:
-    field, inside, rest = re.fullmatch(r"(\s*\w+: \[)(.*)(\],.*)", line).groups()
-    last = entries(inside)[-1]
-    last = re.sub(rf"(-builtins\.so\.){old}\.\d+", rf"\g<1>{new}.0", last)
-    last = last.replace(f".so.{old}", f".so.{new}").replace(f"cu{old}", f"cu{new}")
-    return f"{field}{inside}, {last}{rest}"
+def renewed(entry: str) -> str:
+    """The entry of the newest major, for the new one."""
+    entry = re.sub(rf"(-builtins\.so\.){old}\.\d+", rf"\g<1>{new}.0", entry)
+    for before in (f".so.{old}", f"cu{old}", f'"{old}"'):
+        entry = entry.replace(before, before.replace(str(old), str(new)))
+    return entry
 
 
-lines = components.read_text().splitlines()
-per_major = re.compile(r"\s*(sonames|packages|package_dirs): \[(?!.*; MAJORS\])")
-first = lines.index("components! {")
-lines[first:] = [with_new_major(line) if per_major.match(line) else line for line in lines[first:]]
+def closing(text: str, opening: int) -> int:
+    """Where the bracket at `opening` ends."""
+    depth = 0
+    for at in range(opening, len(text)):
+        depth += (text[at] in "[(") - (text[at] in "])")
+        if depth == 0:
+            return at
+    raise ValueError(text[opening : opening + 80])
+
+
+def extended(text: str, opening: int) -> str:
+    """The text with one more entry in the list of which the bracket is at `opening`."""
+    end = closing(text, opening)
+    inside = text[opening + 1 : end].rstrip().rstrip(",")
+    return f"{text[: opening + 1]}{inside}, {renewed(entries(inside)[-1])}{text[end:]}"
+
+
+def with_new_major(text: str) -> str:
+    place = 0
+    while field := re.compile(r"\s(sonames|packages): (wheels!\(|)").search(text, place):
+        start = place = field.end()
+        if field[2]:
+            arguments = entries(text[start : closing(text, start - 1)])
+            # The endings, if no package is without one.
+            start = start - 1 if len(arguments) == 4 else text.index("[", start)
+        else:
+            start = text.index("[", start)
+        if not text[: closing(text, start)].endswith("; MAJORS"):
+            text = extended(text, start)
+    return text
+
+
+before, table = components.read_text().split("components! {\n")
+lines = f"{before}components! {{\n{with_new_major(table)}".splitlines()
 
 
 def copied(name: str, replacements: list[tuple[str, str]]) -> list[str]:

@@ -224,11 +224,11 @@ const fn to_newest<const N: usize>(
     padded
 }
 
-/// Packages in one directory whose names end with the CUDA major, then perhaps one without an ending, in a directory
+/// Packages in one directory whose names end with the CUDA major, then those without an ending, each in a directory
 /// that it shares with others.
 macro_rules! wheels {
-    ($name:literal, [$($ending:literal),*], $directory:literal $(, $shared:literal)?) => {
-        to_newest([$((concat!($name, $ending), $directory),)* $(($name, $shared))?])
+    ($name:literal, [$($ending:literal),*], $directory:literal $(, $shared:literal)*) => {
+        to_newest([$((concat!($name, $ending), $directory),)* $(($name, $shared)),*])
     };
 }
 
