@@ -215,7 +215,7 @@ pub(crate) struct Argument {
     pub(crate) meaning: Meaning,
     /// As it is written: one word, or two if the value is a word of its own.
     pub(crate) words: Vec<String>,
-    /// Empty if the option has none.
+    /// The value of the option; empty for an option without a value.
     pub(crate) value: String,
 }
 

@@ -484,7 +484,7 @@ fn is_plain(meaning: Meaning) -> bool {
 }
 
 /// Adds the arguments, with those in files that they name. A file that cannot be read stays: nvcc reports it. So does a
-/// file with quotes or backslashes, which nvcc takes away in other places than in words of the call.
+/// file with quotes or backslashes, because nvcc passes them on in another way than those on the command line.
 fn expand(
     arguments_of_call: Vec<Argument>,
     root: &Root,

@@ -53,7 +53,7 @@ pub(crate) fn read_arguments(arguments: &[Argument]) -> FileOptions {
             Meaning::Plain | Meaning::HostOptions if has(FILE_WORDS) => {
                 found.not_understood.push(unknown());
             }
-            // The shell in which nvcc starts other programs replaces a part of it.
+            // nvcc starts other programs in a shell, which replaces these characters.
             Meaning::Plain if has("$ `") => found.not_understood.push(unknown()),
             Meaning::Directory | Meaning::Header if has("$ ` \" ' \\") => {
                 found.not_understood.push(unknown());
