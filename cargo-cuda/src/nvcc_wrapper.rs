@@ -95,28 +95,28 @@ fn declared_list(env: &Env, of_build: &str) -> Option<Plan> {
 
 impl Wrapper {
     fn call(&self, words: &[String]) -> ExitCode {
-        let called = Call::parse(words, &self.env, &self.root);
-        let list = self.list.as_ref();
-        let for_list = list.map_or(ForList::Stays(None), |list| {
-            called.for_list(self.single, list)
-        });
-        let (changed, reason) = match for_list {
+        let original = Call::parse(words, &self.env, &self.root);
+        let for_list = match &self.list {
+            Some(list) => original.for_list(self.single, list),
+            None => ForList::Stays(None),
+        };
+        let (with_list, reason) = match for_list {
             ForList::Stays(reason) => (None, reason),
-            ForList::Changed(changed) => (Some(changed), None),
-            ForList::UnlessUsed(letter, changed) => {
-                match self.letter_counts(&called, letter, &changed) {
-                    None => (Some(changed), None),
+            ForList::Changed(with_list) => (Some(with_list), None),
+            ForList::UnlessUsed(letter, with_list) => {
+                match self.letter_counts(&original, letter, &with_list) {
+                    None => (Some(with_list), None),
                     reason => (None, reason),
                 }
             }
         };
-        let lacking = || self.lacking(&called, reason.as_deref()?);
-        if !called.inspects() {
-            self.note(&called, self.refused(&called).or_else(lacking));
+        let lacking = || self.lacking(&original, reason.as_deref()?);
+        if !original.inspects() {
+            self.note(&original, self.refused(&original).or_else(lacking));
         }
-        let is_changed = changed.is_some();
-        let mut call = changed.unwrap_or_else(|| called.clone());
-        match self.keep(&mut call, is_changed) {
+        let is_changed = with_list.is_some();
+        let mut to_run = with_list.unwrap_or_else(|| original.clone());
+        match self.keep(&mut to_run, is_changed) {
             Ok(Some(code)) => return code,
             // nvcc itself reports a host compiler that it refuses.
             Ok(None) | Err(Error::HostCompiler { .. }) => {}
@@ -124,13 +124,14 @@ impl Wrapper {
                 "note: what nvcc makes is not kept, and compilers are not limited: {error}"
             )),
         }
-        match is_changed {
-            // nvcc prints, or writes to standard output.
-            true if call.inspects() => self.exec(&call.words()),
-            true => self.with_list(&call, &called, words),
-            false if call.host_compiler() == called.host_compiler() => self.exec(words),
-            false => self.exec(&call.words()),
+        // A call that inspects prints, or writes to standard output.
+        if is_changed && !to_run.inspects() {
+            return self.run_with_list(&to_run, &original, words);
         }
+        if is_changed || to_run.host_compiler() != original.host_compiler() {
+            return self.exec(&to_run.words());
+        }
+        self.exec(words)
     }
 
     /// Replaces this process with nvcc.
@@ -147,7 +148,7 @@ impl Wrapper {
 
     /// Runs a call for the list. nvcc may refuse an option that the table lacks together with several architectures, so
     /// such a call is made as it is written if it fails.
-    fn with_list(&self, call: &Call, called: &Call, words: &[String]) -> ExitCode {
+    fn run_with_list(&self, call: &Call, original: &Call, words: &[String]) -> ExitCode {
         let run = |words: &[String]| Invocation::new(&self.nvcc).args(words).run();
         let Ok(finished) = run(&call.words()) else {
             return self.exec(words);
@@ -157,7 +158,7 @@ impl Wrapper {
         if let Some(again) = again.filter(|again| again.success) {
             let refusal = finished.stderr.lines().next().unwrap_or_default();
             let reason = format!("nvcc refuses the list: {refusal}");
-            self.note(called, self.lacking(called, &reason));
+            self.note(original, self.lacking(original, &reason));
             output::of_program(&again.output());
             return ExitCode::SUCCESS;
         }
@@ -224,8 +225,8 @@ impl Wrapper {
     /// Carries out a call that compiles one source, when fewer compilers run than allowed. `None` if the output of such
     /// a call is not kept.
     fn keep(&self, call: &mut Call, is_changed: bool) -> Result<Option<ExitCode>, Error> {
-        let compile = call.compile(&self.working, &self.root, self.default_capability());
-        let Some(compile) = compile else {
+        let default = self.default_capability();
+        let Some(keepable) = call.keepable(&self.working, &self.root, default) else {
             return Ok(None);
         };
         let nvcc = self.wrapped()?;
@@ -238,9 +239,9 @@ impl Wrapper {
             call.remove_host_compiler();
         }
         let _slot = self.slot()?;
-        let own = nvcc.directory_of(&compile).with_extension("lock");
+        let own = nvcc.directory_of(&keepable).with_extension("lock");
         let _own = output::lock_one_of(&own, 1);
-        match nvcc.compile(call, &compile) {
+        match nvcc.compile(call, &keepable) {
             Err(Error::Compile {
                 output, exit_code, ..
             }) => {

@@ -33,7 +33,7 @@ SCRIPT = """
 fn main() -> cudaforge::Result<()> {
     println!("cargo:rerun-if-changed=kernels");
     let out = std::env::var("OUT_DIR").unwrap();
-    let (flag, one) = ("FLAG", format!("-arch=sm_{}LETTER", std::env::var("CUDA_COMPUTE_CAP").unwrap()));
+    let (flag, one) = ("OPTION", format!("-arch=sm_{}LETTER", std::env::var("CUDA_COMPUTE_CAP").unwrap()));
     let mut cc = cc::Build::new();
     cc.cuda(true).cudart("none").flag(one).flag(flag).include("kernels/cc");
     cc.files(["kernels/cc/k1.cu", "kernels/cc/k2.cu"]).compile("cc");
@@ -135,7 +135,7 @@ class Parts(Package):
         (self.directory / "kernels" / helper / name).write_text(text)
 
     def script(self) -> None:
-        (self.directory / "build.rs").write_text(SCRIPT.replace("FLAG", self.flag).replace("LETTER", self.letter))
+        (self.directory / "build.rs").write_text(SCRIPT.replace("OPTION", self.flag).replace("LETTER", self.letter))
 
     def edit(self) -> str:
         """Edits every part in the same way. Helpers do not notice all of these edits, so most also clean the package."""

@@ -56,7 +56,7 @@ pub enum ForList {
 
 /// A call that compiles one source, whose output can be kept.
 #[derive(Debug)]
-pub struct Compile {
+pub struct KeepableCall {
     pub(super) source: PathBuf,
     pub(super) form: Form,
     pub(super) images: Vec<Image>,
@@ -280,17 +280,13 @@ impl Call {
         let chooses = |it: &Argument| it.meaning.chooses_capabilities();
         let place = self.arguments.iter().position(chooses).unwrap_or(0);
         let mut arguments = self.arguments.clone();
+        arguments.retain(|it| !chooses(it));
         let options = Argument {
             meaning: Meaning::Gencode,
             words,
             value: String::new(),
         };
         arguments.insert(place, options);
-        let mut index = 0;
-        arguments.retain(|it| {
-            index += 1;
-            index == place + 1 || !chooses(it)
-        });
         Self {
             arguments,
             requested: Requested::Images(images),
@@ -299,7 +295,7 @@ impl Call {
     }
 
     /// What compiles one source of the call for one image alone, into the file `output`.
-    pub(super) fn single(&self, source: &str, image: Image, output: PathBuf) -> Compile {
+    pub(super) fn single(&self, source: &str, image: Image, output: PathBuf) -> KeepableCall {
         let is_needed = |it: &&Argument| match it.meaning {
             Meaning::Language | Meaning::Relocatable | Meaning::Unknown => true,
             meaning => {
@@ -311,7 +307,7 @@ impl Call {
         if let Some(Product::Object(Some(is_linkable))) = self.product {
             options.push(format!("-rdc={is_linkable}"));
         }
-        Compile {
+        KeepableCall {
             source: source.into(),
             form: Form::Single,
             images: vec![image],
@@ -382,12 +378,12 @@ impl Call {
 
     /// What the call compiles, if its output can be kept: it compiles one source for known architectures into one file,
     /// and everything that decides its bytes is known.
-    pub fn compile(
+    pub fn keepable(
         &self,
         working: &Path,
         root: &Root,
         default: Option<Capability>,
-    ) -> Option<Compile> {
+    ) -> Option<KeepableCall> {
         let mut inputs = self.inputs();
         let source = PathBuf::from(inputs.next().filter(|input| self.is_cuda(input))?);
         if inputs.next().is_some()
@@ -463,7 +459,7 @@ impl Call {
         if is_unusual(&output) || depfile.iter().any(|(file, _)| is_unusual(file)) {
             return None;
         }
-        Some(Compile {
+        Some(KeepableCall {
             source,
             form,
             images,
@@ -764,7 +760,7 @@ mod tests {
             let (line, default) = (format!("-optf {name} -c k.cu"), Some(Capability::new(7, 5)));
             let call = parse(&line);
             assert_eq!(call.words().join(" "), line);
-            let compile = call.compile(Path::new("/"), &Root::system(), default);
+            let compile = call.keepable(Path::new("/"), &Root::system(), default);
             assert!(compile.is_none(), "{line}");
             assert!(for_list(&call, 75, "8.0").starts_with("a file with options"));
         }
@@ -773,7 +769,8 @@ mod tests {
     #[test]
     fn one_source_into_one_file_is_kept() {
         let default = Some(Capability::new(7, 5));
-        let compile = |line: &str| parse(line).compile(Path::new("/tmp"), &Root::system(), default);
+        let compile =
+            |line: &str| parse(line).keepable(Path::new("/tmp"), &Root::system(), default);
         for (call, output, options, images) in [
             ("-arch=sm_80 -c a/k.cu", "/tmp/k.o", "", "sm_80 compute_80"),
             (
@@ -874,7 +871,7 @@ mod tests {
         ] {
             let call = parse_with("-c k.cu", &Env::from_pairs([(variable, value)]));
             assert_eq!(
-                call.compile(Path::new("/"), &Root::system(), default)
+                call.keepable(Path::new("/"), &Root::system(), default)
                     .is_some(),
                 is_kept,
                 "{value}"

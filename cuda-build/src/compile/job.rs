@@ -57,7 +57,7 @@ pub(super) struct Job<'a> {
     pub(super) kept: Vec<CompilerOutput>,
     pub(super) list_use: ListUse,
     pub(super) nvrtc: Option<NvrtcInput>,
-    pub(super) run: Arc<RunDirectory>,
+    pub(super) run_directory: Arc<RunDirectory>,
     pub(super) place: PlaceInBuild,
     /// Why the file is compiled as a whole although outputs of it were kept.
     pub(super) whole_because: Option<String>,
@@ -103,7 +103,7 @@ impl Job<'_> {
         let shared = match &step.command {
             StepCommand::Program(invocation) => {
                 let output = CompilerOutput {
-                    printed: self.run.execute(step, invocation, &step.output)?,
+                    printed: self.run_directory.execute(step, invocation, &step.output)?,
                     ..CompilerOutput::default()
                 };
                 return Ok(vec![output]);
@@ -128,7 +128,7 @@ impl Job<'_> {
     /// of use is kept. `Err`: why the file must be compiled whole.
     fn join_kept(&mut self, nvcc: &Invocation) -> Result<Option<Vec<CompilerOutput>>, Reason> {
         let kept = std::mem::take(&mut self.kept);
-        let (step, run) = (self.step, &self.run);
+        let (step, run) = (self.step, &self.run_directory);
         let is_whole =
             |kept: &&CompilerOutput| kept.images == step.images && kept.has_form(step.form);
         if let Some(whole) = kept.iter().find(is_whole) {
@@ -217,7 +217,7 @@ impl Job<'_> {
         let output = with_ending(&self.step.output, ".ii");
         let mode = ["-E", "-Xcompiler=-U__CUDA_ARCH__"];
         let invocation = self.with_images(nvcc.clone().args(mode), list);
-        self.run
+        self.run_directory
             .execute(self.step, &self.with_paths(invocation, &output), &output)?;
         let text = output::read(&output)?;
         output::remove(&output)?;
@@ -300,9 +300,10 @@ impl Job<'_> {
                 ..
             }
         );
-        let assembled = with_ending(&self.run.place_of(output), ".assembled");
+        let assembled = with_ending(&self.run_directory.place_of(output), ".assembled");
         let _running = self.announce(images);
-        let run = |invocation: &Invocation| self.run.execute(self.step, invocation, output);
+        let run =
+            |invocation: &Invocation| self.run_directory.execute(self.step, invocation, output);
         let printed = match self.tools.launcher.as_ref().filter(|_| is_object) {
             Some(launcher) => match run(&invocation.clone().behind(&launcher.program)) {
                 Ok(printed) => printed,
@@ -392,14 +393,14 @@ impl Job<'_> {
                 None => self.nvrtc(name, image)?,
             };
             if step.form == Form::Single {
-                self.run.write(&step.output, &output.bytes)?;
+                self.run_directory.write(&step.output, &output.bytes)?;
                 from.push(output);
                 return Ok(from);
             }
             entries.extend(Fatbin::parse(&output.bytes)?.entries().cloned());
             from.push(output);
         }
-        self.run
+        self.run_directory
             .write(&step.output, &Fatbin::from_entries(entries).write())?;
         Ok(from)
     }

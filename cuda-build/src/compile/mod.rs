@@ -31,7 +31,7 @@ mod workers;
 mod wrapper;
 
 #[cfg(feature = "nvcc-wrapper")]
-pub use call::{Call, Compile, ForList};
+pub use call::{Call, ForList, KeepableCall};
 pub(crate) use diagnostics::{Diagnostics, hint};
 pub use diagnostics::{header_hint, missing_headers};
 pub(crate) use job::Tools;

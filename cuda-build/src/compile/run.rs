@@ -301,7 +301,7 @@ impl Runner {
             list_use: self.list_use(step, &scan, &kept),
             kept,
             nvrtc: self.nvrtc_input(step, &scan)?,
-            run: self.create_run_directory()?,
+            run_directory: self.create_run_directory()?,
             place,
             whole_because: None,
             scan,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Compiled;
-use super::call::{Call, Compile};
+use super::call::{Call, KeepableCall};
 use super::identity::{CompilerIdentities, Variables};
 use super::job::Tools;
 use super::joining::Joining;
@@ -53,8 +53,8 @@ pub fn name_of_output(output: &Path) -> String {
 
 impl WrappedNvcc<'_> {
     /// The directory for files of a call. It is the same for each call with this output.
-    pub fn directory_of(&self, compile: &Compile) -> PathBuf {
-        self.temporary.join(name_of_output(&compile.output))
+    pub fn directory_of(&self, keepable: &KeepableCall) -> PathBuf {
+        self.temporary.join(name_of_output(&keepable.output))
     }
 
     /// Carries out a call, and returns what nvcc printed, now or when the kept output was made. `None` if something
@@ -62,19 +62,19 @@ impl WrappedNvcc<'_> {
     ///
     /// # Errors
     /// [`Error::Compile`] with nvcc's own messages and exit status. After another error, nvcc itself can be called.
-    pub fn compile(&self, call: &Call, compile: &Compile) -> Result<Option<String>, Error> {
-        let out = self.directory_of(compile);
+    pub fn compile(&self, call: &Call, keepable: &KeepableCall) -> Result<Option<String>, Error> {
+        let out = self.directory_of(keepable);
         let progress = Progress::from_env(self.env, true);
-        let Some(compiled) = self.run(call, compile, &out, progress)? else {
+        let Some(compiled) = self.compile_into(call, keepable, &out, progress)? else {
             return Ok(None);
         };
-        output::write(&compile.output, &output::read(&made_in(&out, compile))?)?;
-        if let Some((path, target)) = &compile.depfile {
+        output::write(&keepable.output, &output::read(&made_in(&out, keepable))?)?;
+        if let Some((path, target)) = &keepable.depfile {
             let files = compiled
                 .inputs
                 .iter()
                 .filter(|path| self.root.is_file(path));
-            output::write(path, &rule(target, &compile.source, files))?;
+            output::write(path, &rule(target, &keepable.source, files))?;
         }
         let _ = output::remove_directory(&out);
         Ok(Some(compiled.warnings.join("\n")))
@@ -120,14 +120,14 @@ impl WrappedNvcc<'_> {
     }
 
     /// What a call makes that compiles for one image.
-    fn single(&self, call: &Call, compile: &Compile) -> Result<String, Error> {
-        let name = name_of_output(&self.working.join(&compile.output));
+    fn single(&self, call: &Call, keepable: &KeepableCall) -> Result<String, Error> {
+        let name = name_of_output(&self.working.join(&keepable.output));
         let out = self
             .temporary
             .join(format!("{name}.{}", std::process::id()));
-        let made = self.run(call, compile, &out, Progress::default());
+        let made = self.compile_into(call, keepable, &out, Progress::default());
         let made = made.and_then(|compiled| match compiled {
-            Some(_) => Ok(output::read(&made_in(&out, compile))?),
+            Some(_) => Ok(output::read(&made_in(&out, keepable))?),
             None => Err(Error::usage(
                 "nvcc calls another host compiler",
                 "set `NVCC_CCBIN`",
@@ -138,10 +138,10 @@ impl WrappedNvcc<'_> {
     }
 
     /// Compiles in the directory `out`. `None` if nvcc would call another host compiler than this build expects.
-    fn run(
+    fn compile_into(
         &self,
         call: &Call,
-        compile: &Compile,
+        keepable: &KeepableCall,
         out: &Path,
         progress: Progress,
     ) -> Result<Option<Compiled>, Error> {
@@ -159,7 +159,7 @@ impl WrappedNvcc<'_> {
         let mut others = vec![(self.view.as_path(), "view")];
         // Both paths change with the list of capabilities. Names of symbols depend on the path of the source, so a
         // source below them is compiled again.
-        if !self.working.join(&compile.source).starts_with(self.build) {
+        if !self.working.join(&keepable.source).starts_with(self.build) {
             let out_dir = env.peek("OUT_DIR").map(|out| (Path::new(out), "out"));
             let out_dir = out_dir.filter(|(out, _)| out.starts_with(self.build));
             others.extend(out_dir.into_iter().chain([(self.build, "build")]));
@@ -189,9 +189,9 @@ impl WrappedNvcc<'_> {
             progress,
             store,
         };
-        let code = (compile.images.clone(), compile.form);
-        let made = made_in(out, compile);
-        let step = nvcc.step(&compile.source, compile.options.clone(), code, made);
+        let code = (keepable.images.clone(), keepable.form);
+        let made = made_in(out, keepable);
+        let step = nvcc.step(&keepable.source, keepable.options.clone(), code, made);
         output::create_directory(out)?;
         // One process, without tokens of the jobserver.
         let one = Workers::of_cargo(&Env::default());
@@ -241,8 +241,8 @@ fn capabilities_in(bytes: &[u8]) -> impl Iterator<Item = Set<Capability>> {
 }
 
 /// Where a step of a call writes.
-fn made_in(out: &Path, compile: &Compile) -> PathBuf {
-    out.join(compile.output.file_name().unwrap_or_default())
+fn made_in(out: &Path, keepable: &KeepableCall) -> PathBuf {
+    out.join(keepable.output.file_name().unwrap_or_default())
 }
 
 /// PTX without the line that names its architecture, and without comments.
