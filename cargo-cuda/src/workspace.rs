@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::{DependencyKind, MetadataCommand};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 use cuda_build::config::Config;
 use cuda_find_core::{env::Env, root::Root};
 
@@ -25,6 +25,8 @@ pub struct Workspace {
     pub packages: Vec<Package>,
     /// What the resolved dependencies reveal. Empty if [`Workspace::load`] did not resolve them.
     pub dependencies: Dependencies,
+    /// The manifest and the arguments with which `cargo metadata` resolves the dependencies.
+    query: (Option<PathBuf>, Vec<String>),
 }
 
 /// When `cargo metadata` resolves the dependencies, which takes longer than reading the workspace's own manifests.
@@ -107,9 +109,9 @@ impl Workspace {
         }
         let lock = root.text(metadata.workspace_root.join("Cargo.lock").as_std_path());
         let has_no_cudarc = lock.is_ok_and(|text| !text.contains("name = \"cudarc\""));
+        let arguments = [options.metadata_arguments(), options.feature_arguments()].concat();
         let resolve_dependencies = || -> Result<Dependencies> {
-            let arguments = [options.metadata_arguments(), options.feature_arguments()].concat();
-            let metadata = metadata_command(env, manifest, arguments).exec();
+            let metadata = metadata_command(env, manifest, arguments.clone()).exec();
             Ok(Dependencies::new(&metadata.map_err(metadata_failure)?))
         };
         let dependencies = match resolve {
@@ -123,10 +125,19 @@ impl Workspace {
         Ok(Self {
             has_separate_build_directory,
             dependencies,
+            query: (manifest.map(Path::to_owned), arguments.clone()),
             root: metadata.workspace_root.into_std_path_buf(),
             target_directory: metadata.target_directory.into_std_path_buf(),
             packages,
         })
+    }
+
+    /// All packages that a build may need. `None` if cargo cannot resolve them: then the build fails, too.
+    pub fn metadata(&self, env: &Env) -> Option<Metadata> {
+        let (manifest, arguments) = &self.query;
+        metadata_command(env, manifest.as_deref(), arguments.clone())
+            .exec()
+            .ok()
     }
 
     /// The package of this name.

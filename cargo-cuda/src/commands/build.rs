@@ -1,5 +1,4 @@
-//! `cargo cuda build`, `run`, `test` and the like: run cargo with one toolkit, and with a target
-//! directory for this toolkit.
+//! `cargo cuda build`, `run`, `test` and the like: run cargo with one toolkit, in a target directory of their own.
 
 use std::path::{Path, PathBuf};
 
@@ -72,6 +71,7 @@ pub fn run(
     };
     let mut build = prepare(&project)?;
     build.print_notes();
+    let lock = build.enter(&project)?;
     let (mut code, messages) = cargo_run.run(&build)?;
     let mut missing = MissingComponents::default();
     if code == CARGO_FAILED {
@@ -92,6 +92,9 @@ pub fn run(
             let added = joined(added.iter().map(|guess| guess.component), ", ");
             output::status("Retrying", &format!("`cargo {command}` with {added}"));
             build = with_missing;
+            // The toolkit has more components, so this build may have to wait for itself.
+            drop(lock);
+            let _lock = build.enter(&project)?;
             let (code_of_retry, messages) = cargo_run.run(&build)?;
             code = code_of_retry;
             missing.hints = MissingComponents::of(&build, root, &messages).hints;

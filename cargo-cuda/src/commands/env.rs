@@ -93,6 +93,7 @@ fn settings(
 ) -> Result<(Vec<environment::Variable>, IsolatedBuild)> {
     let project = Project::open(user_env, root, build_options, workspace_options)?;
     let build = IsolatedBuild::prepare(&project, Purpose::Program, &isolated_build::gpus(), None)?;
+    build.enter(&project)?;
     let mut settings = build.variables.clone();
     // Only Cargo applies `[env]` of its configuration. Other programs need two kinds of variables from there: variables
     // whose value the user has set instead of that of `cargo cuda`, and variables for nvcc and cuda-build.

@@ -1,31 +1,32 @@
-//! The target directory of a build: `<target>/cargo-cuda/<release>-<key>`.
+//! The target directory of a build, and what it was last built with.
 //!
-//! The key is a hash of the target, of the components that affect compiler output (nvcc, nvvm, crt,
-//! cudart, CCCL), of the capabilities, and of the variables that affect a build. Each directory also
-//! records every component of its toolkit. If a recorded component has changed or is missing, the
-//! build uses another directory, with `-2` or a higher number after the key. If the toolkit has only
-//! gained components, the build uses the same directory again.
+//! All builds of a workspace share `<target>/cargo-cuda`, whatever the toolkit and the list of capabilities. Build
+//! scripts that look for CUDA by themselves do not declare what they read, so the directory has a record of what the
+//! last build set. If that differs, cargo compiles again the packages that can depend on it (see [`independent`]), and
+//! their dependents.
 //!
 //! ```text
 //! <target>/cargo-cuda/
-//!   latest -> 13.5-0123456789abcdef
-//!   13.5-0123456789abcdef/
-//!     debug/, release/ …           Cargo's output
-//!     .cuda/view -> views/…        the toolkit as one root, at a stable path
-//!     .cuda/views/                 the views; Cargo would add a directory in debug/ or release/ to the loader path
-//!     .cuda/toolkit.toml           the toolkit, for build scripts with cuda-build
-//!     .cuda/components.json        the record of components; every build updates its modification time
+//!   debug/, release/ …           Cargo's output
+//!   .cuda/view -> views/…        the toolkit as one root, at a stable path
+//!   .cuda/views/                 the views; Cargo would add a directory in debug/ or release/ to the loader path
+//!   .cuda/toolkit.toml           the toolkit, for build scripts with cuda-build
+//!   .cuda/built-with.json        the record
+//!   .cuda/.lock                  locked while cargo runs: shared by builds with the same record
+//!   .wheel/                      the same for wheels
+//!   .separate/13.5-0123…/        the same for one toolkit and list, if `CUDA_BUILD_SEPARATE` is set, and for programs
+//!   latest -> .                  the directory of the last build
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::io::ErrorKind;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use cuda_build::{Component, Plan, Toolkit};
+use cuda_build::{Component, Toolkit, ToolkitVersion};
+use cuda_find_core::output as files;
 use cuda_find_core::{env::Env, list::Set, root::Root};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::environment::Variable;
@@ -56,8 +57,60 @@ const COMPILER_COMPONENTS: [Component; 5] = [
 const FLAGS: &str = "NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS NVCC_CCBIN CUDAHOSTCXX CUDAFLAGS CUDA_COMPUTE_CAP CUDAARCHS \
                      CMAKE_CUDA_ARCHITECTURES TORCH_CUDA_ARCH_LIST CUDARC_CUDA_VERSION";
 
-/// The identity of each component, by id.
-type Record = BTreeMap<String, String>;
+/// With another value than 0, each toolkit and list has a target directory of its own.
+const SEPARATE: &str = "CUDA_BUILD_SEPARATE";
+
+/// What a target directory was built with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// A hash of everything but the components: what compiles, the variables for build scripts, the workspace.
+    inputs: String,
+    /// The identity of each component, by id.
+    components: BTreeMap<String, String>,
+}
+
+impl Record {
+    /// The record of a build that sets `variables`.
+    pub fn new(
+        project: &Project,
+        purpose: Purpose,
+        toolkit: &Toolkit,
+        variables: &[(&str, &OsStr)],
+    ) -> Self {
+        let Project {
+            root, env, target, ..
+        } = project;
+        let components = identities(root, toolkit);
+        let compiler = COMPILER_COMPONENTS.map(|component| components.get(component.id()));
+        let flags: Vec<_> = FLAGS.split(' ').map(|name| env.peek(name)).collect();
+        // Several workspaces may have one target directory.
+        let workspace = project.workspace.as_ref().map(|workspace| &workspace.root);
+        let platform = (target.triple(), target.directory());
+        Self {
+            inputs: digest(&(
+                purpose == Purpose::Wheel,
+                workspace,
+                platform,
+                compiler,
+                (variables, flags),
+            )),
+            components,
+        }
+    }
+
+    /// Whether a build with another record can use what was built with this one. New components change nothing.
+    fn serves(&self, other: &Self) -> bool {
+        let mut components = self.components.iter();
+        self.inputs == other.inputs
+            && components.all(|(id, identity)| other.components.get(id) == Some(identity))
+    }
+
+    /// What identifies the components that affect compiler output.
+    pub fn compiler_identity(&self) -> String {
+        let identities = COMPILER_COMPONENTS.map(|it| self.components.get(it.id()).cloned());
+        identities.map(Option::unwrap_or_default).join(" ")
+    }
+}
 
 #[derive(Clone, Debug)]
 pub struct TargetDirectory {
@@ -73,77 +126,77 @@ impl TargetDirectory {
         Ok(Self { path })
     }
 
-    /// Chooses the directory for a toolkit and `variables`, and records the toolkit in it.
+    /// The directory for a build. `named` is the value of `--target-dir`.
     pub fn choose(
         project: &Project,
         purpose: Purpose,
-        toolkit: &Toolkit,
-        variables: &[(&str, &OsStr)],
+        named: Option<&Path>,
+        version: ToolkitVersion,
+        record: &Record,
     ) -> Result<Self, Failure> {
-        let root = &project.root;
-        let record = identities(root, toolkit);
+        if let Some(path) = named {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            return Ok(Self { path });
+        }
         let base = builds_directory(&project.env, project.workspace.as_ref())?;
-        let is_wheel = purpose == Purpose::Wheel;
-        let target = (project.target.triple(), project.target.directory());
-        let compiler = COMPILER_COMPONENTS.map(|component| record.get(component.id()));
-        let flags: Vec<_> = FLAGS
-            .split(' ')
-            .map(|name| project.env.peek(name))
-            .collect();
-        let key = digest(&(is_wheel, target, compiler, variables, flags));
-        let name = format!("{}-{key}", toolkit.version());
-        let _lock = output::lock(&base)?;
-        let numbered = (2..).map(|number| format!("{name}-{number}"));
-        let mut names = [name.clone()].into_iter().chain(numbered);
-        let name = names.find(|name| is_reusable(root, &base.join(name), &record));
-        let name = name.unwrap_or_default();
-        let directory = Self::with_record(base.join(&name), &record)?;
-        if purpose == Purpose::Cargo {
-            output::link(Path::new(&name), &base.join("latest"))?;
-        }
-        Ok(directory)
-    }
-
-    /// The directory that the user has named with `--target-dir`. Adds a warning if its last build
-    /// used another toolkit or other capabilities.
-    pub fn named(
-        root: &Root,
-        path: &Path,
-        toolkit: &Toolkit,
-        plan: Option<&Plan>,
-        notes: &mut Vec<String>,
-    ) -> Result<Self, Failure> {
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let mut record = identities(root, toolkit);
-        let capabilities = plan.map_or(String::new(), Plan::to_string);
-        record.insert("capabilities".to_owned(), capabilities);
-        if !is_reusable(root, &path, &record) {
-            notes.push(format!(
-                "warning: {} was built with another toolkit, or for other capabilities: crates that do not detect the \
-                 change are not rebuilt; without --target-dir, each toolkit and list gets its own directory",
-                path.display()
-            ));
-        }
-        Self::with_record(path, &record)
-    }
-
-    fn with_record(path: PathBuf, record: &Record) -> Result<Self, Failure> {
-        let file = path.join(RECORD_FILE);
-        let text = serde_json::to_string_pretty(record).unwrap_or_default();
-        output::write_if_changed(&file, text.as_bytes())?;
-        output::touch(&file)?;
+        let value = project.env.peek(SEPARATE);
+        let is_separate = value.is_some_and(|value| !value.is_empty() && value != "0");
+        // Variables for a shell hold while other builds run, and the packages of `cargo install` are not known.
+        let path = match purpose {
+            Purpose::Cargo | Purpose::Wheel if is_separate || project.workspace.is_none() => {
+                separate(&base, version, record)
+            }
+            Purpose::Cargo => base,
+            Purpose::Wheel => base.join(".wheel"),
+            Purpose::Program => separate(&base, version, record),
+        };
         Ok(Self { path })
     }
 
-    /// What identifies the components that affect compiler output.
-    pub fn compiler_identity(&self, root: &Root, toolkit: &Toolkit) -> String {
-        let record = identities(root, toolkit);
-        let identities = COMPILER_COMPONENTS.map(|component| record.get(component.id()).cloned());
-        format!(
-            "CUDA {} {}",
-            toolkit.version(),
-            identities.map(Option::unwrap_or_default).join(" ")
-        )
+    /// Waits until no build with another record uses the directory, and makes cargo compile again what depends on the
+    /// difference: every package that is not in `independent`. Until the returned file is dropped, builds with another
+    /// record wait.
+    pub fn enter(
+        &self,
+        project: &Project,
+        record: &Record,
+        independent: impl Fn() -> BTreeSet<String>,
+    ) -> Result<File, Failure> {
+        let (root, file) = (&project.root, self.path.join(RECORD_FILE));
+        let has_record = || {
+            let old = serde_json::from_str::<Record>(&root.text(&file).ok()?).ok()?;
+            Some(old).filter(|old| old.serves(record))
+        };
+        // The program that cargo has started may start `cargo cuda` itself.
+        let is_nested =
+            project.env.peek("CUDA_BUILD_TOOLKIT") == Some(self.toolkit_file().as_os_str());
+        let directory = self.path.join(".cuda");
+        loop {
+            let shared = output::lock_shared(&directory)?;
+            let text = serde_json::to_string_pretty(record).unwrap_or_default();
+            if let Some(old) = has_record() {
+                if old != *record {
+                    output::write(&file, text.as_bytes())?;
+                }
+                return Ok(shared);
+            }
+            drop(shared);
+            if is_nested {
+                let text = format!(
+                    "{} is in use by the build that has started this one",
+                    self.path.display()
+                );
+                let hint = format!("set {SEPARATE}=1, or give another directory with --target-dir");
+                return Err(Failure::usage(text).hint(hint));
+            }
+            let _alone = output::lock(&directory)?;
+            if has_record().is_none() {
+                // If this process is killed, the next one begins again.
+                files::remove(&file)?;
+                forget_except(root, &self.path, &independent)?;
+                output::write(&file, text.as_bytes())?;
+            }
+        }
     }
 
     /// The path of the link to the view.
@@ -175,50 +228,72 @@ impl TargetDirectory {
             .collect()
     }
 
-    /// Writes `toolkit.toml`. Returns two variables for build scripts: the path of that file, and the
-    /// directory of views.
-    pub fn variables(&self, env: &Env, toolkit: &Toolkit) -> Result<Vec<Variable>, Failure> {
-        let file = self.toolkit_file();
-        output::write_if_changed(&file, toolkit.to_toml()?.as_bytes())?;
-        let mut variables = vec![("CUDA_BUILD_TOOLKIT".to_owned(), file.into())];
+    /// Two variables for build scripts: the path of the file with the toolkit, and the directory of views.
+    pub fn variables(&self, env: &Env) -> Vec<Variable> {
+        let mut variables = vec![("CUDA_BUILD_TOOLKIT".to_owned(), self.toolkit_file().into())];
         if env.peek(VIEWS_VARIABLE).is_none() {
             variables.push((VIEWS_VARIABLE.to_owned(), self.views().into()));
         }
-        Ok(variables)
+        variables
     }
 }
 
-const RECORD_FILE: &str = ".cuda/components.json";
+const RECORD_FILE: &str = ".cuda/built-with.json";
 
-/// Target directories whose last build is longer ago than `time`.
-pub fn unused_for(root: &Root, base: &Path, time: Duration) -> Vec<PathBuf> {
-    let paths = root.names(base).into_iter().map(|name| base.join(name));
-    let is_old =
-        |path: &PathBuf| output::age(&path.join(RECORD_FILE)).is_some_and(|age| age > time);
-    paths
-        .filter(|path| !root.is_link(path) && is_old(path))
-        .collect()
+fn separate(base: &Path, version: ToolkitVersion, record: &Record) -> PathBuf {
+    base.join(format!(".separate/{version}-{}", digest(record)))
 }
 
-/// Whether a build with the components in `record` can use the directory: it has no record yet, or
-/// `record` contains everything that it records, unchanged.
-fn is_reusable(root: &Root, path: &Path, record: &Record) -> bool {
-    let text = match root.text(&path.join(RECORD_FILE)) {
-        Ok(text) => text,
-        Err(error) => return error.kind() == ErrorKind::NotFound,
+/// Removes from a target directory what makes packages up to date, and the outputs of their build scripts, except those
+/// of the packages in `independent`. Also packages that are no dependencies any more are removed: a later build may
+/// have them again.
+fn forget_except(
+    root: &Root,
+    target_directory: &Path,
+    independent: impl Fn() -> BTreeSet<String>,
+) -> Result<(), Failure> {
+    let below = |directory: &Path| -> Vec<PathBuf> {
+        let mut names = root.names(directory);
+        names.retain(|name| !name.as_encoded_bytes().starts_with(b"."));
+        let paths = names.into_iter().map(|name| directory.join(name));
+        paths
+            .filter(|path| root.is_dir(path) && !root.is_link(path))
+            .collect()
     };
-    let old: Result<Record, _> = serde_json::from_str(&text);
-    old.is_ok_and(|mut old| {
-        old.retain(|id, identity| record.get(id) != Some(identity));
-        old.is_empty()
-    })
+    // For another platform than this one, profiles are below the name of the platform.
+    let first = below(target_directory);
+    let second = first.iter().flat_map(|directory| below(directory));
+    let mut profiles: Vec<PathBuf> = first.iter().cloned().chain(second).collect();
+    profiles.retain(|path| {
+        let mut names = root.names(path).into_iter();
+        names.any(|name| name.as_encoded_bytes().starts_with(b".cargo-"))
+    });
+    let independent = (!profiles.is_empty()).then(independent).unwrap_or_default();
+    for profile in profiles {
+        let units = profile.join(".fingerprint");
+        if !root.is_dir(&units) {
+            // Another layout than that of today's Cargo.
+            files::remove_directory(&profile)?;
+            continue;
+        }
+        for directory in [units, profile.join("build")] {
+            for unit in root.names(&directory) {
+                let name = unit.to_string_lossy();
+                let package = name.rsplit_once('-').map_or(&*name, |(package, _)| package);
+                if !independent.contains(package) {
+                    files::remove_directory(&directory.join(&unit))?;
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The identity of each component: a hash of its version, and of the name, size and modification
 /// time of each of its libraries and tools. Paths are not hashed, because they change although the
 /// files do not: if a toolkit of the store gains a component, it moves to a new directory
 /// that has hard links to the old files.
-fn identities(root: &Root, toolkit: &Toolkit) -> Record {
+fn identities(root: &Root, toolkit: &Toolkit) -> BTreeMap<String, String> {
     toolkit
         .components()
         .iter()
@@ -245,23 +320,56 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_holds_for_what_it_records() {
-        let place = tempfile::tempdir().unwrap();
-        let record: Record = [("cudart".to_owned(), "1".to_owned())].into();
-        for (text, expected) in [
-            (None, true),
-            (Some("{}"), true),
-            (Some(r#"{"cudart": "1"}"#), true),
-            (Some(r#"{"cudart": "2"}"#), false),
-            (Some(r#"{"cudart": "1", "nvrtc": "1"}"#), false),
-            (Some(r#"{"cudart": "1""#), false),
-            (Some(""), false),
+    fn a_record_serves_a_toolkit_with_more_components() {
+        let record = |inputs: &str, components: &[(&str, &str)]| Record {
+            inputs: inputs.to_owned(),
+            components: components
+                .iter()
+                .map(|(id, identity)| ((*id).to_owned(), (*identity).to_owned()))
+                .collect(),
+        };
+        let new = record("a", &[("cudart", "1"), ("cublas", "1")]);
+        for (old, expected) in [
+            (record("a", &[]), true),
+            (record("a", &[("cudart", "1")]), true),
+            (record("b", &[("cudart", "1")]), false),
+            (record("a", &[("cudart", "2")]), false),
+            (record("a", &[("cudart", "1"), ("nvrtc", "1")]), false),
         ] {
-            if let Some(text) = text {
-                output::write(&place.path().join(RECORD_FILE), text.as_bytes()).unwrap();
-            }
-            let is_reusable = is_reusable(&Root::system(), place.path(), &record);
-            assert_eq!(is_reusable, expected, "{text:?}");
+            assert_eq!(old.serves(&new), expected, "{old:?}");
         }
+    }
+
+    #[test]
+    fn independent_packages_stay() {
+        let place = tempfile::tempdir().unwrap();
+        let unit = "-0123456789abcdef";
+        let paths = |package: &str| {
+            [
+                format!("debug/.fingerprint/{package}{unit}/lib"),
+                format!("debug/build/{package}{unit}/out/x"),
+                format!("aarch64-unknown-linux-gnu/release/.fingerprint/{package}{unit}/lib"),
+            ]
+        };
+        for path in ["a-b", "cust"].map(paths).as_flattened() {
+            output::write(&place.path().join(path), b"").unwrap();
+        }
+        for other in [
+            "debug/.cargo-lock",
+            "debug/deps/libcust.rlib",
+            "aarch64-unknown-linux-gnu/release/.cargo-lock",
+            ".wheel/release/.cargo-lock",
+            "unknown/.cargo-lock",
+            "doc/index.html",
+        ] {
+            output::write(&place.path().join(other), b"").unwrap();
+        }
+        let independent = || BTreeSet::from(["a-b".to_owned()]);
+        forget_except(&Root::system(), place.path(), independent).unwrap();
+        let exists = |path: &String| place.path().join(path).exists();
+        assert!(paths("a-b").iter().all(exists));
+        assert!(!paths("cust").iter().any(exists));
+        assert!(!place.path().join("unknown").exists());
+        assert!(place.path().join(".wheel/release").exists());
     }
 }

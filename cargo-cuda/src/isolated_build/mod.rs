@@ -1,23 +1,27 @@
 //! One build: the toolkit, its view, the variables, and Cargo's target directory.
 //!
-//! If a build script does not emit `rerun-if-env-changed`, Cargo does not run it again when a
-//! variable changes. So each combination of toolkit and variables has its own target directory (see
-//! [`directory`]). Plain `cargo` uses none of these directories.
+//! If a build script does not emit `rerun-if-env-changed`, Cargo does not run it again when a variable changes. So the
+//! target directory has a record of the last build (see [`directory`]). Plain `cargo` does not use this directory.
 
 mod capabilities;
-pub mod directory;
+mod directory;
+mod independent;
 pub mod nvcc_script;
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use cuda_build::config::capabilities_variable;
 use cuda_build::{Capability, Component, Plan, Toolkit, View};
 use cuda_build::{driver, host_compiler, view::ViewPlace};
+use cuda_find_core::capability::Declared;
 use cuda_find_core::link;
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease, target::Target};
 
 use self::capabilities::Capabilities;
+use self::independent::independent_packages;
 use crate::cargo_config::cargo_home;
 use crate::environment::{
     self, Environment, HOST_COMPILER_VARIABLES, Inputs, Variable, overridden_by_toolchain_file,
@@ -25,9 +29,10 @@ use crate::environment::{
 use crate::failure::Failure;
 use crate::output;
 use crate::project::{CAPABILITIES, Project};
-use crate::toolkits::VIEWS_VARIABLE;
+use crate::toolkits::{VIEWS_VARIABLE, builds_directory};
 use crate::workspace::Package;
 
+use self::directory::Record;
 pub use directory::{Purpose, TargetDirectory};
 
 /// Everything that is decided before cargo, maturin or a program is started.
@@ -36,14 +41,19 @@ pub struct IsolatedBuild {
     pub toolkit: Toolkit,
     /// The capabilities to build for, if they are known.
     pub plan: Option<Plan>,
-    /// The toolkit as one root, at a stable path.
+    /// The toolkit as one root, at a stable path, while this build uses the target directory.
     pub view: View,
+    /// The path of the same view that stays.
+    pub view_directory: PathBuf,
     /// Cargo's target directory.
     pub directory: TargetDirectory,
     pub variables: Vec<Variable>,
     /// The names of variables that keep the user's value.
     pub kept: Vec<String>,
     pub notes: Vec<String>,
+    record: Record,
+    /// Whether `latest` is a link to the target directory after the build.
+    is_latest: bool,
 }
 
 /// The GPUs of this machine. A command calls this only once, because the driver answers slowly.
@@ -59,8 +69,7 @@ pub fn has_driver() -> bool {
 }
 
 impl IsolatedBuild {
-    /// Finds the toolkit, and creates its view and target directory. `target_directory` is the
-    /// value of `--target-dir`.
+    /// Finds the toolkit, and creates its view. `target_directory` is the value of `--target-dir`.
     pub fn prepare(
         project: &Project,
         purpose: Purpose,
@@ -101,12 +110,11 @@ impl IsolatedBuild {
         let of_packages = packages.first().map(|package| &package.config.packages);
         let of_packages = of_packages.into_iter().flatten();
         let of_packages: Vec<(String, OsString)> = of_packages
-            .map(|(name, list)| (capabilities_variable(name), list.join(", ").into()))
+            .map(|(name, list)| (capabilities_variable(name), in_one_spelling(list).into()))
             .filter(|(variable, _)| env.peek(variable).is_none())
             .collect();
-        // The name of the target directory contains a hash of the variables, some variables contain
-        // the path of the view, and the view is in the target directory. A placeholder for the path
-        // of the view breaks this cycle.
+        // The record decides about the target directory, some variables contain the path of the view, and the view is
+        // in the target directory. A placeholder for the path of the view breaks this cycle.
         let placeholder = Environment::new(&inputs, Path::new("/view"), env);
         let mut affecting: Vec<(&str, &OsStr)> = placeholder.affecting_builds().collect();
         affecting.extend(list.iter().map(|list| (CAPABILITIES, OsStr::new(list))));
@@ -122,12 +130,9 @@ impl IsolatedBuild {
         affecting.extend(of_manifest.chain(of_user));
         // A crate that was compiled without the wrapper has other device code.
         affecting.extend(wraps_nvcc.then_some((nvcc_script::VARIABLE, OsStr::new("1"))));
-        let directory = match target_directory {
-            Some(path) => {
-                TargetDirectory::named(root, path, &toolkit, chosen.plan.as_ref(), &mut notes)?
-            }
-            None => TargetDirectory::choose(project, purpose, &toolkit, &affecting)?,
-        };
+        let record = Record::new(project, purpose, &toolkit, &affecting);
+        let directory =
+            TargetDirectory::choose(project, purpose, target_directory, version, &record)?;
         let wrapper = wraps_nvcc.then(|| {
             // With a value of the user, which differs from the lowest declared capability, calls stay as they are.
             let is_kept = chosen.is_native || is_single_users(env);
@@ -136,7 +141,7 @@ impl IsolatedBuild {
                 .single
                 .as_ref()
                 .map(|single| single.capability.number());
-            let identity = directory.compiler_identity(root, &toolkit);
+            let identity = format!("CUDA {version} {}", record.compiler_identity());
             let list = plan.map_or(String::new(), Plan::to_string);
             nvcc_script::script(
                 &directory,
@@ -146,12 +151,14 @@ impl IsolatedBuild {
                 &list,
             )
         });
-        let view = view(project, &toolkit, &directory, wrapper)?;
+        let created = view(project, &toolkit, &directory, wrapper)?;
+        let view_directory = created.root().to_owned();
+        let view = created.through(directory.view());
         let environment = Environment::new(&inputs, view.root(), env);
         notes.extend(notes_about_variables(&inputs, env, &view));
         notes.extend(environment.notes);
         let mut variables = environment.variables;
-        variables.extend(directory.variables(env, &toolkit)?);
+        variables.extend(directory.variables(env));
         variables.extend(environment::header_packages(&toolkit, view.root(), env));
         // Builds with and without `--cuda 13` share a directory. A shell gets the requested values instead of those
         // that were found, because it may build other workspaces.
@@ -170,11 +177,36 @@ impl IsolatedBuild {
             toolkit,
             plan: chosen.plan,
             view,
+            view_directory,
             directory,
             variables,
             kept: environment.kept.into_iter().map(|(name, _)| name).collect(),
             notes,
+            record,
+            is_latest: purpose == Purpose::Cargo && target_directory.is_none(),
         })
+    }
+
+    /// Waits for other builds in the target directory, and prepares it for this one. The returned file is held as long
+    /// as the build runs.
+    pub fn enter(&self, project: &Project) -> Result<File, Failure> {
+        let workspace = project.workspace.as_ref();
+        let metadata = || workspace.and_then(|workspace| workspace.metadata(&project.env));
+        let independent = || {
+            let metadata = metadata();
+            metadata.map_or_else(BTreeSet::new, |it| independent_packages(&it, &project.root))
+        };
+        let lock = self.directory.enter(project, &self.record, independent)?;
+        output::link(&self.view_directory, &self.directory.view())?;
+        let text = self.toolkit.to_toml()?;
+        output::write_if_changed(&self.directory.toolkit_file(), text.as_bytes())?;
+        if self.is_latest {
+            let base = builds_directory(&project.env, workspace)?;
+            let path = self.directory.path.strip_prefix(&base);
+            let path = path.ok().filter(|path| *path != Path::new(""));
+            output::link(path.unwrap_or(Path::new(".")), &base.join("latest"))?;
+        }
+        Ok(lock)
     }
 
     pub fn print_notes(&self) {
@@ -288,10 +320,25 @@ fn common_capabilities(packages: &[Package], major: u32) -> Option<String> {
         .map(|package| package.config.for_major(major));
     let mut lists = configs.filter_map(|config| config.capabilities);
     let first = lists.next()?;
-    lists.all(|list| list == first).then(|| first.join(", "))
+    lists
+        .all(|list| list == first)
+        .then(|| in_one_spelling(first))
 }
 
-/// The view. Its root is a link, whose path stays the same when the toolkit gains a component.
+/// The list in one spelling, so that another spelling changes nothing. `native` and `all` stay as they are.
+fn in_one_spelling(list: &[String]) -> String {
+    let joined = list.join(", ");
+    let Ok(declared) = Declared::parse(list) else {
+        return joined;
+    };
+    let named = declared.named_capabilities().to_string();
+    match Declared::parse([&named]).is_ok_and(|same| same == declared) {
+        true => named,
+        false => joined,
+    }
+}
+
+/// The view.
 fn view(
     project: &Project,
     toolkit: &Toolkit,
@@ -306,9 +353,7 @@ fn view(
     // Some crates link static libraries, and a symbolic link to each of them costs nothing.
     place.archives = true;
     place.nvcc_wrapper = nvcc_wrapper;
-    let view = View::create(toolkit, &place, &project.root, env)?;
-    output::link(view.root(), &directory.view())?;
-    Ok(view.through(directory.view()))
+    Ok(View::create(toolkit, &place, &project.root, env)?)
 }
 
 /// The host compiler to name to nvcc, if the toolkit does not accept the one that nvcc would call, and the user names

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use flate2::{Compression, write::GzEncoder};
 
@@ -97,13 +97,6 @@ pub fn archive(directory: &Path, path: &Path) -> Result<()> {
     })
 }
 
-/// Sets the modification time of a file to now, and creates the file if it does not exist.
-pub fn touch(path: &Path) -> Result<()> {
-    let file = fs::File::options().create(true).append(true).open(path);
-    file.and_then(|file| file.set_modified(SystemTime::now()))
-        .map_err(Failure::io("write", path))
-}
-
 /// Makes `link` a symbolic link to `target`. An existing link is replaced in one step.
 pub fn link(target: &Path, link: &Path) -> Result<()> {
     if fs::read_link(link).is_ok_and(|old| old == target) {
@@ -131,22 +124,36 @@ pub fn make_directory(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(Failure::io("create", path))
 }
 
-/// The time since a file was changed; `None` if there is no such file.
-pub fn age(path: &Path) -> Option<Duration> {
-    let changed = fs::metadata(path).ok()?.modified().ok()?;
-    Some(changed.elapsed().unwrap_or_default())
-}
-
 /// Waits for the lock of `directory`, and holds it until the returned file is dropped.
 pub fn lock(directory: &Path) -> Result<fs::File> {
+    lock_with(directory, fs::File::try_lock, fs::File::lock)
+}
+
+/// The same for a lock that several processes may hold at once.
+pub fn lock_shared(directory: &Path) -> Result<fs::File> {
+    lock_with(directory, fs::File::try_lock_shared, fs::File::lock_shared)
+}
+
+fn lock_with(
+    directory: &Path,
+    attempt: fn(&fs::File) -> Result<(), fs::TryLockError>,
+    wait: fn(&fs::File) -> io::Result<()>,
+) -> Result<fs::File> {
     let path = directory.join(".lock");
-    fs::create_dir_all(directory)
-        .and_then(|()| {
-            let file = fs::File::options().create(true).append(true).open(&path)?;
-            file.lock()?;
-            Ok(file)
-        })
-        .map_err(Failure::io("lock", &path))
+    let locked = || {
+        fs::create_dir_all(directory)?;
+        let file = fs::File::options().create(true).append(true).open(&path)?;
+        if let Err(fs::TryLockError::WouldBlock) = attempt(&file) {
+            let text = format!(
+                "waiting for another `cargo cuda` that uses {}",
+                parent(directory).display()
+            );
+            super::status("Blocking", &text);
+        }
+        wait(&file)?;
+        Ok(file)
+    };
+    locked().map_err(Failure::io("lock", &path))
 }
 
 /// Waits until one of `count` files in `directory` can be locked, and holds it until the returned file is dropped.

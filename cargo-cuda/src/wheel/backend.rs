@@ -105,6 +105,7 @@ impl<'a> Backend<'a> {
         let prepared = self.job.prepare(self.release()?, &gpus())?;
         let build = &prepared.build;
         build.print_notes();
+        let _lock = build.enter(&self.job.source.project)?;
         let (needs, note) = self.job.needs(&build.toolkit);
         output::messages(&Vec::from_iter(note));
         let mut compiled = match mode {
@@ -210,7 +211,14 @@ impl<'a> Backend<'a> {
         match self.settings.site_packages.clone().or_else(of_interpreter) {
             Some(site) => Ok(ModuleSearchPath::new(&prepared.linked, prepared.major())?
                 .below(&site.display().to_string())),
-            None => Ok(vec![prepared.build.view.lib().display().to_string()]),
+            None => Ok(vec![
+                prepared
+                    .build
+                    .view_directory
+                    .join("lib")
+                    .display()
+                    .to_string(),
+            ]),
         }
     }
 }

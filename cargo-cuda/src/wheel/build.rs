@@ -1,8 +1,8 @@
 //! Builds the wheels of one CUDA major, from the search for a toolkit to the finished files.
 //!
 //! maturin gets the variables that `cargo cuda build --cuda` sets for cargo, so that unmodified
-//! crates find the same toolkit. The target directory is separate: wheels have more rustflags, and cargo rebuilds
-//! everything if they change.
+//! crates find the same toolkit. Wheels have a target directory of their own: they have more rustflags, and cargo
+//! rebuilds everything if they change.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -149,6 +149,7 @@ impl WheelBuild {
         let text = format!("{} {} for CUDA {major}", package.name, package.version);
         output::status("Building", &text);
         build.print_notes();
+        let _lock = build.enter(project)?;
         let (needs, note) = self.needs(&build.toolkit);
         output::messages(&Vec::from_iter(note));
         let compiled = self.link(prepared)?;
