@@ -1,7 +1,8 @@
-//! The target directory of a build: which one is used, what stays, what goes.
+//! The target directory of a build: what stays in it, and what is compiled again.
 
-use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 
 use crate::project::Project;
 use crate::support::Finished;
@@ -9,13 +10,16 @@ use crate::support::Finished;
 const MANIFEST: &str =
     "[package]\nname = \"counting\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n";
 
-/// Counts its runs, and tells Cargo nothing of what it reads.
+/// Counts its runs, and tells Cargo nothing of what it reads. It waits as long as there is a file `wait`.
 const COUNTS: &str = r#"
 use std::io::Write;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let mut runs = std::fs::File::options().create(true).append(true).open("runs").unwrap();
     writeln!(runs, "{}", std::env::var("CUDA_HOME").unwrap_or_default()).unwrap();
+    while std::path::Path::new("wait").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }
 "#;
 
@@ -38,78 +42,107 @@ fn runs(project: &Project) -> usize {
     count
 }
 
-/// The names of the target directories, without the link to the last one.
-fn directories(project: &Project) -> BTreeSet<String> {
-    let entries = fs::read_dir(project.target.join("cargo-cuda")).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.filter(|name| name.contains('-')).collect()
-}
-
-fn latest(project: &Project) -> String {
-    let link = fs::read_link(project.target.join("cargo-cuda/latest")).unwrap();
-    link.to_str().unwrap().to_owned()
-}
-
 mod online {
     use super::*;
 
+    /// Builds with these arguments and this variable, and returns how often the script has run.
+    fn runs_of(project: &Project, arguments: &[&str], variable: Option<(&str, &str)>) -> usize {
+        let mut build = project.command(&[&["build", "-q"], arguments].concat());
+        let build = Finished::of(build.envs(variable).output().unwrap());
+        build.succeeded();
+        assert!(!build.stderr.contains("Result in"), "quiet: {build:?}");
+        runs(project)
+    }
+
     #[test]
-    fn every_release_has_a_directory_that_stays() {
+    fn lists_and_releases_share_a_directory() {
         let project = counting("releases");
         let build = project.run(&["build"]);
         build.succeeded();
-        let thirteen = latest(&project);
-        assert!(thirteen.starts_with("13.4-"), "{thirteen}");
-        let result = format!("Result in target/cargo-cuda/{thirteen} (CUDA 13.4)");
+        let result = "Result in target/cargo-cuda (CUDA 13.4)";
         assert_eq!(build.stderr.lines().last().unwrap().trim_start(), result);
         let program = project.target.join("cargo-cuda/latest/debug/counting");
         assert!(program.is_file());
         assert_eq!(runs(&project), 1);
-
-        project.run(&["build", "--cuda", "12"]).succeeded();
-        let twelve = latest(&project);
-        assert!(twelve.starts_with("12.9-"), "{twelve}");
-        assert_eq!(runs(&project), 1);
-
-        // The same release by any name, another command, and another profile.
-        for arguments in [
-            &["build", "--cuda", "13"][..],
-            &["build", "--cuda", "13.4"],
-            &["test", "--no-run"],
+        for (arguments, expected) in [
+            (&["--cuda", "12"][..], 1),
+            // The same release by another name, and another profile, which has none of the outputs.
+            (&["--cuda", "12.9"], 0),
+            (&["--cuda", "12", "--release"], 1),
+            (&["--cuda", "13.4"], 1),
+            (&[], 0),
+            (&["--capabilities", "8.0,9.0"], 1),
+            (&["--capabilities", "90 sm_80"], 0),
+            (&["--capabilities", "9.0"], 1),
+            // What it was built with before counts for every profile.
+            (&["--capabilities", "9.0", "--release"], 1),
+            (&[], 1),
         ] {
-            project.run(arguments).succeeded();
-            assert_eq!(latest(&project), thirteen, "{arguments:?}");
+            assert_eq!(
+                runs_of(&project, arguments, None),
+                expected,
+                "{arguments:?}"
+            );
         }
-        let mut variable = project.command(&["build"]);
-        variable.env("CUDA_BUILD_RELEASE", "12");
-        Finished::of(variable.output().unwrap()).succeeded();
-        assert_eq!(latest(&project), twelve);
+        project.run(&["test", "--no-run"]).succeeded();
         assert_eq!(runs(&project), 0);
-        assert_eq!(directories(&project), BTreeSet::from([thirteen, twelve]));
+        for name in ["NVCC_APPEND_FLAGS", "CUDAFLAGS", "CUDA_COMPUTE_CAP"] {
+            assert_eq!(runs_of(&project, &[], Some((name, "86"))), 1, "{name}");
+        }
+        assert_eq!(runs_of(&project, &[], None), 1);
+        assert_eq!(runs_of(&project, &[], Some(("UNRELATED", "86"))), 0);
+        // A build was killed before it had removed everything.
+        fs::remove_file(project.target.join("cargo-cuda/.cuda/built-with.json")).unwrap();
+        assert_eq!(runs_of(&project, &[], None), 1);
+        // The program that cargo has started cannot wait for itself.
+        let toolkit = project.target.join("cargo-cuda/.cuda/toolkit.toml");
+        let mut nested = project.command(&["build", "--capabilities", "8.0"]);
+        let nested = nested.env("CUDA_BUILD_TOOLKIT", toolkit).output().unwrap();
+        Finished::of(nested).ended_with(2, &["is in use by the build that has started this one"]);
     }
 
     #[test]
-    fn what_decides_has_another_directory() {
-        let project = counting("decides");
-        let built = |arguments: &[&str], variable: Option<(&str, &str)>| {
-            let mut build = project.command(&[&["build", "-q"], arguments].concat());
-            build.envs(variable);
-            let build = Finished::of(build.output().unwrap());
-            build.succeeded();
-            assert!(!build.stderr.contains("Result in"), "quiet: {build:?}");
-            latest(&project)
-        };
-        let plain = built(&[], None);
-        let mut all = vec![plain.clone()];
-        all.push(built(&["--capabilities", "8.0"], None));
-        all.push(built(&["--capabilities", "9.0"], None));
-        for name in ["NVCC_APPEND_FLAGS", "CUDAFLAGS", "CUDA_COMPUTE_CAP"] {
-            all.push(built(&[], Some((name, "86"))));
+    fn separate_directories_stay_on_request() {
+        let project = counting("separate");
+        let separate = Some(("CUDA_BUILD_SEPARATE", "1"));
+        for (release, expected) in [("13", 1), ("12", 1), ("13", 0), ("12", 0)] {
+            assert_eq!(runs_of(&project, &["--cuda", release], separate), expected);
         }
-        let unique: BTreeSet<&String> = all.iter().collect();
-        assert_eq!(unique.len(), all.len(), "{all:?}");
-        assert_eq!(built(&[], None), plain);
-        assert_eq!(built(&[], Some(("UNRELATED", "86"))), plain);
+        let latest = fs::read_link(project.target.join("cargo-cuda/latest")).unwrap();
+        assert!(
+            latest.to_str().unwrap().starts_with(".separate/12.9-"),
+            "{latest:?}"
+        );
+        project.run(&["clean"]).succeeded();
+        assert!(!project.target.join("cargo-cuda").exists());
+    }
+
+    #[test]
+    fn another_release_waits_for_the_build() {
+        let project = counting("waits");
+        project.write("wait", "");
+        let spawned = |release| {
+            let mut build = project.command(&["build", "--cuda", release]);
+            build.stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let first = spawned("13");
+        while runs(&project) == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let mut second = spawned("12");
+        let mut lines = BufReader::new(second.stderr.take().unwrap()).lines();
+        let is_waiting = |line: String| line.contains("Blocking waiting for another `cargo cuda`");
+        assert!(lines.by_ref().map_while(Result::ok).any(is_waiting));
+        assert_eq!(runs(&project), 0);
+        fs::remove_file(project.path.join("wait")).unwrap();
+        Finished::of(first.wait_with_output().unwrap()).succeeded();
+        assert!(
+            lines
+                .map_while(Result::ok)
+                .any(|line| line.contains("Result in"))
+        );
+        assert!(second.wait().unwrap().success());
+        assert_eq!(runs(&project), 1);
     }
 
     #[test]
@@ -121,12 +154,8 @@ mod online {
         assert!(project.path.join("elsewhere/debug/counting").is_file());
         assert!(!project.target.exists());
         let other = project.run(&[&named[..], &["--cuda", "12"]].concat());
-        other.ended_with(0, &["elsewhere was built with another toolkit"]);
-        let list = project.run(&[&named[..], &["--cuda", "12", "--capabilities", "8.0"]].concat());
-        list.ended_with(
-            0,
-            &["elsewhere was built with another toolkit, or for other capabilities"],
-        );
+        other.succeeded();
+        assert_eq!(runs(&project), 1);
 
         // Cargo's configuration names the directory that ours is in; Cargo takes the variable first.
         let elsewhere = project.path.with_file_name("configured");

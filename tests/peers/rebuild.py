@@ -170,7 +170,7 @@ class Peer:
                 self.copy(self.prepared(target) / part, target / part)
 
     def target(self, capabilities: list[str]) -> pathlib.Path:
-        """Cargo's target directory. `cargo cuda` has one for each list."""
+        """Cargo's target directory: one for each list under `cargo cuda`."""
         target = self.directory / "target"
         return target / "-".join(capabilities) if self.way.wrapped else target
 

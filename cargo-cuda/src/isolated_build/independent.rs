@@ -176,3 +176,161 @@ fn mentions(text: &str) -> bool {
     let text = text.to_ascii_lowercase().replace(TRIPLE, "");
     WORDS.iter().any(|word| text.contains(word))
 }
+
+#[cfg(test)]
+mod tests {
+    use cargo_metadata::MetadataCommand;
+
+    use super::*;
+
+    const SCRIPT: &str = "fn main() {}";
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test makes packages")]
+    fn code_that_runs_in_the_build_decides() {
+        let place = tempfile::tempdir().unwrap();
+        // The files of each package, its dependency, and whether it can stay when the toolkit changes: as a package of a
+        // registry, and in the source tree.
+        let packages = [
+            ("plain", &[("src/lib.rs", "// cuda")][..], "", true, true),
+            ("script", &[("build.rs", SCRIPT)], "", true, false),
+            (
+                "reads",
+                &[("build.rs", "fn main() { \"CUDA_HOME\"; }")],
+                "",
+                false,
+                false,
+            ),
+            (
+                "cmake",
+                &[
+                    ("build.rs", SCRIPT),
+                    ("c/CMakeLists.txt", "find_package(CUDAToolkit)"),
+                ],
+                "",
+                false,
+                false,
+            ),
+            (
+                "lib-of-script",
+                &[("build.rs", SCRIPT), ("src/lib.rs", "// cuda")],
+                "",
+                true,
+                false,
+            ),
+            (
+                "shared",
+                &[
+                    ("build.rs", "#[path = \"src/lib.rs\"] mod m; fn main() {}"),
+                    ("src/lib.rs", "// cuda"),
+                ],
+                "",
+                false,
+                false,
+            ),
+            (
+                "targets",
+                &[("build.rs", "fn main() { \"nvptx64-nvidia-cuda\"; }")],
+                "",
+                true,
+                false,
+            ),
+            (
+                "documented",
+                &[
+                    ("build.rs", SCRIPT),
+                    ("README.md", "NVIDIA"),
+                    ("LICENSE", "NVIDIA"),
+                ],
+                "",
+                true,
+                false,
+            ),
+            (
+                "helped",
+                &[("build.rs", SCRIPT)],
+                "build-dependencies.helper",
+                false,
+                false,
+            ),
+            (
+                "uses",
+                &[("build.rs", SCRIPT)],
+                "dependencies.helper",
+                true,
+                false,
+            ),
+            (
+                "helper",
+                &[("src/lib.rs", "Command::new(\"nvcc\")")],
+                "",
+                true,
+                true,
+            ),
+            (
+                "with-cc",
+                &[("build.rs", SCRIPT)],
+                "build-dependencies.cc",
+                true,
+                false,
+            ),
+            ("cc", &[("src/lib.rs", "// nvcc")], "", true, true),
+            (
+                "links",
+                &[(
+                    "src/lib.rs",
+                    "#[link(name = \"cudart\")] unsafe extern \"C\" {}",
+                )],
+                "",
+                false,
+                false,
+            ),
+            (
+                "links-other",
+                &[("src/lib.rs", "#[link(name = \"z\")] unsafe extern \"C\" {}")],
+                "",
+                true,
+                false,
+            ),
+        ];
+        let write = |path: PathBuf, text: &str| {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let mut root = "[workspace]\n[package]\nname = \"root\"\nversion = \"1.0.0\"\n".to_owned();
+        for (name, files, dependency, ..) in packages {
+            let directory = place.path().join(name);
+            let mut manifest =
+                format!("[package]\nname = {name:?}\nversion = \"1.0.0\"\nedition = \"2024\"\n");
+            if let Some((_, of)) = dependency.split_once('.') {
+                manifest += &format!("[{dependency}]\npath = \"../{of}\"\n");
+            }
+            write(directory.join("Cargo.toml"), &manifest);
+            write(directory.join("src/lib.rs"), "");
+            for (file, text) in files {
+                write(directory.join(file), text);
+            }
+            root += &format!("[dependencies.{name}]\npath = {name:?}\n");
+        }
+        write(place.path().join("Cargo.toml"), &root);
+        write(place.path().join("src/lib.rs"), "");
+        let manifest = place.path().join("Cargo.toml");
+        let mut metadata = MetadataCommand::new()
+            .manifest_path(manifest)
+            .exec()
+            .unwrap();
+        let names = |of_registry: bool| -> BTreeSet<String> {
+            let stays = packages
+                .into_iter()
+                .filter(|it| if of_registry { it.3 } else { it.4 });
+            stays.map(|it| it.0.to_owned()).collect()
+        };
+        let system = Root::system();
+        // The package at the root has the files of all others.
+        assert_eq!(independent_packages(&metadata, &system), names(false));
+        for package in &mut metadata.packages {
+            package.source = Some(serde_json::from_str("\"registry+x\"").unwrap());
+        }
+        assert_eq!(independent_packages(&metadata, &system), names(true));
+    }
+}
