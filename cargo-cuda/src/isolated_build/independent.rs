@@ -24,141 +24,109 @@ const PASSIVE: [&str; 3] = ["cc", "libc", "target-lexicon"];
 
 /// The names of the packages that cannot depend on CUDA.
 pub fn independent_packages(metadata: &Metadata, root: &Root) -> BTreeSet<String> {
-    let packages = metadata
-        .packages
-        .iter()
-        .map(|package| (&package.id, package));
     let nodes = metadata.resolve.iter().flat_map(|graph| &graph.nodes);
-    let graph = Graph {
-        root,
-        packages: packages.collect(),
-        nodes: nodes.map(|node| (&node.id, node)).collect(),
-    };
-    let (dependent, independent): (Vec<&Node>, Vec<&Node>) = graph
-        .nodes
-        .values()
-        .partition(|node| graph.may_depend(node));
-    let names = |nodes: Vec<&Node>| -> BTreeSet<String> {
-        nodes
-            .into_iter()
-            .map(|node| graph.packages[&node.id].name.to_string())
-            .collect()
-    };
-    // Of two versions of a package, one may depend on CUDA.
-    &names(independent) - &names(dependent)
-}
-
-struct Graph<'m> {
-    root: &'m Root,
-    packages: BTreeMap<&'m PackageId, &'m Package>,
-    nodes: BTreeMap<&'m PackageId, &'m Node>,
-}
-
-impl Graph<'_> {
-    fn may_depend(&self, node: &Node) -> bool {
-        let package = self.packages[&node.id];
-        let is_local = package.source.is_none();
-        let has_script = package
-            .targets
-            .iter()
-            .any(|target| target.is_custom_build());
-        let runs = has_script || package.targets.iter().any(|target| target.is_proc_macro());
-        if runs && (is_local || self.mentions_in_build(node, package, has_script)) {
-            return true;
+    let nodes: BTreeMap<_, _> = nodes.map(|node| (&node.id, node)).collect();
+    let packages = metadata.packages.iter();
+    let packages = packages.filter(|package| nodes.contains_key(&package.id));
+    let uses: BTreeMap<_, _> = packages
+        .clone()
+        .map(|package| (&package.id, Uses::read(package, root)))
+        .collect();
+    let may_depend = |package: &&Package| {
+        let of_package = &uses[&package.id];
+        let mut helpers = BTreeSet::new();
+        if let Some(kind) = of_package.kind_of_helpers {
+            add_dependencies(&nodes, &package.id, kind, &mut helpers);
         }
-        let directory = directory(package);
-        let mut sources = self
-            .files(directory)
-            .into_iter()
-            .filter(|path| is_rust(path));
-        sources.any(|path| {
-            let text = self.text(&path);
-            text.contains("link(") && (is_local || mentions(&text))
-        })
-    }
+        of_package.links
+            || of_package.in_build
+            || helpers.into_iter().any(|helper| uses[helper].in_rust)
+    };
+    let (dependent, independent): (Vec<_>, Vec<_>) = packages.partition(may_depend);
+    let [dependent, independent] = [dependent, independent]
+        .map(|packages| BTreeSet::from_iter(packages.iter().map(|it| it.name.to_string())));
+    // Of two versions of a package, one may depend on CUDA.
+    &independent - &dependent
+}
 
-    /// Whether the build script or procedural macro of a package may use CUDA.
-    fn mentions_in_build(&self, node: &Node, package: &Package, has_script: bool) -> bool {
-        let directory = directory(package);
-        let (scripts, others): (Vec<_>, Vec<_>) = package
-            .targets
-            .iter()
-            .partition(|target| target.is_custom_build());
+/// Adds the dependencies of this kind, and what these need.
+fn add_dependencies<'n>(
+    nodes: &BTreeMap<&PackageId, &'n Node>,
+    package: &PackageId,
+    kind: DependencyKind,
+    all: &mut BTreeSet<&'n PackageId>,
+) {
+    for dependency in &nodes[package].deps {
+        let is_of_kind = dependency.dep_kinds.iter().any(|it| it.kind == kind);
+        if is_of_kind && all.insert(&dependency.pkg) {
+            add_dependencies(nodes, &dependency.pkg, DependencyKind::Normal, all);
+        }
+    }
+}
+
+/// How the files of a package use CUDA.
+#[derive(Default)]
+struct Uses {
+    /// What the code needs that runs during the build. `None` if there is no such code.
+    kind_of_helpers: Option<DependencyKind>,
+    /// The code that runs during the build may use CUDA.
+    in_build: bool,
+    /// A Rust source may.
+    in_rust: bool,
+    /// An attribute may link a library of CUDA.
+    links: bool,
+}
+
+impl Uses {
+    fn read(package: &Package, root: &Root) -> Self {
+        let is_macro = package.targets.iter().any(|target| target.is_proc_macro());
+        let (scripts, others): (Vec<_>, Vec<_>) =
+            package.targets.iter().partition(|it| it.is_custom_build());
+        let text = |path: &Path| {
+            let bytes = root.bytes(path).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
         let includes = scripts.iter().any(|script| {
-            let text = self.text(script.src_path.as_std_path());
+            let text = text(script.src_path.as_std_path());
             text.contains("include!") || text.contains("#[path")
         });
-        let of_others = others
+        let directory = directory(package);
+        let sources = others
             .iter()
-            .filter_map(|target| target.src_path.as_std_path().parent());
-        let of_others: Vec<&Path> = of_others.filter(|source| *source != directory).collect();
-        let is_read = |path: &PathBuf| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let is_of_library = has_script
-                && !includes
-                && is_rust(path)
-                && of_others.iter().any(|source| path.starts_with(source));
-            !is_of_library && !name.ends_with(".md") && !name.starts_with("LICENSE")
+            .filter_map(|it| it.src_path.as_std_path().parent());
+        let sources: Vec<&Path> = sources.filter(|source| *source != directory).collect();
+        let is_of_library = |path: &Path| sources.iter().any(|source| path.starts_with(source));
+        let is_local = package.source.is_none();
+        let mut uses = Self {
+            kind_of_helpers: match (scripts.is_empty(), is_macro) {
+                (false, _) => Some(DependencyKind::Build),
+                (true, true) => Some(DependencyKind::Normal),
+                (true, false) => None,
+            },
+            ..Self::default()
         };
-        let mut files = self.files(directory).into_iter().filter(is_read);
-        if !PASSIVE.contains(&package.name.as_str())
-            && files.any(|path| mentions(&self.text(&path)))
-        {
-            return true;
+        let runs = uses.kind_of_helpers.is_some();
+        uses.in_build = runs && is_local;
+        if PASSIVE.contains(&package.name.as_str()) {
+            return uses;
         }
-        let kind = if has_script {
-            DependencyKind::Build
-        } else {
-            DependencyKind::Normal
-        };
-        let mut used = BTreeSet::new();
-        self.add_dependencies(node, kind, &mut used);
-        used.into_iter().any(|id| {
-            let package = self.packages[id];
-            let mut files = self
-                .files(self::directory(package))
-                .into_iter()
-                .filter(|path| is_rust(path));
-            !PASSIVE.contains(&package.name.as_str())
-                && files.any(|path| mentions(&self.text(&path)))
-        })
-    }
-
-    /// Adds the dependencies of this kind, and what these need.
-    fn add_dependencies<'n>(
-        &'n self,
-        node: &'n Node,
-        kind: DependencyKind,
-        all: &mut BTreeSet<&'n PackageId>,
-    ) {
-        for dependency in &node.deps {
-            let is_of_kind = dependency.dep_kinds.iter().any(|it| it.kind == kind);
-            if is_of_kind && all.insert(&dependency.pkg) {
-                self.add_dependencies(self.nodes[&dependency.pkg], DependencyKind::Normal, all);
-            }
-        }
-    }
-
-    /// The files below a directory, without those in hidden directories and in target directories.
-    fn files(&self, directory: &Path) -> Vec<PathBuf> {
-        let mut files = Vec::new();
-        for name in self.root.names(directory) {
-            let path = directory.join(&name);
-            if name.as_encoded_bytes().starts_with(b".") || self.root.is_link(&path) {
+        for path in files(root, directory) {
+            let is_rust = path.extension().is_some_and(|extension| extension == "rs");
+            if !is_rust && (!runs || uses.in_build) {
                 continue;
             }
-            match self.root.is_dir(&path) {
-                true if self.root.exists(&path.join("CACHEDIR.TAG")) => {}
-                true => files.extend(self.files(&path)),
-                false => files.push(path),
-            }
+            let text = text(&path);
+            let is_mentioned = mentions(&text);
+            let is_document = |name: &str| name.ends_with(".md") || name.starts_with("LICENSE");
+            let is_unused = match is_rust {
+                true => is_of_library(&path) && !includes && !is_macro,
+                false => is_document(&path.file_name().unwrap_or_default().to_string_lossy()),
+            };
+            uses.in_build |= runs && is_mentioned && !is_unused;
+            uses.in_rust |= is_rust && is_mentioned;
+            uses.links |= is_rust && text.contains("link(") && (is_local || is_mentioned);
         }
-        files
-    }
-
-    fn text(&self, path: &Path) -> String {
-        let bytes = self.root.bytes(path).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
+        uses
     }
 }
 
@@ -167,8 +135,21 @@ fn directory(package: &Package) -> &Path {
     manifest.parent().unwrap_or(manifest)
 }
 
-fn is_rust(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "rs")
+/// The files below a directory, without those in hidden directories and in target directories.
+fn files(root: &Root, directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for name in root.names(directory) {
+        let path = directory.join(&name);
+        if name.as_encoded_bytes().starts_with(b".") || root.is_link(&path) {
+            continue;
+        }
+        match root.is_dir(&path) {
+            true if root.exists(&path.join("CACHEDIR.TAG")) => {}
+            true => found.extend(files(root, &path)),
+            false => found.push(path),
+        }
+    }
+    found
 }
 
 /// Whether a text has one of the words, in any case.
@@ -189,8 +170,8 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "the test makes packages")]
     fn code_that_runs_in_the_build_decides() {
         let place = tempfile::tempdir().unwrap();
-        // The files of each package, its dependency, and whether it can stay when the toolkit changes: as a package of a
-        // registry, and in the source tree.
+        // The files of each package, its dependency, and whether it stays when the toolkit changes: as a package of a
+        // registry, and as a local one.
         let packages = [
             ("plain", &[("src/lib.rs", "// cuda")][..], "", true, true),
             ("script", &[("build.rs", SCRIPT)], "", true, false),
@@ -221,7 +202,7 @@ mod tests {
             (
                 "shared",
                 &[
-                    ("build.rs", "#[path = \"src/lib.rs\"] mod m; fn main() {}"),
+                    ("build.rs", "#[path = \"src/lib.rs\"]\nmod m; fn main() {}"),
                     ("src/lib.rs", "// cuda"),
                 ],
                 "",
@@ -230,7 +211,7 @@ mod tests {
             ),
             (
                 "targets",
-                &[("build.rs", "fn main() { \"nvptx64-nvidia-cuda\"; }")],
+                &[("build.rs", "// nvptx64-nvidia-cuda\nfn main() {}")],
                 "",
                 true,
                 false,
@@ -277,17 +258,14 @@ mod tests {
             ("cc", &[("src/lib.rs", "// nvcc")], "", true, true),
             (
                 "links",
-                &[(
-                    "src/lib.rs",
-                    "#[link(name = \"cudart\")] unsafe extern \"C\" {}",
-                )],
+                &[("src/lib.rs", "#[link(name = \"cudart\")]\nunsafe extern {}")],
                 "",
                 false,
                 false,
             ),
             (
                 "links-other",
-                &[("src/lib.rs", "#[link(name = \"z\")] unsafe extern \"C\" {}")],
+                &[("src/lib.rs", "#[link(name = \"z\")]\nunsafe extern {}")],
                 "",
                 true,
                 false,
