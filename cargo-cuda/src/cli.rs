@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use cuda_build::compile::SHARD_VARIABLE;
 use cuda_find_core::{env::Env, root::Root, sources};
 
 use crate::cargo_arguments::{self, CargoOptions, SplitArguments};
@@ -17,7 +18,7 @@ use crate::exit_code;
 use crate::failure::Result;
 use crate::isolated_build::nvcc_script;
 use crate::output::TerminalOptions;
-use crate::project::BuildOptions;
+use crate::project::{BuildOptions, CheckOptions};
 use crate::{nvcc_wrapper, output, signals, store};
 
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
@@ -89,7 +90,7 @@ enum Command {
     Build(BuildOptions),
     /// `cargo check` with CUDA
     #[command(visible_alias = "c", after_help = CARGO_HELP)]
-    Check(BuildOptions),
+    Check(CheckOptions),
     /// `cargo run` with CUDA
     #[command(visible_alias = "r", after_help = CARGO_HELP)]
     Run(BuildOptions),
@@ -299,7 +300,6 @@ fn dispatch(command: &Command, split: &SplitArguments, user_env: &Env) -> Result
         Command::New(arguments) => new::new(arguments, user_env, root),
         Command::Init(arguments) => new::init(arguments, root).map(with_success),
         Command::Build(options)
-        | Command::Check(options)
         | Command::Run(options)
         | Command::Test(options)
         | Command::Bench(options)
@@ -308,6 +308,11 @@ fn dispatch(command: &Command, split: &SplitArguments, user_env: &Env) -> Result
         | Command::Nextest(options)
         | Command::Install(options) => {
             build::run(options, split, user_env, root).map(|(code, _)| without_text(code))
+        }
+        Command::Check(CheckOptions { build, shard }) => {
+            let shard = shard.iter().map(|shard| (SHARD_VARIABLE, shard));
+            let env = shard.fold(user_env.clone(), |env, (name, shard)| env.with(name, shard));
+            build::run(build, split, &env, root).map(|(code, _)| without_text(code))
         }
         Command::Bundle(arguments) => bundle::run(arguments, split, user_env, root),
         Command::Exec(arguments) => env::exec(arguments, user_env, root).map(without_text),

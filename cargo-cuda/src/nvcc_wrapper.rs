@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cuda_build::compile::{
-    Call, ForList, PROGRESS_VARIABLE, WrappedNvcc, most_compilers, name_of_output,
+    Call, ForList, PROGRESS_VARIABLE, Shard, WrappedNvcc, most_compilers, name_of_output,
 };
 use cuda_build::config::capabilities_variable;
 use cuda_build::view::WRAPPED_NVCC;
@@ -227,9 +227,18 @@ impl Wrapper {
     fn keep(&self, call: &mut Call, is_changed: bool) -> Result<Option<ExitCode>, Error> {
         let default = self.default_capability();
         let Some(keepable) = call.keepable(&self.working, &self.root, default) else {
-            return Ok(None);
+            let is_shard = Shard::from_env(&self.env)?.is_some() && !call.inspects();
+            let is_left_out = is_shard && self.wrapped()?.leave_out_linked(call)?;
+            return Ok(is_left_out.then_some(ExitCode::SUCCESS));
         };
         let nvcc = self.wrapped()?;
+        if let Some(shard) = Shard::from_env(&self.env)?
+            && !keepable.is_of(&shard)
+        {
+            nvcc.leave_out(call, &keepable)?;
+            files::write(&self.directory.mark_of(&self.package, "left-out"), b"")?;
+            return Ok(Some(ExitCode::SUCCESS));
+        }
         if self.env.peek("CXX").is_none() && nvcc.refuses_host_compiler(call) {
             let name = call.host_compiler().unwrap_or_default();
             output::message(&format!(
@@ -246,6 +255,7 @@ impl Wrapper {
                 output, exit_code, ..
             }) => {
                 output::of_program(&output);
+                files::write(&self.directory.mark_of(&self.package, "failed"), b"")?;
                 let failing = is_changed.then(|| nvcc.failing_capability(call)).flatten();
                 if let Some(failing) = failing {
                     self.explain_list(call, &format!(", and it fails for {failing}"));

@@ -26,7 +26,7 @@ pub fn run(call: &Invocation, env: &Env) -> Result<u8> {
 
 fn status_of(call: &Invocation, env: &Env) -> Result<ExitStatus> {
     print_call(call);
-    progress::shown_while(call, |call| wait_for(call, &mut command(call, env)))
+    progress::shown_while(call, env, |call| wait_for(call, &mut command(call, env)))
 }
 
 /// As [`run`] for cargo, and returns what it writes to standard error, which is shown at once. Cargo writes to a pipe,
@@ -48,7 +48,7 @@ pub fn run_with_messages(call: &Invocation, env: &Env) -> Result<(u8, String)> {
     }
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || relay(reader, &sender));
-    let status = progress::shown_while(&call, |call| {
+    let status = progress::shown_while(&call, env, |call| {
         let mut command = command(call, env);
         wait_for(call, command.stderr(writer))
     })?;

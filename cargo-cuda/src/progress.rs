@@ -7,16 +7,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use cuda_build::compile::PROGRESS_VARIABLE;
-use cuda_find_core::command::Invocation;
+use cuda_build::compile::{PROGRESS_VARIABLE, SHARD_VARIABLE, STORE_VARIABLE};
+use cuda_find_core::{command::Invocation, env::Env};
 
 use crate::{output, signals};
 
 const INTERVAL: Duration = Duration::from_millis(100);
 
+/// What was made of the files with device code.
+#[derive(Default)]
+struct Counts {
+    compiled: usize,
+    kept: usize,
+    of_other_shards: usize,
+}
+
 /// Runs a program, and prints the lines that build scripts below it write. If a signal ends the program, prints what
-/// was being compiled.
-pub fn shown_while<T>(call: &Invocation, run: impl FnOnce(&Invocation) -> T) -> T {
+/// was being compiled. For a shard, and if the user named the output store, prints how many files were compiled.
+pub fn shown_while<T>(call: &Invocation, env: &Env, run: impl FnOnce(&Invocation) -> T) -> T {
     let file = tempfile::NamedTempFile::new();
     let Some((file, reader)) = file.ok().and_then(|file| {
         let reader = file.reopen().ok()?;
@@ -31,19 +39,32 @@ pub fn shown_while<T>(call: &Invocation, run: impl FnOnce(&Invocation) -> T) -> 
         let result = run(&call);
         has_ended.store(true, Ordering::SeqCst);
         printer.thread().unpark();
-        let running = printer.join().unwrap_or_default();
+        let (running, counts) = printer.join().unwrap_or_default();
         if signals::received().is_some() && !running.is_empty() {
             let text = running.join("\n  ");
             output::message(&format!("note: these files were being compiled:\n  {text}"));
+        }
+        let Counts {
+            compiled,
+            kept,
+            of_other_shards,
+        } = counts;
+        let is_shared = [SHARD_VARIABLE, STORE_VARIABLE].map(|name| env.peek(name).is_some());
+        let all = compiled + kept + of_other_shards;
+        if is_shared.contains(&true) && all > 0 {
+            let text = format!(
+                "{compiled} of {all} files, {kept} taken from the output store, {of_other_shards} left to other shards"
+            );
+            output::status("Compiled", &text);
         }
         result
     })
 }
 
 /// Prints a line for each compiler that starts, and returns those that have not ended.
-fn print_lines(file: File, has_ended: &AtomicBool) -> Vec<String> {
+fn print_lines(file: File, has_ended: &AtomicBool) -> (Vec<String>, Counts) {
     let mut reader = BufReader::new(file);
-    let mut running = Vec::new();
+    let (mut running, mut counts) = (Vec::new(), Counts::default());
     let mut notes = HashSet::new();
     let mut line = String::new();
     loop {
@@ -52,6 +73,7 @@ fn print_lines(file: File, has_ended: &AtomicBool) -> Vec<String> {
             let text = line.trim_end_matches('\n');
             if let Some(started) = text.strip_prefix('+') {
                 output::status("Compiling", started);
+                counts.compiled += 1;
                 running.push(started.to_owned());
             } else if let Some(ended) = text.strip_prefix('-') {
                 running.retain(|started| started != ended);
@@ -62,11 +84,14 @@ fn print_lines(file: File, has_ended: &AtomicBool) -> Vec<String> {
                 if notes.insert(format!("{package}: {reason}")) {
                     output::message(&format!("note: {note}"));
                 }
+            } else {
+                counts.kept += usize::from(text.starts_with('='));
+                counts.of_other_shards += usize::from(text.starts_with('~'));
             }
             line.clear();
         }
         if is_last {
-            return running;
+            return (running, counts);
         }
         thread::park_timeout(INTERVAL);
     }

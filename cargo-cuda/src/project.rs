@@ -32,6 +32,16 @@ pub struct BuildOptions {
     pub capabilities: Option<String>,
 }
 
+/// Options of `check`.
+#[derive(Args, Clone, Debug)]
+pub struct CheckOptions {
+    #[command(flatten)]
+    pub build: BuildOptions,
+    /// Compile only the files with device code of a shard, as in 2/5, and no Rust, for a build on another machine
+    #[arg(long, value_name = "SHARD")]
+    pub shard: Option<String>,
+}
+
 /// Options that choose the toolkit.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SearchOptions {

@@ -45,6 +45,7 @@ mod python_package;
 mod redist;
 mod redist_nvcc;
 mod run;
+mod shards;
 mod skipped;
 mod splits;
 mod support;

@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use cuda_build::compile::{SHARD_VARIABLE, Shard};
 use cuda_find_core::{command::Invocation, env::Env, root::Root};
 
 use crate::cargo_arguments::{CargoOptions, SplitArguments};
-use crate::failure::Result;
+use crate::exit_code;
+use crate::failure::{Failure, Result};
 use crate::isolated_build::{self, IsolatedBuild, Purpose};
 use crate::missing_components::MissingComponents;
 use crate::output::joined;
@@ -58,6 +60,15 @@ pub fn run(
         ..WorkspaceOptions::default()
     };
     let project = Project::open(user_env, root, options, &workspace_options)?;
+    let is_shard = Shard::from_env(&project.env)?.is_some();
+    if is_shard && command != "check" {
+        let text = format!(
+            "`cargo cuda {command}` cannot build a shard, because it has only a part of the files"
+        );
+        return Err(Failure::usage(text).hint(format!(
+            "unset `{SHARD_VARIABLE}`, or run `cargo cuda check`"
+        )));
+    }
     let cargo_run = CargoRun {
         arguments,
         user_env,
@@ -103,6 +114,14 @@ pub fn run(
     if code == LOADER_FAILED && cargo_run.runs_programs() && !isolated_build::has_driver() {
         output::message(NO_DRIVER);
     } else if code == CARGO_FAILED {
+        let package = failed_script(&messages).filter(|_| is_shard);
+        let has = |package, what| root.is_file(&build.directory.mark_of(package, what));
+        if let Some(package) = package.filter(|it| has(it, "left-out") && !has(it, "failed")) {
+            output::message(&format!(
+                "error: {package} cannot be compiled by shards: its build script needs what another shard compiles"
+            ));
+            code = exit_code::SHARD;
+        }
         for hint in missing.hints {
             output::message(&format!("hint: {hint}"));
         }
@@ -114,6 +133,12 @@ pub fn run(
         output::status("Result in", &text);
     }
     Ok((code, build))
+}
+
+/// The package whose build script has failed.
+fn failed_script(messages: &str) -> Option<&str> {
+    let (_, rest) = messages.split_once("failed to run custom build command for `")?;
+    rest.split_once(' ').map(|(package, _)| package)
 }
 
 impl CargoRun<'_> {

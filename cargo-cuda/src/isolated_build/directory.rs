@@ -194,6 +194,8 @@ impl TargetDirectory {
                 // If this process is killed, the next one begins again.
                 files::remove(&file)?;
                 forget_except(root, &self.path, &independent)?;
+                files::remove_directory(&self.wrapper_files())?;
+                files::create_directory(&self.wrapper_files())?;
                 output::write(&file, text.as_bytes())?;
             }
         }
@@ -216,6 +218,11 @@ impl TargetDirectory {
     /// The directory in which the nvcc wrapper has files and locks.
     pub fn wrapper_files(&self) -> PathBuf {
         self.path.join(".cuda/nvcc")
+    }
+
+    /// The file that tells what has happened to calls of a package: some were `left-out`, or `failed`.
+    pub fn mark_of(&self, package: &str, what: &str) -> PathBuf {
+        self.wrapper_files().join(format!("{package}.{what}"))
     }
 
     /// What calls through the nvcc wrapper could not be given of the declared list, each text once.

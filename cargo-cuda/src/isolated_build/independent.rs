@@ -124,7 +124,9 @@ impl Uses {
             };
             uses.in_build |= runs && is_mentioned && !is_unused;
             uses.in_rust |= is_rust && is_mentioned;
-            uses.links |= is_rust && text.contains("link(") && (is_local || is_mentioned);
+            uses.links |= is_rust
+                && (text.contains("#[link(") || text.contains("link(name"))
+                && (is_local || is_mentioned);
         }
         uses
     }

@@ -36,6 +36,13 @@ impl Progress {
         }
     }
 
+    /// Writes that no compiler starts for an output: `=` because it was kept, `~` because another shard compiles it.
+    pub(crate) fn without_compiler(&self, sign: char) {
+        if let Some(file) = &self.file {
+            output::append_line(file, &format!("{sign}{}", self.package));
+        }
+    }
+
     /// Writes that a compiler starts, and returns the value whose end writes that the compiler has ended.
     pub(super) fn start(
         &self,

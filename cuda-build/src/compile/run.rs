@@ -399,6 +399,9 @@ impl Runner {
             let never_fresh = (step.output.clone(), reason);
             self.compiled.never_fresh.push(never_fresh);
         }
+        if compiled.is_empty() && uses_kept {
+            job.tools.progress.without_compiler('=');
+        }
         let reason = match &job.whole_because {
             Some(because) => format!("compiled as a whole, because {because}"),
             None if compiled.is_empty() && uses_kept => {

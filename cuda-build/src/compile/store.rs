@@ -30,7 +30,7 @@ use cuda_find_core::cache::{cache_dir, distrust};
 use cuda_find_core::{env::Env, hash::of_content, output, root::Root};
 
 /// The variable that names the output store.
-const VARIABLE: &str = "CUDA_BUILD_IMAGES";
+pub const VARIABLE: &str = "CUDA_BUILD_IMAGES";
 /// The variable with its size in bytes.
 const LIMIT_VARIABLE: &str = "CUDA_BUILD_IMAGES_LIMIT";
 /// The size in bytes of the user's store, unless a variable says otherwise.
@@ -134,6 +134,11 @@ impl OutputStore {
             names: Some(names),
             ..of_build
         })
+    }
+
+    /// Whether other builds use this store, too.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.names.is_some()
     }
 
     fn directory_of(&self, step: &Step, with_paths: bool) -> PathBuf {

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::view::{View, ViewPlace};
 #[cfg(feature = "compile")]
 use crate::{
-    compile::Compiled,
+    compile::{Compiled, SHARD_VARIABLE, Shard},
     driver::{self, Driver, NoDriver},
     runtime,
 };
@@ -349,6 +349,10 @@ impl Build {
     }
 
     pub(super) fn run_with_toolkit(&self, directives: &mut Directives) -> Result<Built, Error> {
+        #[cfg(feature = "compile")]
+        if let Some(shard) = Shard::from_env(&self.env)?.filter(|_| !self.code.is_empty()) {
+            return self.run_shard(&shard, directives);
+        }
         let toolkit = self.toolkit()?;
         let version = toolkit.version();
         directives.push(Directive::Remark(format!("CUDA {version}")));
@@ -373,6 +377,21 @@ impl Build {
         Ok(Built {
             toolkit: Some(toolkit.clone()),
             ..built
+        })
+    }
+
+    /// Compiles the files of a shard into the output store. The crate is built as without CUDA, because no machine has
+    /// the files of all shards.
+    #[cfg(feature = "compile")]
+    fn run_shard(&self, shard: &Shard, directives: &mut Directives) -> Result<Built, Error> {
+        let (toolkit, plan) = (self.toolkit()?, self.plan()?);
+        let compiled = self.compile_for(toolkit, &plan, Some(shard), directives)?;
+        code::report(&compiled, directives);
+        self.watch_inputs(toolkit, &compiled.inputs, directives)?;
+        let skipped = self.run_skipped(SHARD_VARIABLE, directives)?;
+        Ok(Built {
+            compiled,
+            ..skipped
         })
     }
 

@@ -7,7 +7,7 @@ use super::build::{Build, Built, set_cfgs};
 use crate::compile::identity::{CompilerIdentities, Variables};
 use crate::compile::{
     Compiled, Diagnostics, Engine, Joining, Launcher, Library, Module, OutputStore, PathNames,
-    Progress, Runner, Settings, Tools, Workers, matching_files,
+    Progress, Runner, Settings, Shard, Tools, Workers, matching_files,
 };
 use crate::driver::{Driver, NoDriver};
 use crate::error::Error;
@@ -169,7 +169,7 @@ impl Build {
                 "no capabilities are declared; built only for the GPU of this machine: {plan}"
             )));
         }
-        let compiled = self.compile_for(toolkit, &plan, directives)?;
+        let compiled = self.compile_for(toolkit, &plan, None, directives)?;
         self.write_source_for(toolkit, &plan)?;
         let mut numbers: Vec<String> = plan.all().iter().map(|c| c.base().to_string()).collect();
         numbers.dedup();
@@ -195,10 +195,12 @@ impl Build {
         name.to_string_lossy().into_owned()
     }
 
-    fn compile_for(
+    /// Runs the steps of all parts, or only those of a shard.
+    pub(super) fn compile_for(
         &self,
         toolkit: &Toolkit,
         plan: &Plan,
+        shard: Option<&Shard>,
         directives: &mut Directives,
     ) -> Result<Compiled, Error> {
         let host = self.host_compiler(toolkit)?;
@@ -269,6 +271,20 @@ impl Build {
             progress: Progress::from_env(&self.env, false),
             store,
         };
+        if let Some(shard) = shard {
+            if !tools.store.is_shared() {
+                let reason =
+                    "the output store cannot be written, so nothing of a shard would be kept";
+                return Err(Error::usage(
+                    reason,
+                    "name a directory with `CUDA_BUILD_IMAGES`",
+                ));
+            }
+            steps.retain(|step| step.compiles_device_code());
+            let of_all = steps.len();
+            steps.retain(|step| step.is_of(shard));
+            (steps.len()..of_all).for_each(|_| tools.progress.without_compiler('~'));
+        }
         let workers = Workers::within_memory(&self.env, &self.root)?;
         let mut compiled = runner.run(&steps, &workers, &tools)?;
         // The directories in which patterns were searched are inputs, because a new file there may match a pattern.
