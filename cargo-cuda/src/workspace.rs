@@ -26,7 +26,7 @@ pub struct Workspace {
     /// What the resolved dependencies reveal. Empty if [`Workspace::load`] did not resolve them.
     pub dependencies: Dependencies,
     /// The manifest and the arguments with which `cargo metadata` resolves the dependencies.
-    query: (Option<PathBuf>, Vec<String>),
+    pub query: (Option<PathBuf>, Vec<String>),
 }
 
 /// When `cargo metadata` resolves the dependencies, which takes longer than reading the workspace's own manifests.

@@ -12,10 +12,12 @@ const SCRIPT: &str = r#"
 fn main() -> Result<(), cuda_build::Error> {
     let variable = |name: &str| std::env::var(name).unwrap();
     let (out, capability) = (variable("OUT_DIR"), variable("CUDA_COMPUTE_CAP"));
-    let line = format!("-arch=sm_{capability} -c src/direct.cu -o {out}/direct.o");
-    let mut nvcc = std::process::Command::new(variable("NVCC"));
-    assert!(nvcc.args(line.split(' ')).status().unwrap().success());
-    let library = cuda_build::Library::new("part").file("src/part.cu");
+    for name in ["direct0", "direct1", "direct2", "direct3", "direct4"] {
+        let line = format!("-arch=sm_{capability} -c src/{name}.cu -o {out}/{name}.o");
+        let mut nvcc = std::process::Command::new(variable("NVCC"));
+        assert!(nvcc.args(line.split(' ')).status().unwrap().success());
+    }
+    let library = cuda_build::Library::new("part").glob("src/part*.cu");
     cuda_build::Build::new()?.library(library).run().map(|_| ())
 }
 "#;
@@ -29,8 +31,10 @@ mod online {
         let list = "capabilities = [\"8.0\", \"9.0\", \"12.0+PTX\"]";
         let project = Project::at("cluster", "cluster", &[13], list, SCRIPT, "fn main() {}\n");
         let project = project.alone(&[13]);
-        project.write("src/direct.cu", "__global__ void direct() {}\n");
-        project.write("src/part.cu", "__global__ void part() {}\n");
+        for name in (0..5).flat_map(|number| [format!("direct{number}"), format!("part{number}")]) {
+            let kernel = format!("__global__ void {name}() {{}}\n");
+            project.write(&format!("src/{name}.cu"), &kernel);
+        }
         // The scripts of the guide; the last block submits them.
         let guide = fs::read_to_string(checkout().join("docs/clusters.md")).unwrap();
         let blocks = guide.split("```sh\n").skip(1);
@@ -40,9 +44,8 @@ mod online {
             panic!("{blocks:?}")
         };
         let images = project.path.with_extension("images");
-        // Each task has a target directory of its own, as on a local disk.
-        let export = "export CARGO_TARGET_DIR=$PWD/local/$SLURM_ARRAY_TASK_ID ";
-        let compile = compile.replace("export ", export);
+        let local = project.path.join("local");
+        let compile = compile.replace("=/tmp/", &format!("={}/", local.display()));
         for (name, text) in [("compile.sh", &*compile), ("join.sh", join)] {
             let shared = text.replace("/shared/images", images.to_str().unwrap());
             assert_ne!(shared, text);
@@ -65,27 +68,25 @@ mod online {
         slurm.env("PATH", path.unwrap());
         let run = Finished::of(slurm.output().unwrap());
         let printed = |name: &str| fs::read_to_string(project.path.join(name)).unwrap_or_default();
-        let tasks = [0, 1, 2].map(|task| printed(&format!("compile-{task}.out")));
+        let tasks = [1, 2, 3].map(|task| printed(&format!("compile-{task}.out")));
         let joined = printed("join.out");
         assert_eq!(run.code, 0, "{run:?}\n{tasks:#?}\n{joined}");
 
-        for (task, number) in tasks.iter().zip(["8.0", "9.0", "12.0"]) {
-            // A call for a single capability stays as it is, so nvcc embeds PTX.
-            for line in [
-                format!("direct.cu for {number}+PTX ("),
-                format!("part.cu for {number}"),
-            ] {
-                assert!(task.contains(&line), "{line}: {task}");
-            }
-            assert_eq!(task.matches(".cu for").count(), 2, "{task}");
-        }
+        let compiled = tasks
+            .each_ref()
+            .map(|task| task.matches(".cu for 8.0, 9.0, 12.0+PTX (").count());
+        assert_eq!(compiled.iter().sum::<usize>(), 10, "{tasks:#?}");
+        assert!(!compiled.contains(&0), "{compiled:?}");
         assert!(joined.contains("Finished"), "{joined}");
         assert!(!joined.contains(".cu for"), "{joined}");
+        let summary =
+            "Compiled 0 of 10 files, 10 taken from the output store, 0 left to other shards";
+        assert!(joined.contains(summary), "{joined}");
         let builds = project.target.join("cargo-cuda/latest/release/build");
         let outs = fs::read_dir(builds).unwrap();
         let mut outs = outs.map(|build| build.unwrap().path().join("out"));
-        let out = outs.find(|out| out.join("direct.o").is_file()).unwrap();
-        for file in ["direct.o", "libpart.a"] {
+        let out = outs.find(|out| out.join("direct3.o").is_file()).unwrap();
+        for file in ["direct3.o", "libpart.a"] {
             let all = "sm_120.cubin sm_120.ptx sm_80.cubin sm_90.cubin";
             assert_eq!(cuobjdump(&out.join(file)).join(" "), all, "{file}");
         }

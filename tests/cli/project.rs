@@ -213,6 +213,10 @@ impl Project {
             .env("CUDA_BUILD_CACHE_DIR", &self.cache)
             // Each test compiles, whatever others and earlier runs compiled.
             .env("CUDA_BUILD_IMAGES", self.path.with_extension("images"));
+        // Projects that run at the same time, with different lists, would compile each other's packages again.
+        if self.target != self.path.join("target") {
+            command.env("CUDA_BUILD_SEPARATE", "1");
+        }
         // Cargo sets these for the tests themselves.
         for (name, _) in std::env::vars() {
             if name.starts_with("CARGO_PKG") || name.starts_with("CARGO_MANIFEST") {
@@ -231,11 +235,10 @@ impl Project {
 
     /// The target directories of all builds: those of `cargo cuda`, and that of plain cargo.
     fn directories(&self) -> Vec<PathBuf> {
-        let own = fs::read_dir(self.target.join("cargo-cuda"));
-        let own = own.into_iter().flatten().map(|entry| entry.unwrap());
-        let own = own.filter(|entry| entry.file_type().unwrap().is_dir());
-        let own = own.map(|entry| entry.path());
-        own.chain([self.target.clone()]).collect()
+        let base = self.target.join("cargo-cuda");
+        let separate = fs::read_dir(base.join(".separate")).into_iter().flatten();
+        let separate = separate.map(|entry| entry.unwrap().path());
+        separate.chain([base, self.target.clone()]).collect()
     }
 
     /// Removes everything that cargo has built of a package.

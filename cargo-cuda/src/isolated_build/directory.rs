@@ -2,7 +2,7 @@
 //!
 //! All builds of a workspace share `<target>/cargo-cuda`, whatever the toolkit and the list of capabilities. Build
 //! scripts that look for CUDA by themselves do not declare what they read, so the directory has a record of what the
-//! last build set. If that differs, cargo compiles again the packages that can depend on it (see [`independent`]), and
+//! last build set. If that differs, cargo compiles again the packages that can depend on it (see [`Packages`]), and
 //! their dependents.
 //!
 //! ```text
@@ -12,6 +12,7 @@
 //!   .cuda/views/                 the views; Cargo would add a directory in debug/ or release/ to the loader path
 //!   .cuda/toolkit.toml           the toolkit, for build scripts with cuda-build
 //!   .cuda/built-with.json        the record
+//!   .cuda/dependent/             the packages that may depend on CUDA, for each Cargo.lock that was built here
 //!   .cuda/.lock                  locked while cargo runs: shared by builds with the same record
 //!   .wheel/                      the same for wheels
 //!   .separate/13.5-0123…/        the same for one toolkit and list, if `CUDA_BUILD_SEPARATE` is set, and for programs
@@ -29,6 +30,7 @@ use cuda_find_core::{env::Env, list::Set, root::Root};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::independent::Packages;
 use crate::environment::Variable;
 use crate::failure::Failure;
 use crate::output;
@@ -63,7 +65,7 @@ const SEPARATE: &str = "CUDA_BUILD_SEPARATE";
 /// What a target directory was built with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// A hash of everything but the components: what compiles, the variables for build scripts, the workspace.
+    /// A hash of everything but the components: what compiles, and the variables for build scripts.
     inputs: String,
     /// The identity of each component, by id.
     components: BTreeMap<String, String>,
@@ -83,13 +85,10 @@ impl Record {
         let components = identities(root, toolkit);
         let compiler = COMPILER_COMPONENTS.map(|component| components.get(component.id()));
         let flags: Vec<_> = FLAGS.split(' ').map(|name| env.peek(name)).collect();
-        // Several workspaces may have one target directory.
-        let workspace = project.workspace.as_ref().map(|workspace| &workspace.root);
         let platform = (target.triple(), target.directory());
         Self {
             inputs: digest(&(
                 purpose == Purpose::Wheel,
-                workspace,
                 platform,
                 compiler,
                 (variables, flags),
@@ -154,27 +153,25 @@ impl TargetDirectory {
     }
 
     /// Waits until no build with another record uses the directory, and makes cargo compile again what depends on the
-    /// difference: every package that is not in `independent`. Until the returned file is dropped, builds with another
-    /// record wait.
-    pub fn enter(
-        &self,
-        project: &Project,
-        record: &Record,
-        independent: impl Fn() -> BTreeSet<String>,
-    ) -> Result<File, Failure> {
+    /// difference. Until the returned file is dropped, builds with another record wait.
+    pub fn enter(&self, project: &Project, record: &Record) -> Result<File, Failure> {
         let (root, file) = (&project.root, self.path.join(RECORD_FILE));
-        let has_record = || {
+        let old_record = || {
             let old = serde_json::from_str::<Record>(&root.text(&file).ok()?).ok()?;
             Some(old).filter(|old| old.serves(record))
         };
+        let text = serde_json::to_string_pretty(record).unwrap_or_default();
         // The program that cargo has started may start `cargo cuda` itself.
-        let is_nested =
-            project.env.peek("CUDA_BUILD_TOOLKIT") == Some(self.toolkit_file().as_os_str());
+        let started_by = project.env.peek("CUDA_BUILD_TOOLKIT");
+        let is_nested = started_by == Some(self.toolkit_file().as_os_str());
         let directory = self.path.join(".cuda");
         loop {
             let shared = output::lock_shared(&directory)?;
-            let text = serde_json::to_string_pretty(record).unwrap_or_default();
-            if let Some(old) = has_record() {
+            if let Some(old) = old_record() {
+                let dependent = self.dependent_packages(project);
+                if !root.is_file(&dependent) {
+                    self.examine(project, &dependent)?;
+                }
                 if old != *record {
                     output::write(&file, text.as_bytes())?;
                 }
@@ -182,23 +179,59 @@ impl TargetDirectory {
             }
             drop(shared);
             if is_nested {
-                let text = format!(
-                    "{} is in use by the build that has started this one",
-                    self.path.display()
-                );
+                let path = self.path.display();
+                let text = format!("{path} is in use by the build that has started this one");
                 let hint = format!("set {SEPARATE}=1, or give another directory with --target-dir");
                 return Err(Failure::usage(text).hint(hint));
             }
             let _alone = output::lock(&directory)?;
-            if has_record().is_none() {
+            if old_record().is_none() {
                 // If this process is killed, the next one begins again.
                 files::remove(&file)?;
+                let dependent = self.dependent_packages(project);
+                let mut independent = self.examine(project, &dependent)?;
+                for file in root.names(output::parent(&dependent)) {
+                    let names = root.text(&output::parent(&dependent).join(file));
+                    independent.retain(|name| {
+                        !names.iter().any(|names| names.lines().any(|it| it == name))
+                    });
+                }
                 forget_except(root, &self.path, &independent)?;
                 files::remove_directory(&self.wrapper_files())?;
                 files::create_directory(&self.wrapper_files())?;
                 output::write(&file, text.as_bytes())?;
             }
         }
+    }
+
+    /// Returns the packages of the workspace that cannot depend on CUDA, and writes the names of the others into a file
+    /// for these dependencies.
+    fn examine(&self, project: &Project, file: &Path) -> Result<BTreeSet<String>, Failure> {
+        let mut workspace = project.workspace.iter();
+        // If cargo cannot resolve the dependencies, the build fails, too.
+        let Some(metadata) = workspace.find_map(|workspace| workspace.metadata(&project.env))
+        else {
+            return Ok(BTreeSet::new());
+        };
+        let Packages {
+            dependent,
+            independent,
+        } = Packages::examine(&metadata, &project.root);
+        let names: Vec<String> = dependent.into_iter().collect();
+        output::write(file, names.join("\n").as_bytes())?;
+        Ok(independent)
+    }
+
+    /// The file for the dependencies of a workspace. Several workspaces may have one target directory, and a package
+    /// may depend on CUDA in one version and not in another.
+    fn dependent_packages(&self, project: &Project) -> PathBuf {
+        let key = project.workspace.as_ref().map(|workspace| {
+            let lock = project.root.text(&workspace.root.join("Cargo.lock")).ok();
+            digest(&(&workspace.root, &workspace.query, lock))
+        });
+        self.path
+            .join(".cuda/dependent")
+            .join(key.unwrap_or_default())
     }
 
     /// The path of the link to the view.
@@ -257,7 +290,7 @@ fn separate(base: &Path, version: ToolkitVersion, record: &Record) -> PathBuf {
 fn forget_except(
     root: &Root,
     target_directory: &Path,
-    independent: impl Fn() -> BTreeSet<String>,
+    independent: &BTreeSet<String>,
 ) -> Result<(), Failure> {
     let below = |directory: &Path| -> Vec<PathBuf> {
         let mut names = root.names(directory);
@@ -275,7 +308,6 @@ fn forget_except(
         let mut names = root.names(path).into_iter();
         names.any(|name| name.as_encoded_bytes().starts_with(b".cargo-"))
     });
-    let independent = (!profiles.is_empty()).then(independent).unwrap_or_default();
     for profile in profiles {
         let units = profile.join(".fingerprint");
         if !root.is_dir(&units) {
@@ -371,8 +403,8 @@ mod tests {
         ] {
             output::write(&place.path().join(other), b"").unwrap();
         }
-        let independent = || BTreeSet::from(["a-b".to_owned()]);
-        forget_except(&Root::system(), place.path(), independent).unwrap();
+        let independent = BTreeSet::from(["a-b".to_owned()]);
+        forget_except(&Root::system(), place.path(), &independent).unwrap();
         let exists = |path: &String| place.path().join(path).exists();
         assert!(paths("a-b").iter().all(exists));
         assert!(!paths("cust").iter().any(exists));

@@ -22,31 +22,41 @@ const TRIPLE: &str = "nvptx64-nvidia-cuda";
 /// Crates with one of the words that do nothing with CUDA unless their caller names it.
 const PASSIVE: [&str; 3] = ["cc", "libc", "target-lexicon"];
 
-/// The names of the packages that cannot depend on CUDA.
-pub fn independent_packages(metadata: &Metadata, root: &Root) -> BTreeSet<String> {
-    let nodes = metadata.resolve.iter().flat_map(|graph| &graph.nodes);
-    let nodes: BTreeMap<_, _> = nodes.map(|node| (&node.id, node)).collect();
-    let packages = metadata.packages.iter();
-    let packages = packages.filter(|package| nodes.contains_key(&package.id));
-    let uses: BTreeMap<_, _> = packages
-        .clone()
-        .map(|package| (&package.id, Uses::read(package, root)))
-        .collect();
-    let may_depend = |package: &&Package| {
-        let of_package = &uses[&package.id];
-        let mut helpers = BTreeSet::new();
-        if let Some(kind) = of_package.kind_of_helpers {
-            add_dependencies(&nodes, &package.id, kind, &mut helpers);
+/// The names of the packages of a build.
+pub(super) struct Packages {
+    pub dependent: BTreeSet<String>,
+    /// The others. Of two versions of a package, one may depend on CUDA.
+    pub independent: BTreeSet<String>,
+}
+
+impl Packages {
+    pub fn examine(metadata: &Metadata, root: &Root) -> Self {
+        let nodes = metadata.resolve.iter().flat_map(|graph| &graph.nodes);
+        let nodes: BTreeMap<_, _> = nodes.map(|node| (&node.id, node)).collect();
+        let packages = metadata.packages.iter();
+        let packages = packages.filter(|package| nodes.contains_key(&package.id));
+        let uses: BTreeMap<_, _> = packages
+            .clone()
+            .map(|package| (&package.id, Uses::read(package, root)))
+            .collect();
+        let may_depend = |package: &&Package| {
+            let of_package = &uses[&package.id];
+            let mut helpers = BTreeSet::new();
+            if let Some(kind) = of_package.kind_of_helpers {
+                add_dependencies(&nodes, &package.id, kind, &mut helpers);
+            }
+            of_package.links
+                || of_package.in_build
+                || helpers.into_iter().any(|helper| uses[helper].in_rust)
+        };
+        let (dependent, independent): (Vec<_>, Vec<_>) = packages.partition(may_depend);
+        let [dependent, independent] = [dependent, independent]
+            .map(|packages| BTreeSet::from_iter(packages.iter().map(|it| it.name.to_string())));
+        Self {
+            independent: &independent - &dependent,
+            dependent,
         }
-        of_package.links
-            || of_package.in_build
-            || helpers.into_iter().any(|helper| uses[helper].in_rust)
-    };
-    let (dependent, independent): (Vec<_>, Vec<_>) = packages.partition(may_depend);
-    let [dependent, independent] = [dependent, independent]
-        .map(|packages| BTreeSet::from_iter(packages.iter().map(|it| it.name.to_string())));
-    // Of two versions of a package, one may depend on CUDA.
-    &independent - &dependent
+    }
 }
 
 /// Adds the dependencies of this kind, and what these need.
@@ -307,10 +317,16 @@ mod tests {
         };
         let system = Root::system();
         // The package at the root has the files of all others.
-        assert_eq!(independent_packages(&metadata, &system), names(false));
+        assert_eq!(
+            Packages::examine(&metadata, &system).independent,
+            names(false)
+        );
         for package in &mut metadata.packages {
             package.source = Some(serde_json::from_str("\"registry+x\"").unwrap());
         }
-        assert_eq!(independent_packages(&metadata, &system), names(true));
+        assert_eq!(
+            Packages::examine(&metadata, &system).independent,
+            names(true)
+        );
     }
 }

@@ -8,7 +8,6 @@ mod directory;
 mod independent;
 pub mod nvcc_script;
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,7 +21,6 @@ use cuda_find_core::link;
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease, target::Target};
 
 use self::capabilities::Capabilities;
-use self::independent::independent_packages;
 use crate::cargo_config::cargo_home;
 use crate::environment::{
     self, Environment, HOST_COMPILER_VARIABLES, Inputs, Variable, overridden_by_toolchain_file,
@@ -196,12 +194,7 @@ impl IsolatedBuild {
     /// as the build runs.
     pub fn enter(&self, project: &Project) -> Result<File, Failure> {
         let workspace = project.workspace.as_ref();
-        let metadata = || workspace.and_then(|workspace| workspace.metadata(&project.env));
-        let independent = || {
-            let metadata = metadata();
-            metadata.map_or_else(BTreeSet::new, |it| independent_packages(&it, &project.root))
-        };
-        let lock = self.directory.enter(project, &self.record, independent)?;
+        let lock = self.directory.enter(project, &self.record)?;
         output::link(&self.view_directory, &self.directory.view())?;
         let text = self.toolkit.to_toml()?;
         output::write_if_changed(&self.directory.toolkit_file(), text.as_bytes())?;
