@@ -100,6 +100,15 @@ impl Wrapper {
             Some(list) => original.for_list(self.single, list),
             None => ForList::Stays(None),
         };
+        let wanted = match &for_list {
+            ForList::Stays(_) => &original,
+            ForList::Changed(with_list) | ForList::UnlessUsed(_, with_list) => with_list,
+        };
+        match self.leave_out(wanted) {
+            Ok(false) => {}
+            Ok(true) => return ExitCode::SUCCESS,
+            Err(error) => output::message(&format!("note: nothing is left out: {error}")),
+        }
         let (with_list, reason) = match for_list {
             ForList::Stays(reason) => (None, reason),
             ForList::Changed(with_list) => (Some(with_list), None),
@@ -217,6 +226,23 @@ impl Wrapper {
         }
     }
 
+    /// In a build of a shard: writes a placeholder for what another shard compiles, and for what such files are linked
+    /// to. Returns whether it did.
+    fn leave_out(&self, call: &Call) -> Result<bool, Error> {
+        let Some(shard) = Shard::from_env(&self.env)?.filter(|_| !call.inspects()) else {
+            return Ok(false);
+        };
+        match call.keepable(&self.working, &self.root, self.default_capability()) {
+            Some(keepable) if keepable.is_of(&shard) => Ok(false),
+            Some(keepable) => {
+                self.wrapped()?.leave_out(call, &keepable)?;
+                files::write(&self.directory.mark_of(&self.package, "left-out"), b"")?;
+                Ok(true)
+            }
+            None => self.wrapped()?.leave_out_linked(call),
+        }
+    }
+
     /// What nvcc compiles for without an option.
     fn default_capability(&self) -> Option<Capability> {
         Some(release::facts(self.release?)?.default_capability)
@@ -227,18 +253,9 @@ impl Wrapper {
     fn keep(&self, call: &mut Call, is_changed: bool) -> Result<Option<ExitCode>, Error> {
         let default = self.default_capability();
         let Some(keepable) = call.keepable(&self.working, &self.root, default) else {
-            let is_shard = Shard::from_env(&self.env)?.is_some() && !call.inspects();
-            let is_left_out = is_shard && self.wrapped()?.leave_out_linked(call)?;
-            return Ok(is_left_out.then_some(ExitCode::SUCCESS));
+            return Ok(None);
         };
         let nvcc = self.wrapped()?;
-        if let Some(shard) = Shard::from_env(&self.env)?
-            && !keepable.is_of(&shard)
-        {
-            nvcc.leave_out(call, &keepable)?;
-            files::write(&self.directory.mark_of(&self.package, "left-out"), b"")?;
-            return Ok(Some(ExitCode::SUCCESS));
-        }
         if self.env.peek("CXX").is_none() && nvcc.refuses_host_compiler(call) {
             let name = call.host_compiler().unwrap_or_default();
             output::message(&format!(
