@@ -1,7 +1,7 @@
 //! One build: the toolkit, its view, the variables, and Cargo's target directory.
 //!
 //! If a build script does not emit `rerun-if-env-changed`, Cargo does not run it again when a variable changes. So the
-//! target directory has a record of the last build (see [`directory`]). Plain `cargo` does not use this directory.
+//! target directory has a record of the last build (see `directory`). Plain `cargo` does not use this directory.
 
 mod capabilities;
 mod directory;
