@@ -34,6 +34,7 @@ use cuda_find_core::{
 use ruzstd::decoding::StreamingDecoder;
 
 use crate::exit_code;
+use crate::failure::Failure;
 use crate::isolated_build::TargetDirectory;
 use crate::{cargo_config, output, process};
 
@@ -107,7 +108,10 @@ impl Wrapper {
         match self.leave_out(wanted) {
             Ok(false) => {}
             Ok(true) => return ExitCode::SUCCESS,
-            Err(error) => output::message(&format!("note: nothing is left out: {error}")),
+            Err(error) => {
+                output::message(&Failure::from(error).to_string());
+                return exit_code::FAILURE.into();
+            }
         }
         let (with_list, reason) = match for_list {
             ForList::Stays(reason) => (None, reason),
@@ -235,9 +239,11 @@ impl Wrapper {
         match call.keepable(&self.working, &self.root, self.default_capability()) {
             Some(keepable) if keepable.is_of(&shard) => Ok(false),
             Some(keepable) => {
-                self.wrapped()?.leave_out(call, &keepable)?;
-                files::write(&self.directory.mark_of(&self.package, "left-out"), b"")?;
-                Ok(true)
+                let is_left_out = self.wrapped()?.leave_out(call, &keepable)?;
+                if is_left_out {
+                    files::write(&self.directory.mark_of(&self.package, "left-out"), b"")?;
+                }
+                Ok(is_left_out)
             }
             None => self.wrapped()?.leave_out_linked(call),
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use cuda_build::compile::SHARD_VARIABLE;
 use cuda_build::script::skipped_by;
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease, target::Target};
 
@@ -37,7 +38,7 @@ pub struct BuildOptions {
 pub struct CheckOptions {
     #[command(flatten)]
     pub build: BuildOptions,
-    /// Compile only the files with device code of a shard, as in 2/5, and no Rust, for a build on another machine
+    /// Of the files with device code, compile only those of a shard, as in 2/5, for a build on another machine
     #[arg(long, value_name = "SHARD")]
     pub shard: Option<String>,
 }
@@ -210,7 +211,8 @@ impl Project {
     /// Refuses to build for other machines while a variable makes build scripts leave out CUDA code: the package would
     /// fail on every GPU.
     pub fn check_not_skipped(&self) -> Result<()> {
-        let Some(variable) = skipped_by(&self.env)? else {
+        let shard = self.env.peek(SHARD_VARIABLE).map(|_| SHARD_VARIABLE);
+        let Some(variable) = skipped_by(&self.env)?.or(shard) else {
             return Ok(());
         };
         let text = format!("`{variable}` is set, so the package would be built without CUDA code");

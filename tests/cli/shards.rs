@@ -12,7 +12,8 @@ use crate::support::Finished;
 /// What every placeholder contains.
 const MARK: &str = "cuda-build: another shard compiles this file";
 
-/// Calls nvcc for eight files, of which one is generated, links their device code, and has a part for cuda-build.
+/// Calls nvcc for eight files, of which one is generated, and for one outside of the target directory, links their device
+/// code, and has a part for cuda-build.
 const SCRIPT: &str = r#"
 use std::{env::var, fs, process::Command};
 fn nvcc(line: &str) {
@@ -29,6 +30,8 @@ fn main() -> Result<(), cuda_build::Error> {
         objects.push(format!("{out}/{name}.o"));
     }
     nvcc(&format!("-dlink {} -o {out}/linked.o", objects.join(" ")));
+    // Nothing would remove a placeholder in the source tree.
+    nvcc(&format!("-arch=sm_{} -c src/a.cu -o outside.o", var("CUDA_COMPUTE_CAP").unwrap()));
     let archive = format!("{out}/libdirect.a");
     assert!(Command::new("ar").args(["crs", &archive]).args(&objects).status().unwrap().success());
     if let Ok(program) = var("RUNS") {
@@ -105,20 +108,22 @@ mod online {
         for shard in ["1/2", "2/2"] {
             let (checked, count) = run(&["check", "--shard", shard], &[]);
             checked.succeeded();
+            let outside = fs::read(project.path.join("outside.o")).unwrap();
+            assert!(!String::from_utf8_lossy(&outside).contains(MARK));
             messages.push(checked.stderr);
             counts.push(count);
         }
-        // Two capabilities of twelve files; NVRTC compiles the module.
+        // Two capabilities of each file; NVRTC compiles the module.
         assert_eq!(
             counts.iter().sum::<usize>(),
-            2 * (names.len() - 1 + 1),
+            2 * (names.len() - 1 + 2),
             "{counts:?} {messages:#?}"
         );
         assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
         let (built, count) = run(&["build"], &[]);
         built.ended_with(
             0,
-            &["Compiled 0 of 12 files, 12 taken from the output store"],
+            &["Compiled 0 of 13 files, 13 taken from the output store"],
         );
         assert_eq!(count, 0);
         let outs = fs::read_dir(project.target.join("cargo-cuda/debug/build")).unwrap();
@@ -166,7 +171,7 @@ mod online {
         let runs = [("RUNS", "main_program")];
         let codes = ["1/2", "2/2"].map(|shard| run(&["check", "--shard", shard], &runs).0);
         let refused = codes.iter().find(|finished| finished.code != 0).unwrap();
-        refused.ended_with(25, &["sharded cannot be compiled by shards"]);
+        refused.ended_with(25, &["some files of sharded are left to other shards"]);
         run(&["build"], &runs).0.succeeded();
     }
 }

@@ -83,7 +83,8 @@ pub fn run(
     let mut build = prepare(&project)?;
     build.print_notes();
     let lock = build.enter(&project)?;
-    let (mut code, messages) = cargo_run.run(&build)?;
+    build.directory.remove_marks(root)?;
+    let (mut code, mut messages) = cargo_run.run(&build)?;
     let mut missing = MissingComponents::default();
     if code == CARGO_FAILED {
         missing = MissingComponents::of(&build, root, &messages);
@@ -106,8 +107,7 @@ pub fn run(
             // The toolkit has more components, so this build may have to wait for itself.
             drop(lock);
             let _lock = build.enter(&project)?;
-            let (code_of_retry, messages) = cargo_run.run(&build)?;
-            code = code_of_retry;
+            (code, messages) = cargo_run.run(&build)?;
             missing.hints = MissingComponents::of(&build, root, &messages).hints;
         }
     }
@@ -118,7 +118,8 @@ pub fn run(
         let has = |package, what| root.is_file(&build.directory.mark_of(package, what));
         if let Some(package) = package.filter(|it| has(it, "left-out") && !has(it, "failed")) {
             output::message(&format!(
-                "error: {package} cannot be compiled by shards: its build script needs what another shard compiles"
+                "note: some files of {package} are left to other shards: if its build script needs them, the package \
+                 cannot be compiled by shards"
             ));
             code = exit_code::SHARD;
         }

@@ -167,13 +167,10 @@ impl TargetDirectory {
         let directory = self.path.join(".cuda");
         loop {
             let shared = output::lock_shared(&directory)?;
-            if let Some(old) = old_record() {
+            if old_record().is_some_and(|old| old == *record) {
                 let dependent = self.dependent_packages(project);
                 if !root.is_file(&dependent) {
                     self.examine(project, &dependent)?;
-                }
-                if old != *record {
-                    output::write(&file, text.as_bytes())?;
                 }
                 return Ok(shared);
             }
@@ -185,7 +182,10 @@ impl TargetDirectory {
                 return Err(Failure::usage(text).hint(hint));
             }
             let _alone = output::lock(&directory)?;
-            if old_record().is_none() {
+            if old_record().is_some() {
+                // The toolkit has more components, which change nothing that was compiled.
+                output::write(&file, text.as_bytes())?;
+            } else {
                 // If this process is killed, the next one begins again.
                 files::remove(&file)?;
                 let dependent = self.dependent_packages(project);
@@ -258,6 +258,19 @@ impl TargetDirectory {
         self.wrapper_files().join(format!("{package}.{what}"))
     }
 
+    /// Removes these files, before build scripts run again.
+    pub fn remove_marks(&self, root: &Root) -> Result<(), Failure> {
+        for name in root.names(&self.wrapper_files()) {
+            if [".left-out", ".failed"]
+                .iter()
+                .any(|end| name.to_string_lossy().ends_with(end))
+            {
+                files::remove(&self.wrapper_files().join(name))?;
+            }
+        }
+        Ok(())
+    }
+
     /// What calls through the nvcc wrapper could not be given of the declared list, each text once.
     pub fn wrapper_notes(&self, root: &Root) -> Set<String> {
         let directory = self.wrapper_files();
@@ -277,6 +290,9 @@ impl TargetDirectory {
         variables
     }
 }
+
+/// A directory with one of these files has the outputs of a profile.
+const LOCKS_OF_CARGO: [&str; 3] = [".cargo-lock", ".cargo-build-lock", ".cargo-artifact-lock"];
 
 const RECORD_FILE: &str = ".cuda/built-with.json";
 
@@ -305,8 +321,8 @@ fn forget_except(
     let second = first.iter().flat_map(|directory| below(directory));
     let mut profiles: Vec<PathBuf> = first.iter().cloned().chain(second).collect();
     profiles.retain(|path| {
-        let mut names = root.names(path).into_iter();
-        names.any(|name| name.as_encoded_bytes().starts_with(b".cargo-"))
+        let mut locks = LOCKS_OF_CARGO.iter().map(|name| path.join(name));
+        locks.any(|lock| root.is_file(&lock))
     });
     for profile in profiles {
         let units = profile.join(".fingerprint");

@@ -4,9 +4,9 @@
 //! A package depends on CUDA through code that runs during the build, a build script or a procedural macro, or through
 //! libraries that it links by an attribute. That code reads CUDA's variables or starts CUDA's programs, whose names
 //! contain one of [`WORDS`], or it reads the view through CMake, pkg-config or a compiler, and the view has only CUDA.
-//! So for a package of a registry or of git, a file with one of these words decides: a file of the package, except the
-//! Rust sources of its library, or a Rust source of a crate that this code uses. The code of a local package may change
-//! between two builds, so it always counts.
+//! So for a package of a registry, a file with one of these words decides: a file of the package, except the Rust
+//! sources of its library, or a Rust source of a crate that this code uses. The code of a local package may change
+//! between two builds, and that of git's may read files beside the package, so they always count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,23 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, Metadata, Node, Package, PackageId};
 use cuda_find_core::root::Root;
 
-const WORDS: [&str; 3] = ["cuda", "nvcc", "nvidia"];
+const WORDS: [&str; 15] = [
+    "cuda",
+    "nvcc",
+    "nvidia",
+    "cudnn",
+    "nccl",
+    "nvrtc",
+    "cublas",
+    "cufft",
+    "curand",
+    "cusolver",
+    "cusparse",
+    "cutensor",
+    "nvjitlink",
+    "cupti",
+    "nvml",
+];
 
 /// A name of a target that crates list together with all others.
 const TRIPLE: &str = "nvptx64-nvidia-cuda";
@@ -42,7 +58,7 @@ impl Packages {
         let may_depend = |package: &&Package| {
             let of_package = &uses[&package.id];
             let mut helpers = BTreeSet::new();
-            if let Some(kind) = of_package.kind_of_helpers {
+            for kind in of_package.kinds_of_helpers.into_iter().flatten() {
                 add_dependencies(&nodes, &package.id, kind, &mut helpers);
             }
             of_package.links
@@ -77,8 +93,8 @@ fn add_dependencies<'n>(
 /// How the files of a package use CUDA.
 #[derive(Default)]
 struct Uses {
-    /// What the code needs that runs during the build. `None` if there is no such code.
-    kind_of_helpers: Option<DependencyKind>,
+    /// What the build script needs, and the procedural macro.
+    kinds_of_helpers: [Option<DependencyKind>; 2],
     /// The code that runs during the build may use CUDA.
     in_build: bool,
     /// A Rust source may.
@@ -96,26 +112,30 @@ impl Uses {
             let bytes = root.bytes(path).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        let includes = scripts.iter().any(|script| {
-            let text = text(script.src_path.as_std_path());
-            text.contains("include!") || text.contains("#[path")
-        });
         let directory = directory(package);
         let sources = others
             .iter()
             .filter_map(|it| it.src_path.as_std_path().parent());
         let sources: Vec<&Path> = sources.filter(|source| *source != directory).collect();
+        // The script may be, or have modules, among the sources of the library.
+        let includes = scripts.iter().any(|script| {
+            let path = script.src_path.as_std_path();
+            let text = text(path);
+            let is_among_sources = sources.iter().any(|source| path.starts_with(source));
+            is_among_sources || text.contains("include!") || text.contains("#[path")
+        });
         let is_of_library = |path: &Path| sources.iter().any(|source| path.starts_with(source));
-        let is_local = package.source.is_none();
+        // A script of git's package may read files of the repository outside of the package.
+        let source = package.source.as_ref();
+        let is_local = source.is_none_or(|source| source.repr.starts_with("git+"));
         let mut uses = Self {
-            kind_of_helpers: match (scripts.is_empty(), is_macro) {
-                (false, _) => Some(DependencyKind::Build),
-                (true, true) => Some(DependencyKind::Normal),
-                (true, false) => None,
-            },
+            kinds_of_helpers: [
+                (!scripts.is_empty()).then_some(DependencyKind::Build),
+                is_macro.then_some(DependencyKind::Normal),
+            ],
             ..Self::default()
         };
-        let runs = uses.kind_of_helpers.is_some();
+        let runs = is_macro || !scripts.is_empty();
         uses.in_build = runs && is_local;
         if PASSIVE.contains(&package.name.as_str()) {
             return uses;
@@ -186,6 +206,19 @@ mod tests {
         // registry, and as a local one.
         let packages = [
             ("plain", &[("src/lib.rs", "// cuda")][..], "", true, true),
+            (
+                "inside",
+                &[
+                    (
+                        "Cargo.toml",
+                        "[package]\nname = \"inside\"\nversion = \"1.0.0\"\nbuild = \"src/build.rs\"\n",
+                    ),
+                    ("src/build.rs", "fn main() { \"CUDNN_LIB\"; }"),
+                ],
+                "",
+                false,
+                false,
+            ),
             ("script", &[("build.rs", SCRIPT)], "", true, false),
             (
                 "reads",

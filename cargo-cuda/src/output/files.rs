@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -153,7 +154,14 @@ fn lock_with(
         wait(&file)?;
         Ok(file)
     };
-    locked().map_err(Failure::io("lock", &path))
+    loop {
+        let file = locked().map_err(Failure::io("lock", &path))?;
+        // `cargo cuda clean` may have removed the directory while this process waited.
+        let inode = |metadata: io::Result<fs::Metadata>| metadata.ok().map(|it| it.ino());
+        if inode(file.metadata()) == inode(fs::metadata(&path)) {
+            return Ok(file);
+        }
+    }
 }
 
 /// Waits until one of `count` files in `directory` can be locked, and holds it until the returned file is dropped.

@@ -31,8 +31,8 @@ impl Shard {
             let numbers = numbers.filter(|(number, of)| (1..=*of).contains(number));
             numbers.ok_or_else(|| format!("`{text}` is not a shard such as `2/5`"))
         })?;
-        let package =
-            ["CARGO_PKG_NAME", "CARGO_PKG_VERSION"].map(|name| env.text(name).unwrap_or_default());
+        let package = ["CARGO_PKG_NAME", "CARGO_PKG_VERSION"]
+            .map(|name| env.peek(name).unwrap_or_default().to_string_lossy());
         let package = package.join(" ");
         Ok(numbers.map(|(number, of)| Self {
             number,

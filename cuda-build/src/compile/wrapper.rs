@@ -80,22 +80,26 @@ impl WrappedNvcc<'_> {
         Ok(Some(compiled.warnings.join("\n")))
     }
 
-    /// Writes a placeholder for an output that another shard compiles.
+    /// Writes a placeholder for an output that another shard compiles, and returns whether it did. An output outside of
+    /// the target directory is compiled by each shard: nothing would remove the placeholder.
     ///
     /// # Errors
     /// [`cuda_find_core::error::Error::Io`]; the host compiler's error.
-    pub fn leave_out(&self, call: &Call, keepable: &KeepableCall) -> Result<(), Error> {
+    pub fn leave_out(&self, call: &Call, keepable: &KeepableCall) -> Result<bool, Error> {
+        if !keepable.output.starts_with(self.build) {
+            return Ok(false);
+        }
         self.write_placeholder(call, &keepable.output, keepable.form != Form::Object)?;
         if let Some((path, target)) = &keepable.depfile {
             output::write(path, &rule(target, &keepable.source, std::iter::empty()))?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Writes a placeholder for what a call would link, if it would link placeholders. Archives have them as members.
     ///
     /// # Errors
-    /// As [`Self::leave_out`].
+    /// As [`Self::leave_out`]; [`Error::Usage`] if it would be outside of the target directory.
     pub fn leave_out_linked(&self, call: &Call) -> Result<bool, Error> {
         let Some(output) = call.linked_output() else {
             return Ok(false);
@@ -111,8 +115,16 @@ impl WrappedNvcc<'_> {
                 .any(|part| part == LEFT_OUT.as_bytes())
         };
         let is_left_out = inputs.into_iter().any(has_mark);
+        let output = self.working.join(output);
+        if is_left_out && !output.starts_with(self.build) {
+            let output = output.display();
+            let reason = format!(
+                "{output} needs files of other shards, and is outside of the target directory"
+            );
+            return Err(Error::usage(reason, "build this package without shards"));
+        }
         if is_left_out {
-            self.write_placeholder(call, &self.working.join(output), false)?;
+            self.write_placeholder(call, &output, false)?;
         }
         Ok(is_left_out)
     }

@@ -388,6 +388,7 @@ impl Build {
         let compiled = self.compile_for(toolkit, &plan, Some(shard), directives)?;
         code::report(&compiled, directives);
         self.watch_inputs(toolkit, &compiled.inputs, directives)?;
+        self.report_view(toolkit, Some(&plan), directives)?;
         let skipped = self.run_skipped(SHARD_VARIABLE, directives)?;
         Ok(Built {
             compiled,
@@ -412,7 +413,7 @@ impl Build {
         declare_cfgs(directives);
         directives.push(Directive::Cfg(CFG_SKIPPED.to_owned()));
         self.declare_optional_components(directives);
-        if let Some(name) = self.root_variable.clone() {
+        if let Some(name) = self.root_variable.clone().filter(|_| self.is_skipped()) {
             let value = OsString::new();
             directives.push(Directive::RustcEnv { name, value });
         }
