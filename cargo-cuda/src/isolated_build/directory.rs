@@ -325,6 +325,8 @@ fn forget_except(
         locks.any(|lock| root.is_file(&lock))
     });
     for profile in profiles {
+        // A cargo may still run whose `cargo cuda` was killed.
+        let locks = LOCKS_OF_CARGO.map(|name| output::lock_file(&profile.join(name)));
         let units = profile.join(".fingerprint");
         if !root.is_dir(&units) {
             // Another layout than that of today's Cargo.
@@ -340,6 +342,7 @@ fn forget_except(
                 }
             }
         }
+        drop(locks);
     }
     Ok(())
 }

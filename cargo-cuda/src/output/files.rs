@@ -164,6 +164,12 @@ fn lock_with(
     }
 }
 
+/// Waits until no other process holds a lock of this file. `None` if there is no file, or no locks.
+pub fn lock_file(path: &Path) -> Option<fs::File> {
+    let file = fs::File::open(path).ok()?;
+    file.lock().ok().map(|()| file)
+}
+
 /// Waits until one of `count` files in `directory` can be locked, and holds it until the returned file is dropped.
 /// `None` if the file system has no locks.
 pub fn lock_one_of(directory: &Path, count: usize) -> Option<fs::File> {
