@@ -35,7 +35,7 @@ use ruzstd::decoding::StreamingDecoder;
 
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::isolated_build::TargetDirectory;
+use crate::isolated_build::{FAILED, LEFT_OUT, TargetDirectory};
 use crate::{cargo_config, output, process};
 
 /// What the script in the view says, and what this process is given.
@@ -241,7 +241,7 @@ impl Wrapper {
             Some(keepable) => {
                 let is_left_out = self.wrapped()?.leave_out(call, &keepable)?;
                 if is_left_out {
-                    files::write(&self.directory.mark_of(&self.package, "left-out"), b"")?;
+                    files::write(&self.directory.mark_of(&self.package, LEFT_OUT), b"")?;
                 }
                 Ok(is_left_out)
             }
@@ -278,7 +278,7 @@ impl Wrapper {
                 output, exit_code, ..
             }) => {
                 output::of_program(&output);
-                files::write(&self.directory.mark_of(&self.package, "failed"), b"")?;
+                files::write(&self.directory.mark_of(&self.package, FAILED), b"")?;
                 let failing = is_changed.then(|| nvcc.failing_capability(call)).flatten();
                 if let Some(failing) = failing {
                     self.explain_list(call, &format!(", and it fails for {failing}"));

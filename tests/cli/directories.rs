@@ -66,7 +66,7 @@ mod online {
         assert_eq!(runs(&project), 1);
         for (arguments, expected) in [
             (&["--cuda", "12"][..], 1),
-            // The same release by another name, and another profile, which has none of the outputs.
+            // Another spelling of the same release, and a profile that has not been built yet.
             (&["--cuda", "12.9"], 0),
             (&["--cuda", "12", "--release"], 1),
             (&["--cuda", "13.4"], 1),
@@ -74,7 +74,7 @@ mod online {
             (&["--capabilities", "8.0,9.0"], 1),
             (&["--capabilities", "90 sm_80"], 0),
             (&["--capabilities", "9.0"], 1),
-            // What it was built with before counts for every profile.
+            // A change removes the outputs of every profile.
             (&["--capabilities", "9.0", "--release"], 1),
             (&[], 1),
         ] {

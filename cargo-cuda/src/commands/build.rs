@@ -8,7 +8,7 @@ use cuda_find_core::{command::Invocation, env::Env, root::Root};
 use crate::cargo_arguments::{CargoOptions, SplitArguments};
 use crate::exit_code;
 use crate::failure::{Failure, Result};
-use crate::isolated_build::{self, IsolatedBuild, Purpose};
+use crate::isolated_build::{self, FAILED, IsolatedBuild, LEFT_OUT, Purpose};
 use crate::missing_components::MissingComponents;
 use crate::output::joined;
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
@@ -104,7 +104,7 @@ pub fn run(
             let added = joined(added.iter().map(|guess| guess.component), ", ");
             output::status("Retrying", &format!("`cargo {command}` with {added}"));
             build = with_missing;
-            // The toolkit has more components, so this build may have to wait for itself.
+            // A toolkit with more components has another record, so `enter` would wait for this lock.
             drop(lock);
             let _lock = build.enter(&project)?;
             (code, messages) = cargo_run.run(&build)?;
@@ -116,7 +116,7 @@ pub fn run(
     } else if code == CARGO_FAILED {
         let package = failed_script(&messages).filter(|_| is_shard);
         let has = |package, what| root.is_file(&build.directory.mark_of(package, what));
-        if let Some(package) = package.filter(|it| has(it, "left-out") && !has(it, "failed")) {
+        if let Some(package) = package.filter(|it| has(it, LEFT_OUT) && !has(it, FAILED)) {
             output::message(&format!(
                 "note: some files of {package} are left to other shards: if its build script needs them, the package \
                  cannot be compiled by shards"

@@ -139,15 +139,14 @@ impl TargetDirectory {
         }
         let base = builds_directory(&project.env, project.workspace.as_ref())?;
         let value = project.env.peek(SEPARATE);
-        let is_separate = value.is_some_and(|value| !value.is_empty() && value != "0");
+        let is_requested = value.is_some_and(|value| !value.is_empty() && value != "0");
         // Variables for a shell hold while other builds run, and the packages of `cargo install` are not known.
+        let is_separate =
+            is_requested || purpose == Purpose::Program || project.workspace.is_none();
         let path = match purpose {
-            Purpose::Cargo | Purpose::Wheel if is_separate || project.workspace.is_none() => {
-                separate(&base, version, record)
-            }
-            Purpose::Cargo => base,
+            _ if is_separate => base.join(format!(".separate/{version}-{}", digest(record))),
             Purpose::Wheel => base.join(".wheel"),
-            Purpose::Program => separate(&base, version, record),
+            Purpose::Cargo | Purpose::Program => base,
         };
         Ok(Self { path })
     }
@@ -253,15 +252,15 @@ impl TargetDirectory {
         self.path.join(".cuda/nvcc")
     }
 
-    /// The file that tells what has happened to calls of a package: some were `left-out`, or `failed`.
+    /// A file that exists if calls of a package were [`LEFT_OUT`], or have [`FAILED`].
     pub fn mark_of(&self, package: &str, what: &str) -> PathBuf {
-        self.wrapper_files().join(format!("{package}.{what}"))
+        self.wrapper_files().join(format!("{package}{what}"))
     }
 
     /// Removes these files, before build scripts run again.
     pub fn remove_marks(&self, root: &Root) -> Result<(), Failure> {
         for name in root.names(&self.wrapper_files()) {
-            if [".left-out", ".failed"]
+            if [LEFT_OUT, FAILED]
                 .iter()
                 .any(|end| name.to_string_lossy().ends_with(end))
             {
@@ -291,14 +290,14 @@ impl TargetDirectory {
     }
 }
 
+/// The end of the name of a package's mark.
+pub const LEFT_OUT: &str = ".left-out";
+pub const FAILED: &str = ".failed";
+
 /// A directory with one of these files has the outputs of a profile.
 const LOCKS_OF_CARGO: [&str; 3] = [".cargo-lock", ".cargo-build-lock", ".cargo-artifact-lock"];
 
 const RECORD_FILE: &str = ".cuda/built-with.json";
-
-fn separate(base: &Path, version: ToolkitVersion, record: &Record) -> PathBuf {
-    base.join(format!(".separate/{version}-{}", digest(record)))
-}
 
 /// Removes from a target directory what makes packages up to date, and the outputs of their build scripts, except those
 /// of the packages in `independent`. Also packages that are no dependencies any more are removed: a later build may

@@ -3,10 +3,10 @@
 //!
 //! A package depends on CUDA through code that runs during the build, a build script or a procedural macro, or through
 //! libraries that it links by an attribute. That code reads CUDA's variables or starts CUDA's programs, whose names
-//! contain one of [`WORDS`], or it reads the view through CMake, pkg-config or a compiler, and the view has only CUDA.
-//! So for a package of a registry, a file with one of these words decides: a file of the package, except the Rust
-//! sources of its library, or a Rust source of a crate that this code uses. The code of a local package may change
-//! between two builds, and that of git's may read files beside the package, so they always count.
+//! contain one of [`WORDS`] or [`LIBRARIES`], or it reads the view through CMake, pkg-config or a compiler, and the
+//! view has only CUDA. So for a package of a registry, a file with one of these words decides: a file of the package,
+//! except the Rust sources of its library, or a Rust source of a crate that this code uses. The code of a local package
+//! may change between two builds, and a package of git may read files of its repository, so both always count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, Metadata, Node, Package, PackageId};
 use cuda_find_core::root::Root;
 
-const WORDS: [&str; 15] = [
-    "cuda",
-    "nvcc",
-    "nvidia",
+const WORDS: [&str; 3] = ["cuda", "nvcc", "nvidia"];
+
+/// Names of libraries without one of the words. In mixed case, such short names are found in encoded data.
+const LIBRARIES: [&str; 12] = [
     "cudnn",
     "nccl",
     "nvrtc",
@@ -184,10 +184,11 @@ fn files(root: &Root, directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a text has one of the words, in any case.
+/// Whether a text has one of the words, in any case, or the name of a library.
 fn mentions(text: &str) -> bool {
-    let text = text.to_ascii_lowercase().replace(TRIPLE, "");
-    WORDS.iter().any(|word| text.contains(word))
+    let lower = text.to_ascii_lowercase().replace(TRIPLE, "");
+    let has_library = |name: &str| text.contains(name) || text.contains(&name.to_ascii_uppercase());
+    WORDS.iter().any(|word| lower.contains(word)) || LIBRARIES.into_iter().any(has_library)
 }
 
 #[cfg(test)]
@@ -217,6 +218,13 @@ mod tests {
                 ],
                 "",
                 false,
+                false,
+            ),
+            (
+                "encoded",
+                &[("build.rs", SCRIPT), ("test.pem", "xnCclx")],
+                "",
+                true,
                 false,
             ),
             ("script", &[("build.rs", SCRIPT)], "", true, false),

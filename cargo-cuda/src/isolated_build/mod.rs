@@ -32,7 +32,7 @@ use crate::toolkits::{VIEWS_VARIABLE, builds_directory};
 use crate::workspace::Package;
 
 use self::directory::Record;
-pub use directory::{Purpose, TargetDirectory};
+pub use directory::{FAILED, LEFT_OUT, Purpose, TargetDirectory};
 
 /// Everything that is decided before cargo, maturin or a program is started.
 #[derive(Debug)]
