@@ -109,7 +109,7 @@ fn cmake_compiles_for_the_gpu_that_is_there() {
     );
     // The view's, not what CMake would have found by itself.
     assert!(
-        configured.after("-- cudart ").contains("/cache/views/"),
+        configured.after("-- cudart ").contains("/.cuda/view/"),
         "{configured:?}"
     );
     run(cargo_cuda(&place, &exec).arg("--build").arg(&build)).ok();
