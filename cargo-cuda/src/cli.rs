@@ -11,8 +11,7 @@ use cuda_find_core::{env::Env, root::Root, sources};
 use crate::cargo_arguments::{self, CargoOptions, SplitArguments};
 use crate::cargo_config::CargoConfig;
 use crate::commands::{
-    audit, build, bundle, capabilities, clean, develop, doctor, env, fetch, new, pep517, toolkit,
-    view, wheel,
+    audit, build, bundle, clean, develop, doctor, env, fetch, new, pep517, toolkit, view, wheel,
 };
 use crate::exit_code;
 use crate::failure::Result;
@@ -119,7 +118,6 @@ enum Command {
     #[command(after_help = FETCH_HELP)]
     Fetch(fetch::FetchArgs),
     Toolkit(toolkit::ToolkitArgs),
-    Capabilities(capabilities::CapabilitiesArgs),
     Clean(clean::CleanArgs),
     #[command(after_help = WHEEL_HELP)]
     Wheel(Box<wheel::WheelArgs>),
@@ -327,7 +325,6 @@ fn dispatch(command: &Command, split: &SplitArguments, user_env: &Env) -> Result
         Command::Clean(arguments) => {
             clean::run(arguments, &configured_env(), root).map(with_success)
         }
-        Command::Capabilities(arguments) => capabilities::run(arguments).map(with_success),
         Command::Completions { shell } => {
             // For `cargo cuda`, a name with a space, the script would not complete subcommands such as `toolkit add`.
             let mut script = Vec::new();

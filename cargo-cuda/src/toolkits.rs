@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use cuda_build::{Component, Toolkit, ToolkitVersion};
-use cuda_build::{driver, view::ViewPlace};
+use cuda_build::{
+    driver,
+    view::{VIEWS_VARIABLE, ViewPlace},
+};
 use cuda_find_core::search::{self, Outcome, SearchContext};
 use cuda_find_core::select::{Need, Part, Request, RequestedRelease, Strength};
 use cuda_find_core::sources::{self, Proposals, SearchStep};
@@ -498,9 +501,6 @@ pub fn release_of(version: ToolkitVersion) -> RequestedRelease {
     let minor = Some(minor);
     RequestedRelease { major, minor }
 }
-
-/// The variable that names the directory of views.
-pub const VIEWS_VARIABLE: &str = "CUDA_BUILD_VIEWS";
 
 /// Where `cargo cuda view` creates a view: in the directory that [`VIEWS_VARIABLE`] names, else in the
 /// workspace's target directory, else in the user's cache directory.

@@ -54,6 +54,42 @@ pub fn is_file(path: &Path) -> bool {
     path.is_file()
 }
 
+/// Creates a directory and its missing parents. Only the user can write in them, whatever the umask is.
+pub fn create_private_directory(path: &Path) -> Result<(), Error> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o755);
+    let created = builder.create(path);
+    created.map_err(Error::io("create directory", path))
+}
+
+/// A directory with a random name. On drop, it is removed, if it is still at this path.
+#[derive(Debug)]
+pub struct TemporaryDirectory(PathBuf);
+
+impl TemporaryDirectory {
+    /// Creates an empty directory in `parent`. Its name begins with `prefix`.
+    pub fn create(parent: &Path, prefix: &str) -> Result<Self, Error> {
+        // Processes of two containers that share a directory may have the same ID.
+        let random = RandomState::new().hash_one(std::process::id());
+        let path = parent.join(format!("{prefix}{random:016x}"));
+        create_private_directory(&path)?;
+        Ok(Self(path))
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryDirectory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
 /// Removes a directory with everything in it.
 pub fn remove_directory(path: &Path) -> Result<(), Error> {
     unless_absent(fs::remove_dir_all(path), path)

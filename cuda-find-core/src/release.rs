@@ -90,12 +90,6 @@ pub fn facts(toolkit: ToolkitVersion) -> Option<&'static Release> {
     RELEASES.iter().find(|row| row.version == toolkit)
 }
 
-/// Whether a toolkit of this release may exist. `false` only for a gap between releases: there never was a CUDA
-/// 12.7.
-pub fn was_released(toolkit: ToolkitVersion) -> bool {
-    toolkit > newest() || toolkit.major < OLDEST_MAJOR || facts(toolkit).is_some()
-}
-
 /// The oldest Linux driver that runs SASS built by any toolkit of this major.
 pub fn driver_floor(major: u32) -> Option<&'static str> {
     let floor = DRIVER_FLOORS.iter().find(|(known, _)| *known == major);
@@ -271,7 +265,7 @@ mod tests {
                 let newest = minors(major).expect("every major has releases");
                 (0..=newest).map(move |minor| ToolkitVersion::new(major, minor))
             })
-            .filter(|&toolkit| !was_released(toolkit))
+            .filter(|&toolkit| facts(toolkit).is_none())
             .map(|toolkit| toolkit.to_string())
             .collect();
         assert_eq!(gaps, ["12.7"]);

@@ -52,7 +52,7 @@ pub fn with_nvml(major: u32) -> [PathBuf; 2] {
 
 pub fn view_at(places: &[&Path], directory: &Path) -> View {
     let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
-    let (toolkit, place) = (everything_in(places), ViewPlace::at(directory, &target));
+    let (toolkit, place) = (everything_in(places), ViewPlace::below(directory, &target));
     let view = View::create(&toolkit, &place, &Root::system(), &Env::from_process());
     view.unwrap_or_else(|error| panic!("{error:?}"))
 }
@@ -164,20 +164,10 @@ mod online {
             root.display()
         );
         assert!(root.join("bin/nvcc").is_file() && root.join("lib64/libcudart.so").is_file());
-        let report = run(&[
-            "--json",
-            "--components",
-            "cudart",
-            "--copy",
-            "--output",
-            "mine",
-        ]);
+        let report = run(&["--json", "--components", "cudart"]);
         let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
         assert_eq!(report["format_version"], 1);
-        assert_eq!(report["root"], place.path().join("mine").to_str().unwrap());
         assert!(report["created"] == true && report["nvcc"].is_null());
-        let header = fs::symlink_metadata(place.path().join("mine/include/cuda.h")).unwrap();
-        assert!(!header.is_symlink());
         let absent = run(&["--components", "cufft"]);
         assert_eq!(absent.status.code(), Some(10), "{}", text(&absent));
         assert!(text(&absent).contains("cufft"));
@@ -185,7 +175,7 @@ mod online {
         fs::create_dir(place.path().join(".cargo")).unwrap();
         let configuration = "env.PATH = { value = '/absent', force = true }\n";
         fs::write(place.path().join(".cargo/config.toml"), configuration).unwrap();
-        let without_compiler = run(&["--components", "cudart", "--output", "without-stub"]);
+        let without_compiler = run(&["--components", "cudart"]);
         let expected = "no C compiler is on `PATH`";
         assert!(
             text(&without_compiler).contains(expected),
@@ -194,24 +184,16 @@ mod online {
         );
     }
 
-    /// Cargo compares dates: at a place that was named another view may come, and has to be newer.
+    /// Cargo compares dates: writing a view must not make it run a script again.
     #[test]
-    fn the_watched_file_has_its_date_at_a_named_place() {
-        let components = site_packages(13);
+    fn the_watched_file_is_older_than_every_build() {
         let place = TempDir::new().unwrap();
-        let before = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
-        let date = |view: &View| {
-            fs::metadata(view.watched_file())
-                .unwrap()
-                .modified()
-                .unwrap()
-        };
-        assert!(date(&view_at(&[&components], &place.path().join("named"))) > before);
-        let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
-        let below = ViewPlace::below(place.path(), &target);
-        let (toolkit, env) = (everything_in(&[&components]), Env::from_process());
-        let view = View::create(&toolkit, &below, &Root::system(), &env).unwrap();
-        assert_eq!(date(&view), std::time::SystemTime::UNIX_EPOCH);
+        let view = view_at(&[&site_packages(13)], place.path());
+        let watched = fs::metadata(view.watched_file()).unwrap();
+        assert_eq!(
+            watched.modified().unwrap(),
+            std::time::SystemTime::UNIX_EPOCH
+        );
     }
 
     /// What a header declares, by the preprocessor: the versions of names that programs get with and without

@@ -56,12 +56,9 @@ impl Place {
     }
 
     fn view(&self) -> Result<View, Error> {
-        self.view_at(&ViewPlace::below(&self.views(), &target()))
-    }
-
-    fn view_at(&self, place: &ViewPlace) -> Result<View, Error> {
         let toolkit = everything_in(&[&self.source()]);
-        View::create(&toolkit, place, &Root::system(), &Env::from_process())
+        let place = ViewPlace::below(&self.views(), &target());
+        View::create(&toolkit, &place, &Root::system(), &Env::from_process())
     }
 
     /// The test program itself as another process, started by `shell` with the program as `$@`.
@@ -135,66 +132,6 @@ fn other_process() {
             fs::remove_dir_all(view().unwrap().root()).unwrap();
         },
     }
-}
-
-#[test]
-fn a_named_directory_with_other_content_is_refused() {
-    let place = Place::new();
-    let (output, link) = (place.0.path().join("out put"), place.0.path().join("link"));
-    symlink("out put", &link).unwrap();
-    for copy in [false, true] {
-        let mut at = ViewPlace::at(&output, &target());
-        at.copy = copy;
-        let view = || place.view_at(&at);
-        fs::create_dir(&output).unwrap();
-        assert!(view().unwrap().was_made(), "an empty directory is used");
-        // A file of the user's is not in the way as long as the view is the same.
-        fs::write(output.join("lib/libcudnn.so.9"), "a user's").unwrap();
-        assert!(!view().unwrap().was_made());
-        let mut through_link = ViewPlace::at(&link, &target());
-        through_link.copy = copy;
-        assert!(!place.view_at(&through_link).unwrap().was_made());
-        fs::remove_file(output.join("version.json")).unwrap();
-        let before = contents(&output);
-        let error = view().unwrap_err();
-        assert!(matches!(error, Error::ViewNotCreated { .. }), "{error}");
-        let error = format!("{error:?}");
-        assert!(error.contains("something other than this view"), "{error}");
-        assert!(
-            error.contains("hint: name another directory, or remove "),
-            "{error}"
-        );
-        assert_eq!(contents(&output), before);
-        fs::remove_dir_all(&output).unwrap();
-    }
-    fs::write(&output, "a file").unwrap();
-    let error = place
-        .view_at(&ViewPlace::at(&output, &target()))
-        .unwrap_err();
-    assert!(matches!(error, Error::ViewNotCreated { .. }), "{error}");
-    assert_eq!(fs::read(&output).unwrap(), b"a file");
-}
-
-#[test]
-fn a_copy_of_another_toolkit_is_refused_and_a_copy_needs_no_components() {
-    let place = Place::new();
-    let mut at = ViewPlace::at(&place.0.path().join("copy"), &target());
-    at.copy = true;
-    let copy = place.view_at(&at).unwrap();
-    place.change_library();
-    assert!(matches!(
-        place.view_at(&at),
-        Err(Error::ViewNotCreated { .. })
-    ));
-    fs::remove_dir_all(place.source()).unwrap();
-    let moved = place.0.path().join("moved");
-    fs::rename(copy.root(), &moved).unwrap();
-    for (path, what) in contents(&moved) {
-        assert!(!what.starts_with(b"-> /"), "{}", path.display());
-        assert!(moved.join(&path).exists(), "{}", path.display());
-    }
-    assert_eq!(fs::read(moved.join("lib64/libcudart.so")).unwrap(), b"one");
-    assert!(moved.join("include/crt/host_config.h").is_file());
 }
 
 #[test]

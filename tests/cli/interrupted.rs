@@ -215,7 +215,7 @@ fn main() {
             run.ended_with(cargo_cuda::exit_code::DISK, &words);
         }
         // A reader of the first lines closes the pipe.
-        let mut command = project.command(&["capabilities"]);
+        let mut command = project.command(&["env"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         drop(child.stdout.take());

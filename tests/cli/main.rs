@@ -17,7 +17,6 @@ mod audit;
 mod bad_input;
 mod build;
 mod bundle;
-mod capabilities;
 mod clusters;
 mod cmake_crate;
 #[path = "../support/components.rs"]

@@ -36,7 +36,7 @@ HEAD = """\
 # Written by tests/symbols/collect.py from NVIDIA's packages: do not edit.
 #
 # component <id> <CUDA major> <first version that was compared> <newest version that was compared>
-# <SONAME> <version that added them> <symbols that the first version lacks> ...
+# <version that added them> <symbols that its libraries lack in the first version> ...
 #
 # `later` instead of a version: the newest version has the symbols, and no version before it was compared.
 """
@@ -90,7 +90,7 @@ def chosen(package, major, follows):
 
 
 def exports(package, version, libraries):
-    """The functions and variables that each library exports, by SONAME."""
+    """The functions and variables that the libraries export."""
     with tempfile.TemporaryDirectory() as work:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
         command += ["--no-cache-dir", "--only-binary=:all:", "--python-version=3.12", "--dest", work]
@@ -99,7 +99,7 @@ def exports(package, version, libraries):
         for platform in ["1", "2010", "2014"]:
             command += ["--platform", f"manylinux{platform}_x86_64"]
         subprocess.run([*command, f"{package}=={version}"], check=True)
-        found = {}
+        found = set()
         with zipfile.ZipFile(next(pathlib.Path(work).glob("*.whl"))) as wheel:
             for entry in wheel.namelist():
                 soname = entry.rsplit("/", 1)[-1]
@@ -110,14 +110,13 @@ def exports(package, version, libraries):
                 with wheel.open(entry) as source, open(path, "wb") as target:
                     shutil.copyfileobj(source, target)
                 nm = ["nm", "-D", "--defined-only", "--with-symbol-versions", str(path)]
-                found[soname] = set()
                 for line in subprocess.run(nm, check=True, capture_output=True, text=True).stdout.splitlines():
                     _, kind, symbol = line.split()
                     name = symbol.split("@")[0]
                     # A name in C++ belongs to no interface of NVIDIA's libraries.
                     if kind not in "TBDRVWi" or name.startswith("_Z") or name in OF_THE_LINKER:
                         continue
-                    found[soname].add(name)
+                    found.add(name)
                 path.unlink()
         return found
 
@@ -128,19 +127,14 @@ def lines(name, major, package, libraries, follows):
     if not compared:
         return []
     text = [f"component {name} {major} {compared[0]} {compared[-1]}"]
-    first = exports(package, compared[0], libraries)
-    added = {soname: {} for soname in first}
-    seen = {soname: set(symbols) for soname, symbols in first.items()}
+    seen = exports(package, compared[0], libraries)
     for version in compared[1:]:
         label = ".".join(map(str, numbers(version)[:2])) if follows else "later"
         print(f"  {package} {version}", file=sys.stderr)
-        for soname, symbols in exports(package, version, libraries).items():
-            new = symbols - seen.setdefault(soname, set())
-            if new:
-                added.setdefault(soname, {})[label] = sorted(new)
-            seen[soname] |= symbols
-    for soname in sorted(added):
-        text += [f"{soname} {label} {' '.join(names)}" for label, names in added[soname].items()]
+        new = exports(package, version, libraries) - seen
+        if new:
+            text.append(f"{label} {' '.join(sorted(new))}")
+        seen |= new
     return text
 
 

@@ -133,7 +133,7 @@ macro_rules! checks {
     };
 }
 
-// W11, W16, W19 and W20 were checks that auditwheel, abi3audit and twine do.
+// Other numbers were of checks that are gone.
 checks! {
     W01: "build with `maturin build --auditwheel warn` or `auditwheel repair --exclude 'libcuda.so.*'`: the driver's \
           libraries must come from the installed driver";
@@ -148,10 +148,7 @@ checks! {
     W08: "build with a toolkit of the major that the name has, and require packages of that major";
     W09: "for CUDA 13 write `cuda-toolkit[cudart]>=13.0,<14`, with the extras of the needed components";
     W10: "raise the lower bound, or build with the oldest toolkit that is to be supported";
-    W12: "require NVIDIA's NVRTC package instead of copying the library";
     W13: "add PTX of a capability below those of the missing GPUs, as in `capabilities = [\"8.0\", \"9.0+PTX\"]`";
-    W14: "add the capability without suffix, or PTX for an older one: code with a suffix runs on few GPUs";
-    W15: "remove the section `__nv_relfatbin` (`objcopy --remove-section`)";
     W17: "drop capabilities that PTX covers, compress device code (`-Xfatbin -compress-all`), or request a higher \
           limit";
     W18: "correct the requirement: installers refuse the wheel";

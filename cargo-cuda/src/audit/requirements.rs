@@ -150,7 +150,7 @@ fn check_lower_bounds(audit: &mut Audit<'_>, module: &NativeModule, major: u32) 
             continue;
         };
         let Some((component, added, compared)) = component_of(soname).and_then(|component| {
-            let added = symbols::added(component, major, soname, &import.symbol)?;
+            let added = symbols::added(component, major, &import.symbol)?;
             Some((component, added, symbols::compared(component, major)?))
         }) else {
             continue;

@@ -1,12 +1,12 @@
-//! What the checks find: NVIDIA's libraries in the wheel (W01, W02, W12), the driver's libraries as dependencies (W03),
-//! device code (W13 to W15, W21), the size (W17), and the findings of the other modules.
+//! What the checks find: NVIDIA's libraries in the wheel (W01, W02), the driver's libraries as dependencies (W03),
+//! device code (W13, W21), the size (W17), and the findings of the other modules.
 
 use cuda_build::Component;
 use cuda_find_core::release;
 
 use super::artifact::{Artifact, Majors, NativeModule, file_name};
-use super::check::Severity::{Error, Note, Warning};
-use super::check::{Audit, Finding, W01, W02, W03, W12, W13, W14, W15, W17, W21};
+use super::check::Severity::{Error, Warning};
+use super::check::{Audit, Finding, W01, W02, W03, W13, W17, W21};
 use super::{paths, requirements};
 use crate::output::{human_size, joined};
 use crate::package::INDEX_LIMIT;
@@ -69,34 +69,17 @@ fn check_copy(audit: &mut Audit<'_>, module: &NativeModule) {
         return;
     }
     let original = without_hash(name).unwrap_or_else(|| name.to_owned());
-    let has_builtins = || {
-        let mut files = audit.artifact.files.iter().map(|file| file_name(file));
-        files.any(|file| file.starts_with("libnvrtc-builtins.so."))
-    };
     let is_renamed = original != name || component_of(soname).is_none();
-    if original.starts_with("libnvrtc.so.") && !has_builtins() {
-        let text = "is a copy of NVRTC, and no `libnvrtc-builtins.so.<release>` is in the wheel";
-        audit.add_file(&W12, Error, path, text.to_owned());
-    } else {
-        let (severity, copy) = match is_renamed {
-            true => (Error, "a modified copy"),
-            false => (Warning, "a copy"),
-        };
-        let text = format!("is {copy} of NVIDIA's `{original}`");
-        audit.add_file(&W02, severity, path, text);
-    }
+    let (severity, copy) = match is_renamed {
+        true => (Error, "a modified copy"),
+        false => (Warning, "a copy"),
+    };
+    let text = format!("is {copy} of NVIDIA's `{original}`");
+    audit.add_file(&W02, severity, path, text);
 }
 
 fn check_device_code(audit: &mut Audit<'_>) {
     for (path, code, major) in audit.artifact.device_code(audit.majors) {
-        if code.relocatable > 0 {
-            let size = human_size(code.relocatable);
-            let text = format!("has {size} of relocatable device code, which is linked already");
-            audit.add_file(&W15, Note, path, text);
-        }
-        if code.images.is_empty() {
-            continue;
-        }
         let gaps = joined(code.gaps(major), ", ");
         let gaps = (!gaps.is_empty()).then(|| format!("GPUs {gaps}"));
         let future = (!code.runs_on_future()).then(|| "future GPUs".to_owned());
@@ -104,11 +87,6 @@ fn check_device_code(audit: &mut Audit<'_>) {
         if !without_code.is_empty() {
             let text = format!("has no code for {}", without_code.join(" and "));
             audit.add_file(&W13, Warning, path, text);
-        }
-        let missing = joined(code.without_fallback(major), ", ");
-        if !missing.is_empty() {
-            let text = format!("has code for {missing} and no portable code for the same GPU");
-            audit.add_file(&W14, Warning, path, text);
         }
         if let Some(driver) = &audit.artifact.driver
             && let Some(needed) = code.needs_newer_driver_than(driver, major)
@@ -252,7 +230,6 @@ mod tests {
             artifact.driver = driver.parse().ok();
             artifact
         };
-        let relocatable = changed(|a| a.modules[0].elf.device.relocatable = 4000);
         let cublas_12 = "$ORIGIN/../nvidia/cublas/lib";
         let all = ["8.0", "9.0", "10.0", "10.3", "10.7", "12.0"];
         let good = [
@@ -360,21 +337,10 @@ mod tests {
                 importing("cudaDeviceGetDevResource"),
             ),
             (
-                "error W12",
-                "no `libnvrtc-builtins",
-                with_file("x/libnvrtc.so.13", "libnvrtc.so.13"),
-            ),
-            (
                 "warning W13",
                 "has no code for future GPUs",
                 with_code(&all, &[]),
             ),
-            (
-                "warning W14",
-                "for 9.0a and no",
-                with_code(&["9.0a", "10.0", "12.0"], &["10.0"]),
-            ),
-            ("note W15", "4.0 kB of relocatable", relocatable),
             (
                 "warning W17",
                 "70.0 MB, and indexes accept 104.9 MB",

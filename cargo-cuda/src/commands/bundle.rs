@@ -174,7 +174,7 @@ pub fn run(
 fn write(output: &Path, fill: impl FnOnce(&Path) -> Result<String>) -> Result<String> {
     let top = file_name(output);
     let parent = output::parent(output);
-    output::make_directory(parent)?;
+    output::create_directory(parent)?;
     let beside = output::temporary_directory(parent)?;
     let directory = beside.path().join(top.trim_end_matches(".tar.gz"));
     let text = fill(&directory)?;
@@ -184,13 +184,14 @@ fn write(output: &Path, fill: impl FnOnce(&Path) -> Result<String>) -> Result<St
         return Ok(text);
     }
     if !output.is_dir() {
-        return output::rename(&directory, output).map(|()| text);
+        output::rename(&directory, output)?;
+        return Ok(text);
     }
     let old = beside.path().join(".old");
     output::rename(output, &old)?;
     if let Err(failure) = output::rename(&directory, output) {
         output::rename(&old, output)?;
-        return Err(failure);
+        return Err(failure.into());
     }
     Ok(text)
 }

@@ -3,7 +3,6 @@
 pub mod audit;
 pub mod build;
 pub mod bundle;
-pub mod capabilities;
 pub mod clean;
 pub mod develop;
 pub mod doctor;

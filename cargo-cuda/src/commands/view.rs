@@ -1,9 +1,8 @@
 //! `cargo cuda view`: the toolkit as one directory.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
-use cuda_build::view::ViewPlace;
 use cuda_build::{Component, View};
 use cuda_find_core::{env::Env, root::Root, toolkit::Note};
 use serde_json::json;
@@ -17,18 +16,12 @@ use crate::toolkits;
 /// Join the components in one directory, and print its path
 #[derive(Args, Clone, Debug)]
 pub struct ViewArgs {
-    /// Create the view in exactly this directory, which must not contain anything else
-    #[arg(long, value_name = "DIR")]
-    output: Option<PathBuf>,
     /// Include only these components and those that they need
     #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
     components: Vec<Component>,
     /// Include the static libraries
     #[arg(long)]
     archives: bool,
-    /// Copy the files instead of linking to them
-    #[arg(long)]
-    copy: bool,
     #[command(flatten)]
     search: SearchOptions,
     #[command(flatten)]
@@ -42,12 +35,9 @@ pub struct ViewArgs {
 pub fn run(arguments: &ViewArgs, user_env: &Env, root: &Root) -> Result<String> {
     let build = arguments.search.clone().into();
     let project = Project::open(user_env, root, &build, &arguments.workspace)?;
-    let mut place = match &arguments.output {
-        Some(directory) => ViewPlace::at(directory, &project.target),
-        None => toolkits::view_place(&project.env, project.workspace.as_ref(), &project.target)?,
-    };
+    let mut place =
+        toolkits::view_place(&project.env, project.workspace.as_ref(), &project.target)?;
     place.archives = arguments.archives;
-    place.copy = arguments.copy;
     place.components = Some(arguments.components.clone()).filter(|names| !names.is_empty());
     let mut finder = project.finder();
     finder.accept_without_compiler = true;

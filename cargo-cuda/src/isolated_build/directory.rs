@@ -24,7 +24,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use cuda_build::{Component, Toolkit, ToolkitVersion};
+use cuda_build::{Component, Toolkit, ToolkitVersion, view::VIEWS_VARIABLE};
 use cuda_find_core::output as files;
 use cuda_find_core::{env::Env, list::Set, root::Root};
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ use crate::environment::Variable;
 use crate::failure::Failure;
 use crate::output;
 use crate::project::Project;
-use crate::toolkits::{VIEWS_VARIABLE, builds_directory};
+use crate::toolkits::builds_directory;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Purpose {

@@ -15,7 +15,10 @@ use std::path::{Path, PathBuf};
 use cuda_build::compile::SHARD_VARIABLE;
 use cuda_build::config::capabilities_variable;
 use cuda_build::{Capability, Component, Plan, Toolkit, View};
-use cuda_build::{driver, host_compiler, view::ViewPlace};
+use cuda_build::{
+    driver, host_compiler,
+    view::{VIEWS_VARIABLE, ViewPlace},
+};
 use cuda_find_core::capability::Declared;
 use cuda_find_core::link;
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease, target::Target};
@@ -28,7 +31,7 @@ use crate::environment::{
 use crate::failure::Failure;
 use crate::output;
 use crate::project::{CAPABILITIES, Project};
-use crate::toolkits::{VIEWS_VARIABLE, builds_directory};
+use crate::toolkits::builds_directory;
 use crate::workspace::Package;
 
 use self::directory::Record;

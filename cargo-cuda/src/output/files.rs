@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+pub use cuda_find_core::output::{create_directory, rename};
 use flate2::{Compression, write::GzEncoder};
 
 use crate::failure::{Failure, Result};
@@ -57,11 +58,6 @@ pub fn file_name(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Moves a file within a file system, and replaces the file that has the new name.
-pub fn rename(from: &Path, to: &Path) -> Result<()> {
-    fs::rename(from, to).map_err(Failure::io("write", to))
-}
-
 /// Copies a file into a directory, as a whole or not at all, and returns the new path.
 pub fn copy_into(file: &Path, directory: &Path) -> Result<PathBuf> {
     let path = directory.join(file.file_name().unwrap_or_default());
@@ -72,7 +68,7 @@ pub fn copy_into(file: &Path, directory: &Path) -> Result<PathBuf> {
 
 /// Copies a file to a new path, and returns its size.
 pub fn copy(file: &Path, to: &Path) -> Result<u64> {
-    make_directory(parent(to))?;
+    create_directory(parent(to))?;
     fs::copy(file, to).map_err(Failure::io("write", to))
 }
 
@@ -119,10 +115,6 @@ pub fn link(target: &Path, link: &Path) -> Result<()> {
             Ok(())
         })
         .map_err(Failure::io("create", link))
-}
-
-pub fn make_directory(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(Failure::io("create", path))
 }
 
 /// Waits for the lock of `directory`, and holds it until the returned file is dropped.

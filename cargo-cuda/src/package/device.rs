@@ -4,7 +4,6 @@
 //! them in blocks. Of an image, its header is read, which has kind, capability and version of PTX, and the start of its
 //! payload, which names the compiler's release.
 
-use std::collections::BTreeSet;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
@@ -35,8 +34,6 @@ pub struct DeviceCode {
     pub images: Vec<DeviceImage>,
     /// The newest CUDA release that the cubins name as their compiler's.
     pub release: Option<ToolkitVersion>,
-    /// The bytes of relocatable code that was left in a linked file.
-    pub relocatable: u64,
 }
 
 /// Code for one capability.
@@ -162,13 +159,7 @@ impl DeviceCode {
             }
         }
         code.images.sort();
-        let lengths = relocatable.iter().map(|range| range.end - range.start);
-        code.relocatable = lengths.sum();
         Ok(code)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.images.is_empty() && self.relocatable == 0
     }
 
     fn add(&mut self, image: DeviceImage) {
@@ -257,19 +248,6 @@ impl DeviceCode {
         let isa = self.images.iter().map(|image| image.isa).max()?;
         let is_newer = (isa.0.into(), isa.1.into()) > release::facts(supports)?.ptx_isa;
         is_newer.then(|| format!("PTX needs driver {}", driver_for_ptx(isa)))
-    }
-
-    /// The capabilities with a suffix whose GPU has no code without a suffix.
-    pub fn without_fallback(&self, major: u32) -> Vec<Capability> {
-        let mut portable = self.clone();
-        portable
-            .images
-            .retain(|image| image.capability.suffix.is_none());
-        let capabilities = self.images.iter().map(|image| image.capability);
-        let mut missing: BTreeSet<Capability> = capabilities.collect();
-        missing
-            .retain(|it| it.suffix.is_some() && portable.runs_on(it.base(), major) == Runs::None);
-        Vec::from_iter(missing)
     }
 }
 
@@ -391,38 +369,20 @@ mod tests {
     }
 
     #[test]
-    fn gaps_and_missing_fallbacks() {
-        for (sass, ptx, gaps, runs_on_future, without_fallback) in [
-            (&["8.0", "9.0a"][..], &["9.0"][..], &[][..], true, &[][..]),
-            (
-                &["8.0", "9.0", "12.0"],
-                &["12.0"],
-                &["10.0", "10.3", "10.7"],
-                true,
-                &[],
-            ),
-            (&["8.0", "12.0"], &["8.0"], &[], true, &[]),
-            (&["12.0"], &["12.0a"], &[], false, &[]),
-            (
-                &["8.0", "9.0a"],
-                &["12.0"],
-                &["10.0", "10.3", "10.7"],
-                true,
-                &["9.0a"],
-            ),
-            (&["9.0a"], &["8.0"], &[], true, &[]),
+    fn gaps_are_known_and_future_gpus() {
+        let blackwell = &["10.0", "10.3", "10.7"][..];
+        for (sass, ptx, gaps, runs_on_future) in [
+            (&["8.0", "9.0a"][..], &["9.0"][..], &[][..], true),
+            (&["8.0", "9.0", "12.0"], &["12.0"], blackwell, true),
+            (&["8.0", "12.0"], &["8.0"], &[], true),
+            (&["12.0"], &["12.0a"], &[], false),
+            (&["8.0", "9.0a"], &["12.0"], blackwell, true),
+            (&["9.0a"], &["8.0"], &[], true),
         ] {
             let code = code(sass, ptx);
             assert_eq!(texts(&code.gaps(13)), gaps, "{sass:?} {ptx:?}");
             assert_eq!(code.runs_on_future(), runs_on_future, "{sass:?} {ptx:?}");
-            assert_eq!(
-                texts(&code.without_fallback(13)),
-                without_fallback,
-                "{sass:?} {ptx:?}"
-            );
         }
-        let family = code(&["10.0f", "10.3a"], &[]);
-        assert_eq!(texts(&family.without_fallback(13)), ["10.0f", "10.3a"]);
     }
 
     fn ptx_text(sm: &str) -> String {
@@ -471,6 +431,5 @@ mod tests {
         let range = 0..bytes.len() as u64;
         let code = DeviceCode::scan(&mut Cursor::new(bytes), std::slice::from_ref(&range)).unwrap();
         assert!(code.images.is_empty());
-        assert_eq!(code.relocatable, range.end);
     }
 }

@@ -34,12 +34,11 @@ pub fn compared(component: Component, major: u32) -> Option<Compared> {
     })
 }
 
-/// Which version of a component added a symbol to one of its libraries. `None` if the first version for the CUDA major
-/// has the symbol, or if the table does not have the symbol.
-pub fn added(component: Component, major: u32, soname: &str, symbol: &str) -> Option<Added> {
-    let rows = block(component, major)?.lines();
-    let mut lists =
-        rows.filter_map(|row| row.strip_prefix(soname)?.strip_prefix(' ')?.split_once(' '));
+/// Which version of a component added a symbol to its libraries. `None` if the first version for the CUDA major has the
+/// symbol, or if the table does not have the symbol.
+pub fn added(component: Component, major: u32, symbol: &str) -> Option<Added> {
+    let rows = block(component, major)?.lines().skip(1);
+    let mut lists = rows.filter_map(|row| row.split_once(' '));
     let (label, _) = lists.find(|(_, symbols)| symbols.split(' ').any(|name| name == symbol))?;
     match label {
         "later" => Some(Added::UpTo(compared(component, major)?.newest)),

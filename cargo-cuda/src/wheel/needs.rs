@@ -223,7 +223,7 @@ impl Needs {
                 let Some(component) = component_of(library, major)? else {
                     continue;
                 };
-                match symbols::added(component, major, library, &import.symbol) {
+                match symbols::added(component, major, &import.symbol) {
                     Some(Added::In(release)) => self.raise(component, release),
                     // The version that the module was linked with has the symbol.
                     Some(Added::UpTo(newest)) => {

@@ -99,7 +99,7 @@ impl Rewrite {
         })?;
         let rewritten = self.rewrite(&mut wheel, &mut file_name);
         let mut built = rewritten.map_err(|failure| failure.in_file(&old_name))?;
-        output::make_directory(out_dir)?;
+        output::create_directory(out_dir)?;
         built.path = out_dir.join(file_name.to_string());
         built.audited = self.audit(&wheel, &built.path, &file_name)?;
         let written = archive_writer::write(&wheel, &built.path)?;

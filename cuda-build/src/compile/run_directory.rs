@@ -5,14 +5,13 @@
 //! the program has succeeded. The next run removes the directory, and the program finds nothing to write to.
 
 use std::borrow::Cow;
-use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 
 use super::step::{Step, depfile_of};
 use crate::error::Error;
 use crate::freshness::Files;
 use cuda_find_core::command::Invocation;
-use cuda_find_core::output;
+use cuda_find_core::output::{self, TemporaryDirectory};
 
 /// The name without the random number.
 const NAME: &str = "cuda-build.run-";
@@ -21,13 +20,7 @@ const NAME: &str = "cuda-build.run-";
 #[derive(Debug)]
 pub(super) struct RunDirectory {
     out: PathBuf,
-    path: PathBuf,
-}
-
-impl Drop for RunDirectory {
-    fn drop(&mut self) {
-        let _ = output::remove_directory(&self.path);
-    }
+    directory: TemporaryDirectory,
 }
 
 impl RunDirectory {
@@ -43,16 +36,16 @@ impl RunDirectory {
 
     /// Creates the directory in `out`.
     pub(super) fn create(out: &Path) -> Result<Self, Error> {
-        let random = RandomState::new().hash_one(std::process::id());
-        let path = out.join(format!("{NAME}{random:016x}"));
-        output::create_directory(&path)?;
-        let out = out.to_owned();
-        Ok(Self { out, path })
+        Ok(Self {
+            directory: TemporaryDirectory::create(out, NAME)?,
+            out: out.to_owned(),
+        })
     }
 
     /// The place in this directory for a file beside the outputs.
     pub(super) fn place_of(&self, file: &Path) -> PathBuf {
-        self.path.join(file.file_name().unwrap_or_default())
+        let name = file.file_name().unwrap_or_default();
+        self.directory.path().join(name)
     }
 
     /// Runs a program that makes the file `output` for a step, and returns what the program printed. The file and its
@@ -78,8 +71,8 @@ impl RunDirectory {
             }
         }
         let finished = redirected.run()?;
-        let printed =
-            (finished.output()).replace(&*self.path.to_string_lossy(), &self.out.to_string_lossy());
+        let directory = self.directory.path().to_string_lossy();
+        let printed = (finished.output()).replace(&*directory, &self.out.to_string_lossy());
         if !finished.success {
             return Err(Error::Compile {
                 tool: step.tool.clone(),

@@ -57,7 +57,7 @@ pub(super) fn plan<'r>(
         root,
         env,
         target: &place.target,
-        plan: ViewPlan::new(root, place.copy),
+        plan: ViewPlan::new(root),
         found: found.clone(),
     };
     planner.headers()?;

@@ -26,7 +26,7 @@ mod write;
 use crate::error::Error;
 use cuda_find_core::{env::Env, root::Root, toolkit::Toolkit};
 
-pub use place::{View, ViewPlace, WRAPPED_NVCC};
+pub use place::{VIEWS_VARIABLE, View, ViewPlace, WRAPPED_NVCC};
 
 impl View {
     /// Writes the view of a toolkit. A complete view is not touched; a damaged view below [`ViewPlace::directory`] is
@@ -34,8 +34,7 @@ impl View {
     ///
     /// # Errors
     /// [`Error::ViewConflict`] if components have different files of the same name;
-    /// [`Error::ViewNotCreated`] if something else is at the path that the user named, or if another user may have
-    /// changed the view; [`cuda_find_core::error::Error::Io`];
+    /// [`Error::ViewNotCreated`] if another user may have changed the view; [`cuda_find_core::error::Error::Io`];
     /// [`cuda_find_core::error::Error::Program`] if the compiler cannot make a stub.
     #[doc(hidden)]
     pub fn create(
@@ -45,11 +44,9 @@ impl View {
         env: &Env,
     ) -> Result<Self, Error> {
         let plan = content::plan(toolkit, root, place, env)?;
-        let mut path = place.directory.clone();
-        if !place.exact {
-            path.push(format!("{}-{}", toolkit.version(), plan.digest()));
-        }
-        let made = write::write(&plan, &path, place.exact)?;
+        let name = format!("{}-{}", toolkit.version(), plan.digest());
+        let path = place.directory.join(name);
+        let made = write::write(&plan, &path)?;
         Ok(Self {
             path,
             paths: plan.entries.into_keys().collect(),

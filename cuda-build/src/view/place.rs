@@ -6,7 +6,7 @@ use crate::error::Error;
 use cuda_find_core::{cache, component::Component, env::Env, list::Set, target::Target};
 
 /// The variable that names the directory of views. `cargo cuda` sets it for build scripts.
-const VIEWS_VARIABLE: &str = "CUDA_BUILD_VIEWS";
+pub const VIEWS_VARIABLE: &str = "CUDA_BUILD_VIEWS";
 
 /// A view that was written.
 #[derive(Clone, Debug)]
@@ -51,9 +51,7 @@ impl View {
     /// view. [`Build::run`](crate::Build::run) declares it if the build used a view or if
     /// [`Build::view`](crate::Build::view) was called.
     ///
-    /// The file's date is before any build, so writing a view does not make Cargo run the script again. At
-    /// a path that the user named ([`ViewPlace::at`]), the file has the date at which the view was written,
-    /// because another view may be written there later.
+    /// The file's date is before any build, so writing a view does not make Cargo run the script again.
     pub fn watched_file(&self) -> PathBuf {
         self.path.join("version.json")
     }
@@ -101,18 +99,14 @@ impl View {
 /// # }
 /// ```
 pub struct ViewPlace {
-    /// The directory that was given to [`ViewPlace::at`] or [`ViewPlace::below`].
+    /// The directory that was given to [`ViewPlace::below`].
     pub directory: PathBuf,
-    /// Whether `directory` is the view's own path. Otherwise the view is below it.
-    pub(super) exact: bool,
     pub(super) target: Target,
     /// The components that the view must have. Components that these need are added. `None` for the whole toolkit.
     pub components: Option<Vec<Component>>,
     /// Whether the view has the static archives of all libraries. They are several gigabytes, most of the size of
     /// CUDA 13. If false, the view still has `cudart_static`, `cudadevrt` and `culibos`.
     pub archives: bool,
-    /// Whether files are copied instead of linked, so that the view works on another machine.
-    pub copy: bool,
     /// A shell script that is `bin/nvcc` of the view. nvcc itself is then [`WRAPPED_NVCC`].
     pub nvcc_wrapper: Option<String>,
 }
@@ -165,20 +159,10 @@ impl ViewPlace {
     pub fn below(directory: &Path, target: &Target) -> Self {
         Self {
             directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
-            exact: false,
             target: target.clone(),
             components: None,
             archives: false,
-            copy: false,
             nvcc_wrapper: None,
-        }
-    }
-
-    /// Exactly `directory`. If it contains anything but this view, [`View::create`] returns an error.
-    pub fn at(directory: &Path, target: &Target) -> Self {
-        Self {
-            exact: true,
-            ..Self::below(directory, target)
         }
     }
 }

@@ -62,20 +62,16 @@ impl Contents {
 #[derive(Debug)]
 pub(super) struct ViewPlan<'a> {
     pub(super) root: &'a Root,
-    /// Whether files are copied instead of linked. With copies, every file of a component has an
-    /// entry. With links, a directory that only one component has is one entry, so that the 2000
-    /// headers of CCCL need one link.
-    pub(super) copy: bool,
+    /// A directory that only one component has is one entry, so that the 2000 headers of CCCL need one link.
     pub(super) entries: BTreeMap<PathBuf, ViewEntry>,
     /// What the view lacks, and why.
     pub(super) notes: Vec<String>,
 }
 
 impl<'a> ViewPlan<'a> {
-    pub(super) fn new(root: &'a Root, copy: bool) -> Self {
+    pub(super) fn new(root: &'a Root) -> Self {
         Self {
             root,
-            copy,
             entries: BTreeMap::new(),
             notes: Vec::new(),
         }
@@ -88,14 +84,7 @@ impl<'a> ViewPlan<'a> {
         path: impl Into<PathBuf>,
         source: ComponentPath,
     ) -> Result<(), Error> {
-        if self.copy && self.root.is_dir(&source.path) {
-            self.add_directories(&path.into(), &[source])
-        } else {
-            self.add_one(path.into(), source)
-        }
-    }
-
-    fn add_one(&mut self, path: PathBuf, source: ComponentPath) -> Result<(), Error> {
+        let path = path.into();
         // A relative target would be resolved against the directory of the link.
         let target = std::path::absolute(&source.path).unwrap_or(source.path);
         match self.entries.get(&path) {
@@ -133,11 +122,9 @@ impl<'a> ViewPlan<'a> {
             let path = path.join(&name);
             if sources.iter().all(|source| self.root.is_dir(&source.path)) && sources.len() > 1 {
                 self.add_directories(&path, &sources)?;
-            } else if let [source] = &sources[..] {
-                self.add(path, source.clone())?;
             } else {
                 for source in sources {
-                    self.add_one(path.clone(), source)?;
+                    self.add(&path, source)?;
                 }
             }
         }
@@ -189,7 +176,6 @@ impl<'a> ViewPlan<'a> {
         }
         let mut hash = Fnv::default();
         let mut add = |parts: &[&[u8]]| parts.iter().for_each(|part| hash.field(part));
-        add(&[if self.copy { b"copies" } else { b"links" }]);
         let identity = |path: &Path| self.root.identity(path).into_bytes();
         for (path, entry) in &self.entries {
             add(&[bytes(path)]);
@@ -253,8 +239,8 @@ mod tests {
         let place = tree(&[("libcudart.so.13", "one")]);
         let path = place.path().join("libcudart.so.13");
         let root = Root::system();
-        let plan = |copy, version: &str| {
-            let mut plan = ViewPlan::new(&root, copy);
+        let plan = |version: &str| {
+            let mut plan = ViewPlan::new(&root);
             let component = Component::Cudart;
             let path = path.clone();
             let library = ComponentPath { component, path };
@@ -262,23 +248,22 @@ mod tests {
             plan.set_text("version.json", version.to_owned());
             plan.digest()
         };
-        let first = plan(false, "13.4");
-        assert_eq!(first, plan(false, "13.4"));
-        assert_ne!(first, plan(true, "13.4"));
-        assert_ne!(first, plan(false, "13.5"));
+        let first = plan("13.4");
+        assert_eq!(first, plan("13.4"));
+        assert_ne!(first, plan("13.5"));
         std::fs::write(&path, "other").unwrap();
-        assert_ne!(first, plan(false, "13.4"));
+        assert_ne!(first, plan("13.4"));
     }
 
     /// The paths of a view's headers, and where they lead, if two components have the directories `a` and `b`.
-    fn joined(place: &Path, copy: bool) -> Result<Vec<String>, Error> {
+    fn joined(place: &Path) -> Result<Vec<String>, Error> {
         let root = Root::system();
         let mut contents = Contents::default();
         for (component, name) in [(Component::Cudart, "a"), (Component::Nvcc, "b")] {
             let path = place.join(name);
             contents.add_all_of(&root, &ComponentPath { component, path }, &|_| true);
         }
-        let mut plan = ViewPlan::new(&root, copy);
+        let mut plan = ViewPlan::new(&root);
         plan.add_contents(Path::new("include"), contents)?;
         let shown = |(path, entry): (&PathBuf, &ViewEntry)| match entry {
             ViewEntry::Component(source) => {
@@ -310,17 +295,14 @@ mod tests {
             "include/cub a/cub",
             "include/cuda.h a/cuda.h",
         ];
-        assert_eq!(joined(place.path(), false).unwrap(), links);
-        let copies = joined(place.path(), true).unwrap();
-        let file = "include/cub/x.cuh a/cub/x.cuh".to_owned();
-        assert!(copies.contains(&file), "{copies:?}");
+        assert_eq!(joined(place.path()).unwrap(), links);
     }
 
     #[test]
     fn different_files_and_a_file_against_a_directory_are_conflicts() {
         for (a, b) in [("a/cuda.h", "b/cuda.h"), ("a/nv", "b/nv/target")] {
             let place = tree(&[(a, "one"), (b, "two")]);
-            let error = joined(place.path(), false).unwrap_err();
+            let error = joined(place.path()).unwrap_err();
             assert!(matches!(error, Error::ViewConflict { .. }));
             let error = error.to_string();
             for word in ["include/", "cudart", "nvcc", "/a/", "/b/"] {

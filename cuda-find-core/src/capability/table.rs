@@ -30,8 +30,6 @@ pub struct CapabilityFacts {
     pub jetson: Option<bool>,
     /// The name of the GPU generation.
     pub architecture: &'static str,
-    /// Some devices that have this capability.
-    pub example: &'static str,
 }
 
 const fn v(major: u32, minor: u32) -> ToolkitVersion {
@@ -39,12 +37,7 @@ const fn v(major: u32, minor: u32) -> ToolkitVersion {
 }
 
 impl CapabilityFacts {
-    const fn new(
-        number: (u32, u32),
-        architecture: &'static str,
-        min_cuda: ToolkitVersion,
-        example: &'static str,
-    ) -> Self {
+    const fn new(number: (u32, u32), architecture: &'static str, min_cuda: ToolkitVersion) -> Self {
         Self {
             capability: Capability::new(number.0, number.1),
             min_cuda,
@@ -54,7 +47,6 @@ impl CapabilityFacts {
             family: &[],
             jetson: Some(false),
             architecture,
-            example,
         }
     }
 
@@ -97,40 +89,46 @@ impl CapabilityFacts {
 
 #[rustfmt::skip]
 static TABLE: &[CapabilityFacts] = &[
-    CapabilityFacts::new((3, 0), "Kepler", v(5, 0), "GK10x").until(v(11, 0)),
-    CapabilityFacts::new((3, 2), "Kepler", v(6, 0), "Tegra K1").until(v(11, 0)).jetson(),
-    CapabilityFacts::new((3, 5), "Kepler", v(5, 0), "GK110").until(v(12, 0)),
-    CapabilityFacts::new((3, 7), "Kepler", v(6, 5), "Tesla K80").until(v(12, 0)),
-    CapabilityFacts::new((5, 0), "Maxwell", v(6, 5), "GM107").until(v(13, 0)),
-    CapabilityFacts::new((5, 2), "Maxwell", v(6, 5), "GM20x").until(v(13, 0)),
-    CapabilityFacts::new((5, 3), "Maxwell", v(6, 5), "Jetson TX1, Nano").until(v(13, 0)).jetson(),
-    CapabilityFacts::new((6, 0), "Pascal", v(8, 0), "P100").until(v(13, 0)),
-    CapabilityFacts::new((6, 1), "Pascal", v(8, 0), "GTX 10xx, P40").until(v(13, 0)),
-    CapabilityFacts::new((6, 2), "Pascal", v(8, 0), "Jetson TX2").until(v(13, 0)).jetson(),
-    CapabilityFacts::new((7, 0), "Volta", v(9, 0), "V100").until(v(13, 0)),
-    CapabilityFacts::new((7, 2), "Volta", v(9, 0), "Jetson Xavier").until(v(13, 0)).jetson(),
-    CapabilityFacts::new((7, 5), "Turing", v(10, 0), "RTX 20xx, T4"),
-    CapabilityFacts::new((8, 0), "Ampere", v(11, 0), "A100"),
-    CapabilityFacts::new((8, 6), "Ampere", v(11, 1), "RTX 30xx, A10"),
-    CapabilityFacts::new((8, 7), "Ampere", v(11, 4), "Jetson Orin").jetson(),
-    CapabilityFacts { jetson: None, ..CapabilityFacts::new((8, 8), "Ampere", v(13, 0), "not documented") },
-    CapabilityFacts::new((8, 9), "Ada", v(11, 8), "RTX 40xx, L4, L40"),
-    CapabilityFacts::new((9, 0), "Hopper", v(11, 8), "H100, H200, GH200").arch_specific(v(12, 0)),
-    CapabilityFacts::new((10, 0), "Blackwell", v(12, 8), "B200, GB200").arch_specific(v(12, 8))
+    CapabilityFacts::new((3, 0), "Kepler", v(5, 0)).until(v(11, 0)), // GK10x
+    CapabilityFacts::new((3, 2), "Kepler", v(6, 0)).until(v(11, 0)).jetson(), // Tegra K1
+    CapabilityFacts::new((3, 5), "Kepler", v(5, 0)).until(v(12, 0)), // GK110
+    CapabilityFacts::new((3, 7), "Kepler", v(6, 5)).until(v(12, 0)), // Tesla K80
+    CapabilityFacts::new((5, 0), "Maxwell", v(6, 5)).until(v(13, 0)), // GM107
+    CapabilityFacts::new((5, 2), "Maxwell", v(6, 5)).until(v(13, 0)), // GM20x
+    CapabilityFacts::new((5, 3), "Maxwell", v(6, 5)).until(v(13, 0)).jetson(), // Jetson TX1, Nano
+    CapabilityFacts::new((6, 0), "Pascal", v(8, 0)).until(v(13, 0)), // P100
+    CapabilityFacts::new((6, 1), "Pascal", v(8, 0)).until(v(13, 0)), // GTX 10xx, P40
+    CapabilityFacts::new((6, 2), "Pascal", v(8, 0)).until(v(13, 0)).jetson(), // Jetson TX2
+    CapabilityFacts::new((7, 0), "Volta", v(9, 0)).until(v(13, 0)), // V100
+    CapabilityFacts::new((7, 2), "Volta", v(9, 0)).until(v(13, 0)).jetson(), // Jetson Xavier
+    CapabilityFacts::new((7, 5), "Turing", v(10, 0)), // RTX 20xx, T4
+    CapabilityFacts::new((8, 0), "Ampere", v(11, 0)), // A100
+    CapabilityFacts::new((8, 6), "Ampere", v(11, 1)), // RTX 30xx, A10
+    CapabilityFacts::new((8, 7), "Ampere", v(11, 4)).jetson(), // Jetson Orin
+    CapabilityFacts { jetson: None, ..CapabilityFacts::new((8, 8), "Ampere", v(13, 0)) }, // not documented
+    CapabilityFacts::new((8, 9), "Ada", v(11, 8)), // RTX 40xx, L4, L40
+    CapabilityFacts::new((9, 0), "Hopper", v(11, 8)).arch_specific(v(12, 0)), // H100, H200, GH200
+    // B200, GB200
+    CapabilityFacts::new((10, 0), "Blackwell", v(12, 8)).arch_specific(v(12, 8))
         .family(v(12, 9), &[0, 3, 7]),
     // 10.1 and 11.0 are the same hardware: see `renamed`.
-    CapabilityFacts::new((10, 1), "Blackwell", v(12, 8), "Jetson Thor (with CUDA 12)").until(v(13, 0)).jetson()
+    // Jetson Thor (with CUDA 12)
+    CapabilityFacts::new((10, 1), "Blackwell", v(12, 8)).until(v(13, 0)).jetson()
         .arch_specific(v(12, 8)).family(v(12, 9), &[1]),
-    CapabilityFacts::new((10, 3), "Blackwell", v(12, 9), "B300, GB300").arch_specific(v(12, 9))
+    // B300, GB300
+    CapabilityFacts::new((10, 3), "Blackwell", v(12, 9)).arch_specific(v(12, 9))
         .family(v(12, 9), &[3, 7]),
     // Sources: pytorch/pytorch#190654, llvm/llvm-project#211677.
-    CapabilityFacts::new((10, 7), "Rubin", v(13, 4), "Rubin").arch_specific(v(13, 4)).family(v(13, 4), &[7]),
-    CapabilityFacts::new((11, 0), "Blackwell", v(13, 0), "Jetson Thor (with CUDA 13)").jetson()
+    CapabilityFacts::new((10, 7), "Rubin", v(13, 4)).arch_specific(v(13, 4)).family(v(13, 4), &[7]), // Rubin
+    // Jetson Thor (with CUDA 13)
+    CapabilityFacts::new((11, 0), "Blackwell", v(13, 0)).jetson()
         .arch_specific(v(13, 0)).family(v(13, 0), &[0]),
     // In Meson's list, 12.0a begins at CUDA 12.9, but ptxas 12.8.61 already lists it.
-    CapabilityFacts::new((12, 0), "Blackwell", v(12, 8), "RTX 50xx, RTX PRO Blackwell").arch_specific(v(12, 8))
+    // RTX 50xx, RTX PRO Blackwell
+    CapabilityFacts::new((12, 0), "Blackwell", v(12, 8)).arch_specific(v(12, 8))
         .family(v(12, 9), &[0, 1]),
-    CapabilityFacts::new((12, 1), "Blackwell", v(12, 9), "GB10 (DGX Spark)").arch_specific(v(12, 9))
+    // GB10 (DGX Spark)
+    CapabilityFacts::new((12, 1), "Blackwell", v(12, 9)).arch_specific(v(12, 9))
         .family(v(12, 9), &[1]),
 ];
 

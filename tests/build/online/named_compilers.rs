@@ -78,7 +78,7 @@ fn a_compiler_that_is_named_is_the_one_that_runs() {
     let build =
         package(root, &[("NVCC", &wrapper)]).module(Module::new("k.cu").engine(Engine::Nvcc));
     let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
-    let place = ViewPlace::at(&root.join("view"), &target);
+    let place = ViewPlace::below(&root.join("views"), &target);
     let view = View::create(
         build.toolkit().unwrap(),
         &place,
