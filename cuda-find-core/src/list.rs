@@ -1,4 +1,4 @@
-//! Sorted lists, and the name that a misspelt name was probably meant to be.
+//! Sorted lists, patterns of names, and the name that a misspelt name was probably meant to be.
 
 use std::collections::BTreeSet;
 
@@ -14,6 +14,18 @@ pub fn sorted_set<T: Ord>(items: impl IntoIterator<Item = T>) -> Vec<T> {
 pub fn joined(items: impl IntoIterator<Item = impl ToString>, separator: &str) -> String {
     let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     texts.join(separator)
+}
+
+/// Whether a name matches a pattern, in which `*` stands for any characters.
+pub fn matches(pattern: &str, name: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(name) = name.strip_prefix(start) else {
+        return false;
+    };
+    let mut ends = (0..=name.len()).filter(|end| name.is_char_boundary(*end));
+    ends.any(|end| matches(rest, &name[end..]))
 }
 
 /// The name among `known` that differs least from `text`, if it differs in one or two characters, and in at most half

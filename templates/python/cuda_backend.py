@@ -22,6 +22,18 @@ def _call(hook, directory, config_settings):
     return finished.stdout.decode().splitlines()[-1]
 
 
+def get_requires_for_build_wheel(config_settings=None):
+    # maturin is in `requires`; for `bindings = "cffi"`, it needs another package.
+    try:
+        import maturin
+    except ImportError:
+        return []
+    return maturin.get_requires_for_build_wheel(config_settings)
+
+
+get_requires_for_build_editable = get_requires_for_build_wheel
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     return _call("build-wheel", wheel_directory, config_settings)
 

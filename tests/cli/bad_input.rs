@@ -68,7 +68,7 @@ mod online {
             std::os::unix::fs::symlink(program, link).unwrap();
         }
         let mut wheel = project.command(&["wheel", "--cuda", "13"]);
-        let words = ["neither `maturin` nor `uvx` is on `PATH`", "`--fetch`"];
+        let words = ["`maturin` is not on `PATH`", "`--fetch`"];
         let run = Finished::of(wheel.env("PATH", &bin).output().unwrap());
         run.failed(exit_code::MISSING_PROGRAM, &words);
         assert!(!project.path.join("dist").exists());

@@ -24,6 +24,7 @@ mod components;
 mod diagnostics;
 mod directories;
 mod doctor;
+mod doors;
 mod environment;
 mod freshness;
 mod guesses;

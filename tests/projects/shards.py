@@ -196,6 +196,7 @@ def main():
         (unmodified if arguments.PROJECT == "candle-kernels" else library_template)(package, capabilities)
     else:
         arguments = types.SimpleNamespace(**vars(arguments), CRATE=arguments.PROJECT, CHECKOUT=arguments.checkout)
+        (work / "ported").mkdir(exist_ok=True)
         package = ports.Port(arguments, work / "ported").package
 
     machines = Machines(work, package)

@@ -25,7 +25,7 @@ use crate::package::nvidia::{LibraryOrigin, component_of, majors_of_soname, orig
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
 use crate::toolkits::release_of;
 use crate::wheel::needs::{BuiltWith, Needs, with_dependencies};
-use crate::wheel::runpath::{SearchPathKind, link_arguments};
+use crate::wheel::runpath::{SearchPathKind, link_arguments, needed_by_runpath};
 use crate::workspace::{Package, Resolve};
 
 /// The search path of a program in `bin`, and of a library in `lib`.
@@ -99,17 +99,25 @@ pub fn run(
     } else {
         let profile = cargo.value("--profile").unwrap_or("release".to_owned());
         check_profile(&profile)?;
-        let call = rustc_call(split, &cargo, &name);
-        let (code, build) = build::run(&arguments.build, &call, user_env, root)?;
-        if code != exit_code::SUCCESS {
-            return Ok((String::new(), code));
+        let mut direct = BTreeMap::new();
+        loop {
+            let call = rustc_call(split, &cargo, &name, direct.values());
+            let (code, build) = build::run(&arguments.build, &call, user_env, root)?;
+            if code != exit_code::SUCCESS {
+                return Ok((String::new(), code));
+            }
+            let triple = options.target.as_deref().or(project.config.build_target());
+            let mut file = build.directory.path;
+            file.extend(triple.map(target_directory_name));
+            file.push(if profile == "dev" { "debug" } else { &profile });
+            file.push(&name);
+            let linked = components_of(&ElfFacts::read_tables(archive::open(&file)?.0)?);
+            let needed = needed_by_runpath(&linked, &build.toolkit)?;
+            if needed == direct || needed.keys().all(|component| linked.contains(component)) {
+                break (file, Some(release_of(build.toolkit.version())));
+            }
+            direct = needed;
         }
-        let triple = options.target.as_deref().or(project.config.build_target());
-        let mut file = build.directory.path;
-        file.extend(triple.map(target_directory_name));
-        file.push(if profile == "dev" { "debug" } else { &profile });
-        file.push(&name);
-        (file, Some(release_of(build.toolkit.version())))
     };
     let program = ElfFacts::read_tables(archive::open(&file)?.0)?;
     let mut majors = program.needed.iter().map(|soname| majors_of_soname(soname));
@@ -120,8 +128,7 @@ pub fn run(
 
     let config = package.map_or_else(Config::default, |package| package.config.clone());
     let mut needs = Needs::declared(&config, BuiltWith::newest(release.major));
-    let sonames = program.needed.iter();
-    let linked: BTreeSet<Component> = sonames.filter_map(|soname| component_of(soname)).collect();
+    let linked = components_of(&program);
     let guesses = project.finder().guesses().iter();
     let loaded = guesses.filter(|guess| guess.is_loaded);
     needs.required.extend(loaded.map(|guess| guess.component));
@@ -299,9 +306,19 @@ fn copy_all(
     Ok(sizes)
 }
 
+fn components_of(program: &ElfFacts) -> BTreeSet<Component> {
+    let sonames = program.needed.iter();
+    sonames.filter_map(|soname| component_of(soname)).collect()
+}
+
 /// The command line of `cargo rustc`. The search path is for the final crate alone, so that dependencies of an earlier
 /// `cargo cuda build --release` are not compiled again.
-fn rustc_call(users: &SplitArguments, cargo: &CargoOptions, name: &str) -> SplitArguments {
+fn rustc_call<'a>(
+    users: &SplitArguments,
+    cargo: &CargoOptions,
+    name: &str,
+    direct: impl IntoIterator<Item = &'a String>,
+) -> SplitArguments {
     let mut call = users.clone();
     call.command = "rustc".to_owned();
     match name.ends_with(".so") {
@@ -315,7 +332,7 @@ fn rustc_call(users: &SplitArguments, cargo: &CargoOptions, name: &str) -> Split
     if call.for_program.is_empty() {
         call.for_program.push("--".into());
     }
-    let search = link_arguments(SearchPathKind::Rpath, &[SEARCH_PATH.to_owned()]);
+    let search = link_arguments(SearchPathKind::Rpath, &[SEARCH_PATH.to_owned()], direct);
     call.for_program.extend(search.into_iter().map(Into::into));
     call
 }

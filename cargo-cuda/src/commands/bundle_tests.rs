@@ -90,7 +90,7 @@ fn cargo_gets_program_profile_and_search_path() {
             for_cargo: words(given),
             ..SplitArguments::default()
         };
-        let call = rustc_call(&users, &options(given), name);
+        let call = rustc_call(&users, &options(given), name, []);
         assert_eq!(call.for_cargo, words(expected));
         let search = "-- -C link-arg=-Wl,--disable-new-dtags -C link-arg=-Xlinker -C link-arg=-rpath \
                       -C link-arg=-Xlinker -C link-arg=$ORIGIN/../lib";

@@ -1,5 +1,6 @@
 //! The hooks of PEP 517 and PEP 660. A build backend in Python (`cuda_backend.py`) calls them, not a user.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -8,8 +9,8 @@ use cuda_find_core::{env::Env, root::Root};
 use serde::Deserialize;
 
 use crate::failure::{Failure, Result};
+use crate::output;
 use crate::wheel::backend::{Backend, BackendSettings};
-use crate::wheel::build::Mode;
 
 /// The hooks of PEP 517 and PEP 660, for a build backend in Python
 #[derive(Args, Clone, Debug)]
@@ -35,13 +36,23 @@ enum Hook {
 
 /// The frontend's `config_settings`.
 #[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(default, rename_all = "kebab-case")]
 struct ConfigSettings {
     cuda: Option<String>,
     site_packages: Option<PathBuf>,
     #[serde(alias = "maturin.build-args")]
     build_args: Option<Words>,
+    allow: Option<Words>,
+    /// Settings for the backends of other packages: frontends give all settings to each package that they build.
+    #[serde(flatten)]
+    others: BTreeMap<String, serde_json::Value>,
 }
+
+/// The variable of maturin's build backend with arguments, if there are none in the settings.
+const ARGUMENTS: &str = "MATURIN_PEP517_ARGS";
+
+const SETTINGS: &str = "the settings are `cuda` (`-C cuda=13`), `build-args` (arguments for maturin, as in \
+                        `-C build-args=--locked`), `site-packages` (a directory) and `allow` (codes of checks)";
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -51,38 +62,49 @@ enum Words {
     List(Vec<String>),
 }
 
+impl Words {
+    fn list(self, name: &str) -> Result<Vec<String>, String> {
+        match self {
+            Self::List(list) => Ok(list),
+            Self::Line(line) => shlex::split(&line)
+                .ok_or_else(|| format!("`{name}` has an open quotation mark: {line}")),
+        }
+    }
+}
+
 /// Runs a hook, and returns the name of the file or directory that it made.
 pub fn run(arguments: &Pep517Args, user_env: &Env, root: &Root) -> Result<String> {
-    let settings = settings(&arguments.config_settings).map_err(|reason| {
+    let settings = settings(&arguments.config_settings, user_env).map_err(|reason| {
         let text = format!("the config settings are not valid: {reason}");
-        Failure::usage(text).hint(
-            "the settings are `cuda` (`-C cuda=13`), `build-args` (arguments for maturin, as in \
-             `-C build-args=--locked`) and `site-packages` (a directory)",
-        )
+        Failure::usage(text).hint(SETTINGS)
     })?;
     let (python, out) = (&arguments.python, &arguments.directory);
     let backend = Backend::open(&settings, python, out, user_env, root)?;
     let name = match arguments.hook {
         Hook::BuildSdist => backend.build_sdist(),
-        Hook::BuildWheel => backend.build(Mode::Wheel),
-        Hook::BuildEditable => backend.build(Mode::Editable),
+        Hook::BuildWheel => backend.build(false),
+        Hook::BuildEditable => backend.build(true),
         Hook::PrepareMetadata => backend.prepare_metadata(),
     };
     name.map(|name| name + "\n")
 }
 
-fn settings(json: &str) -> Result<BackendSettings, String> {
+fn settings(json: &str, user_env: &Env) -> Result<BackendSettings, String> {
     let settings: ConfigSettings = serde_json::from_str(json).map_err(|error| error.to_string())?;
-    let arguments = match settings.build_args {
-        None => Vec::new(),
-        Some(Words::List(list)) => list,
-        Some(Words::Line(line)) => shlex::split(&line)
-            .ok_or_else(|| format!("`build-args` has an open quotation mark: {line}"))?,
-    };
+    for name in settings.others.keys() {
+        let text = format!("the config setting `{name}` is not for cargo-cuda; {SETTINGS}");
+        output::message(&format!("warning: {text}"));
+    }
+    let of_variable = || user_env.text(ARGUMENTS).map(Words::Line);
+    let arguments = settings.build_args.or_else(of_variable);
+    let list =
+        |words: Option<Words>, name: &str| words.map_or(Ok(Vec::new()), |words| words.list(name));
+    let arguments = list(arguments, "build-args")?.into_iter();
     Ok(BackendSettings {
         cuda: settings.cuda.map(|cuda| cuda.parse()).transpose()?,
         site_packages: settings.site_packages,
-        arguments: arguments.into_iter().map(OsString::from).collect(),
+        arguments: arguments.map(OsString::from).collect(),
+        allow: list(settings.allow, "allow")?,
     })
 }
 
@@ -93,6 +115,7 @@ mod tests {
     #[test]
     fn settings_of_frontends_are_understood() {
         let json = r#"{"cuda": "13.4", "build-args": "--features 'a b'", "site-packages": "/s"}"#;
+        let settings = |json: &str| settings(json, &Env::default());
         let found = settings(json).unwrap();
         assert_eq!(found.cuda.unwrap().to_string(), "13.4");
         assert_eq!(found.arguments, ["--features", "a b"]);
@@ -100,20 +123,29 @@ mod tests {
         let list = settings(r#"{"maturin.build-args": ["--features", "a b"]}"#).unwrap();
         assert_eq!(list.arguments, ["--features", "a b"]);
         assert!(settings("{}").unwrap().cuda.is_none());
+        let of_others = settings(r#"{"editable_mode": "compat", "--x": ["y"], "cuda": "12"}"#);
+        assert_eq!(of_others.unwrap().cuda.unwrap().major, 12);
     }
 
     #[test]
     fn wrong_settings_are_errors() {
         for (json, expected) in [
             ("", "EOF"),
-            (r#"{"cuad": "12"}"#, "unknown field `cuad`"),
             (r#"{"cuda": "twelve"}"#, "twelve"),
             (r#"{"cuda": ["12", "13"]}"#, "expected a string"),
             (r#"{"build-args": "'open"}"#, "open quotation mark"),
             (r#"{"build-args": [1]}"#, "did not match"),
         ] {
-            let error = settings(json).unwrap_err();
+            let error = settings(json, &Env::default()).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn the_variable_of_maturin_has_the_arguments_if_the_settings_have_none() {
+        let env = Env::from_pairs([(ARGUMENTS, "--features 'a b'")]);
+        let arguments = |json: &str| settings(json, &env).unwrap().arguments;
+        assert_eq!(arguments("{}"), ["--features", "a b"]);
+        assert_eq!(arguments(r#"{"build-args": "--locked"}"#), ["--locked"]);
     }
 }

@@ -102,6 +102,27 @@ impl Pyproject {
             }
     }
 
+    /// Whether `[build-system]` requires other packages than maturin, which build scripts may import.
+    pub fn requires_more_than_maturin(&self) -> bool {
+        let mut requires = self.build_system.requires.iter();
+        !requires.all(|line| Requirement::parse(line).is_ok_and(|it| it.name == "maturin"))
+    }
+
+    /// Fails if another program than maturin builds the package: what maturin would build is something else.
+    pub fn check_backend(&self, root: &Root) -> Result<()> {
+        let backend = &self.build_system.build_backend;
+        if backend.is_empty() || backend == "maturin" || self.backend_file(root).is_some() {
+            return Ok(());
+        }
+        let text = format!(
+            "the build backend of {} is `{backend}`, and `cargo cuda wheel` builds with maturin",
+            self.directory.join("pyproject.toml").display()
+        );
+        Err(Failure::configuration(text).hint(
+            "build the wheel as usual, and rewrite it: `cargo cuda wheel --from-wheel <wheel> --cuda <major>`",
+        ))
+    }
+
     fn names(&self, root: &Root, manifest: &Path) -> bool {
         let named = self.manifest().map(|named| root.resolve(&named));
         named == Some(root.resolve(manifest))

@@ -14,13 +14,13 @@ use cuda_find_core::command::Invocation;
 use cuda_find_core::select::RequestedRelease;
 
 use super::needs::{BuiltWith, Needs, component_of};
-use super::programs;
-use super::rewrite::{BuiltWheel, Rewrite, is_excluded, third_party};
-use super::runpath::{ModuleSearchPath, SearchPathKind, link_arguments};
+use super::rewrite::{BuiltWheel, Purpose, Rewrite, is_excluded, third_party};
+use super::runpath::{ModuleSearchPath, SearchPathKind, link_arguments, needed_by_runpath};
 use super::source::WheelSource;
+use super::{programs, sdist};
 use crate::cargo_arguments::check_profile;
 use crate::failure::{Failure, Result};
-use crate::isolated_build::{IsolatedBuild, Purpose};
+use crate::isolated_build::{self, IsolatedBuild};
 use crate::missing_components::MissingComponents;
 use crate::output::{self, TemporaryDirectory, joined};
 use crate::package::archive::WheelArchive;
@@ -35,6 +35,7 @@ pub const NO_WARNING: (&str, &str) = ("MATURIN_NO_MISSING_BUILD_BACKEND_WARNING"
 #[derive(Debug)]
 pub struct WheelBuild {
     pub source: WheelSource,
+    pub purpose: Purpose,
     /// The command that starts maturin. Arguments for maturin are added at the end.
     pub maturin: Invocation,
     /// Cargo's profile; `None` for the one in maturin's arguments or `pyproject.toml`, otherwise `release`.
@@ -54,7 +55,7 @@ pub struct Prepared {
     pub build: IsolatedBuild,
     plan: Plan,
     /// The declared components that are linked as shared libraries, and those that are loaded by name.
-    pub linked: BTreeSet<Component>,
+    linked: BTreeSet<Component>,
 }
 
 impl Prepared {
@@ -68,19 +69,10 @@ impl Prepared {
     }
 }
 
-/// What maturin builds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Wheels with all files.
-    Wheel,
-    /// A wheel that refers to the source tree, for development.
-    Editable,
-}
-
 /// What maturin has built.
-pub struct CompiledWheels {
+struct CompiledWheels {
     /// A wheel for each Python interpreter.
-    pub wheels: Vec<(PathBuf, WheelArchive)>,
+    wheels: Vec<(PathBuf, WheelArchive)>,
     /// The source distribution, if the user's arguments for maturin have `--sdist`.
     sdists: Vec<PathBuf>,
     /// The directory of the files, which is removed on drop.
@@ -99,6 +91,7 @@ impl WheelBuild {
     pub fn new(source: WheelSource, out: &Path) -> Result<Self> {
         Ok(Self {
             maturin: programs::maturin(&source.project.env, source.project.fetch)?,
+            purpose: Purpose::Index(source.package.config.wheel.name.clone()),
             source,
             profile: None,
             out: out.to_owned(),
@@ -116,7 +109,7 @@ impl WheelBuild {
         }
         let declared = config.for_major(release.major);
         let project = self.source.project.for_release(release);
-        let build = IsolatedBuild::prepare(&project, Purpose::Wheel, gpus, None)?;
+        let build = IsolatedBuild::prepare(&project, isolated_build::Purpose::Wheel, gpus, None)?;
         let is_declared = declared.capabilities.is_some();
         let plan = build.plan.clone().filter(|_| is_declared);
         let plan = plan.ok_or_else(undeclared)?;
@@ -124,7 +117,7 @@ impl WheelBuild {
         let used: Vec<Component> = wanted.map(|wanted| wanted.component).collect();
         build.toolkit.check_plan(&plan, &used)?;
         let mut linked = linked_components(config, &build.toolkit);
-        linked.extend(self.needs(&build.toolkit).0.required);
+        linked.extend(self.rewrite(&build.toolkit).0.needs.required);
         // Checked before compiling: each linked component must have a library directory in NVIDIA's packages.
         ModuleSearchPath::new(&linked, release.major)?;
         Ok(Prepared {
@@ -134,12 +127,22 @@ impl WheelBuild {
         })
     }
 
-    /// What the manifest declares and dependencies probably load by name, with a note about the latter.
-    pub fn needs(&self, toolkit: &Toolkit) -> (Needs, Option<String>) {
+    /// How the wheels are rewritten, and a note about the components that dependencies probably load by name.
+    pub fn rewrite(&self, toolkit: &Toolkit) -> (Rewrite, Option<String>) {
         let config = &self.source.package.config;
         let mut needs = Needs::declared(config, BuiltWith::of(toolkit));
         let note = needs.add_loaded(self.source.project.finder().guesses(), config);
-        (needs, note)
+        let dependencies = config.for_major(toolkit.version().major).dependencies;
+        let rewrite = Rewrite {
+            purpose: self.purpose.clone(),
+            needs,
+            dependencies: dependencies.to_vec(),
+            driver: config.driver.clone(),
+            excluded: self.excluded.clone(),
+            platlib: config.wheel.platlib.unwrap_or(false),
+            allow: self.allow.clone(),
+        };
+        (rewrite, note)
     }
 
     /// Builds the wheels of one major: a wheel for each Python interpreter, and the source distribution.
@@ -150,22 +153,27 @@ impl WheelBuild {
         output::status("Building", &text);
         build.print_notes();
         let _lock = build.enter(project)?;
-        let (needs, note) = self.needs(&build.toolkit);
+        let (rewrite, note) = self.rewrite(&build.toolkit);
         output::messages(&Vec::from_iter(note));
-        let compiled = self.link(prepared)?;
-        let rewrite = Rewrite {
-            name: package.config.wheel.name.clone(),
-            needs,
-            dependencies: package.config.for_major(major).dependencies.to_vec(),
-            driver: package.config.driver.clone(),
-            excluded: self.excluded.clone(),
-            allow: self.allow.clone(),
+        let compiled = match &self.purpose {
+            Purpose::Editable(site_packages) => {
+                let direct = needed_by_runpath(&prepared.linked, &build.toolkit)?;
+                let searched = direct.keys().chain(&prepared.linked).copied().collect();
+                let search_path = ModuleSearchPath::new(&searched, major)?;
+                let entries = match site_packages {
+                    Some(site) => search_path.below(&site.display().to_string()),
+                    None => vec![build.view_directory.join("lib").display().to_string()],
+                };
+                self.compile(build, &link_arguments(self.kind, &entries, direct.values()))?
+            }
+            _ => self.link(prepared)?,
         };
         let third_party = third_party(compiled.wheels.iter().map(|(_, wheel)| wheel));
         let is_copied = |soname: &&String| !is_excluded(soname, &self.excluded);
         let libraries = joined(third_party.iter().filter(is_copied), ", ");
+        let is_for_index = matches!(self.purpose, Purpose::Index(_));
         let mut auditwheel = None;
-        if !libraries.is_empty() {
+        if is_for_index && !libraries.is_empty() {
             auditwheel = programs::auditwheel(&project.env, project.fetch)?;
         }
         if auditwheel.is_some() && self.kind == SearchPathKind::Runpath {
@@ -174,7 +182,13 @@ impl WheelBuild {
                  copies libraries into the wheel, and it writes no RUNPATH",
             );
         }
-        let requires_cuda = |wheel: &BuiltWheel| wheel.cuda_requirements().next().is_some();
+        let needs_component = compiled.modules().any(|(_, elf)| elf.needs_component());
+        if is_for_index && third_party.is_empty() && needs_component {
+            output::message(
+                "note: maturin's warning about external libraries is expected: the wheel requires NVIDIA's packages \
+                 instead of copying their libraries",
+            );
+        }
         let mut wheels = Vec::new();
         for (path, wheel) in compiled.wheels {
             wheels.push(match &auditwheel {
@@ -188,28 +202,43 @@ impl WheelBuild {
                 None => rewrite.apply(wheel, &path, &self.out)?,
             });
         }
-        let sdists = compiled.sdists.iter();
-        let sdists = sdists.map(|sdist| output::copy_into(sdist, &self.out));
-        let sdists = sdists.collect::<Result<_, _>>()?;
-        if third_party.is_empty() && wheels.iter().any(requires_cuda) {
-            output::message(
-                "note: maturin's warning about external libraries is expected: the wheel requires NVIDIA's packages \
-                 instead of copying their libraries",
+        let sdists = compiled.sdists.iter().map(|sdist| self.sdist(sdist));
+        Ok((wheels, sdists.collect::<Result<_>>()?))
+    }
+
+    /// Copies a source distribution of maturin's to the output, and returns its path there.
+    pub fn sdist(&self, file: &Path) -> Result<PathBuf> {
+        let root = &self.source.project.root;
+        let pyproject = self.source.pyproject.as_ref();
+        let Some(backend) = pyproject.and_then(|pyproject| pyproject.backend_file(root)) else {
+            let text = format!(
+                "note: whoever installs {} builds it with maturin alone, without the requirements on NVIDIA's packages \
+                 and without a search path to them; a build backend that calls `cargo cuda` adds both",
+                output::file_name(file)
             );
-        }
-        Ok((wheels, sdists))
+            output::message(&text);
+            return output::copy_into(file, &self.out);
+        };
+        let sdist = root.bytes(file).map_err(Failure::io("read", file))?;
+        let sdist = sdist::with_dynamic_requirements(&sdist, &backend)?;
+        let path = self.out.join(file.file_name().unwrap_or_default());
+        output::write(&path, &sdist)?;
+        Ok(path)
     }
 
     /// Compiles. The final crate is linked again if the first search path was wrong: dependencies may link libraries
     /// that no manifest declares, and the depth of the module is known only from the wheel.
-    pub fn link(&self, prepared: &Prepared) -> Result<CompiledWheels> {
+    fn link(&self, prepared: &Prepared) -> Result<CompiledWheels> {
         let (major, build) = (prepared.major(), &prepared.build);
         let mut linked = prepared.linked.clone();
         let mut depth = self.source.maturin.module_depth();
         loop {
+            let direct = needed_by_runpath(&linked, &build.toolkit)?;
+            linked.extend(direct.keys());
             let search_path = ModuleSearchPath::new(&linked, major)?;
-            let arguments = link_arguments(self.kind, &search_path.entries(depth));
-            let compiled = self.compile(build, &arguments, Mode::Wheel)?;
+            let entries = search_path.entries(depth);
+            let arguments = link_arguments(self.kind, &entries, direct.values());
+            let compiled = self.compile(build, &arguments)?;
             let mut more = BTreeSet::new();
             for soname in compiled.modules().flat_map(|(_, facts)| &facts.needed) {
                 // Libraries that the toolkit lacks are checked when the wheel is rewritten.
@@ -237,22 +266,20 @@ impl WheelBuild {
     }
 
     /// Runs maturin. `rustc_args` are for the final crate only, not for its dependencies.
-    pub fn compile(
-        &self,
-        build: &IsolatedBuild,
-        rustc_args: &[String],
-        mode: Mode,
-    ) -> Result<CompiledWheels> {
+    fn compile(&self, build: &IsolatedBuild, rustc_args: &[String]) -> Result<CompiledWheels> {
         let (project, package) = (&self.source.project, &self.source.package);
         let directory = TemporaryDirectory::below(&build.directory.path)?;
-        let (words, mut profile): (&[&str], _) = match mode {
-            Mode::Wheel => (&["build"], self.profile.as_deref()),
+        let (words, profile): (&[&str], _) = match self.purpose {
             // maturin takes `editable-profile` or `profile` of `pyproject.toml`, otherwise `release`.
-            Mode::Editable => (&["pep517", "build-wheel", "--editable"], None),
+            Purpose::Editable(_) => (&["pep517", "build-wheel", "--editable"], None),
+            _ => {
+                let profile = self.profile.as_deref();
+                (
+                    &["build"],
+                    profile.or_else(|| self.source.default_profile()),
+                )
+            }
         };
-        if mode == Mode::Wheel {
-            profile = profile.or_else(|| self.source.default_profile());
-        }
         let mut call = self.maturin.clone().args(words);
         call = call.args(["--auditwheel", "warn"]);
         let named = [profile, self.source.maturin.profile.as_deref()];

@@ -244,6 +244,11 @@ impl Needs {
         *bound = version.max(bound.clone());
     }
 
+    /// Whether the wheel requires packages of NVIDIA's, perhaps in an extra.
+    pub fn requires_packages(&self) -> bool {
+        !self.required.is_empty() || !self.extras().is_empty()
+    }
+
     /// The values of `Requires-Dist`: first the required components, then those in extras.
     pub fn requirements(&self) -> Result<Vec<String>> {
         let major = self.major();

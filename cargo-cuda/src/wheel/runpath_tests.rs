@@ -38,13 +38,13 @@ fn entries_lead_from_the_module_to_the_packages() {
 #[test]
 fn arguments_name_the_kind() {
     let entries = ["$ORIGIN/a".to_owned()];
-    let arguments = link_arguments(SearchPathKind::Runpath, &entries).join(" ");
+    let arguments = link_arguments(SearchPathKind::Runpath, &entries, []).join(" ");
     let expected = "-C link-arg=-Wl,--enable-new-dtags -C link-arg=-Xlinker -C link-arg=-rpath \
                     -C link-arg=-Xlinker -C link-arg=$ORIGIN/a";
     assert_eq!(arguments, expected);
-    let rpath = link_arguments(SearchPathKind::Rpath, &entries);
+    let rpath = link_arguments(SearchPathKind::Rpath, &entries, []);
     assert_eq!(rpath[1], "link-arg=-Wl,--disable-new-dtags");
-    assert!(link_arguments(SearchPathKind::Rpath, &[]).is_empty());
+    assert!(link_arguments(SearchPathKind::Rpath, &[], []).is_empty());
 }
 
 #[test]

@@ -18,16 +18,16 @@ const DYNAMIC: [&str; 2] = ["Requires-Dist", "Provides-Extra"];
 
 /// Returns the source distribution with dynamic requirements. Fails if `backend`, the path of the file with the build
 /// backend, is not in it.
-pub fn with_dynamic_requirements(sdist: &[u8], backend: Option<&Path>) -> Result<Vec<u8>> {
+pub fn with_dynamic_requirements(sdist: &[u8], backend: &Path) -> Result<Vec<u8>> {
     let (sdist, paths) = rewritten(sdist).map_err(|error| {
         let text = format!("could not read the source distribution that maturin made: {error}");
         Failure::wheel(text)
             .hint("build it with `maturin sdist`, and check the file that it writes")
     })?;
     let mut paths = paths.iter().map(|path| path.components().skip(1));
-    let Some(backend) = backend.filter(|it| !paths.any(|path| path.eq(it.components()))) else {
+    if paths.any(|path| path.eq(backend.components())) {
         return Ok(sdist);
-    };
+    }
     let backend = backend.display();
     let text = format!("the source distribution does not contain the build backend `{backend}`");
     Err(Failure::wheel(text).hint(format!(
@@ -93,15 +93,21 @@ mod tests {
         let long = format!("a-1/{}/x.rs", "directory/".repeat(20));
         let info = "Metadata-Version: 2.4\nName: a\nVersion: 1\n\ntext\n";
         let nested = "a-1/vendor/b/PKG-INFO";
-        let files = [("a-1/PKG-INFO", info), (&long, "fn"), (nested, info)];
-        let made = with_dynamic_requirements(&sdist(&files), None).unwrap();
+        let backend = Path::new("b.py");
+        let files = [
+            ("a-1/PKG-INFO", info),
+            (&long, "fn"),
+            (nested, info),
+            ("a-1/b.py", ""),
+        ];
+        let made = with_dynamic_requirements(&sdist(&files), backend).unwrap();
         assert_eq!(
             content(&made, "a-1/PKG-INFO"),
             "Metadata-Version: 2.4\nName: a\nVersion: 1\nDynamic: Requires-Dist\nDynamic: Provides-Extra\n\ntext\n"
         );
         assert_eq!(content(&made, &long), "fn");
         assert_eq!(content(&made, nested), info);
-        let again = with_dynamic_requirements(&made, None).unwrap();
+        let again = with_dynamic_requirements(&made, backend).unwrap();
         assert!(made == again, "it is complete already");
     }
 
@@ -109,7 +115,7 @@ mod tests {
     fn a_missing_backend_is_an_error() {
         let made = |file: &str| {
             let sdist = sdist(&[(file, "")]);
-            with_dynamic_requirements(&sdist, Some(Path::new("cuda_backend.py")))
+            with_dynamic_requirements(&sdist, Path::new("cuda_backend.py"))
         };
         assert!(made("a-1/cuda_backend.py").is_ok());
         let error = made("a-1/crates/py/cuda_backend.py").unwrap_err();
@@ -117,6 +123,6 @@ mod tests {
             error.hints[0].contains("path = \"cuda_backend.py\""),
             "{error}"
         );
-        assert!(with_dynamic_requirements(b"no archive", None).is_err());
+        assert!(with_dynamic_requirements(b"no archive", Path::new("x")).is_err());
     }
 }

@@ -145,15 +145,17 @@ fn choose<'a>(
         return Ok(package);
     }
     let packages: Vec<&Package> = project.packages.iter().filter(makes_wheel).collect();
-    let (text, hint) = match packages.as_slice() {
-        [package] => return Ok(package),
-        [] => (
+    let (text, hint) = match (packages.as_slice(), &project.packages[..]) {
+        // A single package is not ambiguous: it may be a program.
+        ([package], _) => return Ok(package),
+        ([], [package]) => return Ok(package),
+        ([], _) => (
             "no package in the workspace builds a Python package: none has a `cdylib` library or a `pyproject.toml` \
              for maturin"
                 .to_owned(),
             "add `crate-type = [\"cdylib\"]` below `[lib]`, or name the crate with `--manifest-path`",
         ),
-        several => {
+        (several, _) => {
             let names = joined(several.iter().map(|package| &package.name), ", ");
             let text = format!("several packages in the workspace build a Python package: {names}");
             (text, "name one with `--package`, or run the command in its directory")

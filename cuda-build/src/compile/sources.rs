@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use cuda_find_core::list::Set;
+use cuda_find_core::list::{Set, matches};
 use cuda_find_core::root::Root;
 
 /// A source, as the build script names it.
@@ -214,18 +214,6 @@ impl PatternWalk<'_> {
             && !self.root.is_link(&path)
             && !self.root.is_file(&path.join("CACHEDIR.TAG"))
     }
-}
-
-/// Whether a name matches a pattern, in which `*` stands for any characters.
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else {
-        return pattern == name;
-    };
-    let Some(name) = name.strip_prefix(start) else {
-        return false;
-    };
-    let mut ends = (0..=name.len()).filter(|end| name.is_char_boundary(*end));
-    ends.any(|end| matches(rest, &name[end..]))
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@
 //! name              = "saxpy"      # the wheel's name without `-cu12`
 //! rpath             = "rpath"      # or "runpath", which LD_LIBRARY_PATH overrides
 //! max-size          = "200 MiB"    # what the index accepts per file
+//! platlib           = false        # or true: not beside NVIDIA's packages if purelib is another directory
 //! ```
 
 mod manifest;
@@ -127,6 +128,8 @@ pub struct WheelKeys {
     pub rpath: Option<String>,
     /// The largest wheel that the index accepts, in bytes.
     pub max_size: Option<u64>,
+    /// Whether the wheel is installed into platlib although NVIDIA's packages are in purelib.
+    pub platlib: Option<bool>,
 }
 
 /// The lists of a [`Config`] for one CUDA major.
@@ -255,11 +258,12 @@ impl Config {
             self.packages.extend(list.map(|list| (name, list)));
         }
         if let Some(wheel) = table.table("wheel")? {
-            wheel.check_keys("name rpath max-size")?;
+            wheel.check_keys("name rpath max-size platlib")?;
             self.wheel = WheelKeys {
                 name: wheel.text("name")?.or(self.wheel.name.take()),
                 rpath: wheel.text("rpath")?.or(self.wheel.rpath.take()),
                 max_size: (wheel.parsed("max-size", parse_size)?).or(self.wheel.max_size),
+                platlib: wheel.flag("platlib")?.or(self.wheel.platlib),
             };
         }
         Ok(())

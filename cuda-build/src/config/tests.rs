@@ -62,6 +62,7 @@ fn every_key_is_read() {
         name = "saxpy"
         rpath = "rpath"
         max-size = "200 MiB"
+        platlib = true
         "#,
         &Env::default(),
     )
@@ -82,6 +83,7 @@ fn every_key_is_read() {
     assert_eq!(thirteen.dependencies, ["numpy"]);
     assert_eq!(config.wheel.name.as_deref(), Some("saxpy"));
     assert_eq!(config.wheel.max_size, Some(200 << 20));
+    assert_eq!(config.wheel.platlib, Some(true));
 }
 
 #[test]
