@@ -129,7 +129,7 @@ enum Command {
     Exec(env::ExecArgs),
     #[command(after_help = ENV_HELP)]
     Env(env::EnvArgs),
-    #[command(after_help = "Example: cargo cuda view --output /opt/cuda --copy")]
+    #[command(after_help = "Example: ln -sfn \"$(cargo cuda view)\" ~/cuda")]
     View(view::ViewArgs),
     /// Print a script that completes commands and options in a shell
     #[command(after_help = COMPLETIONS_HELP)]

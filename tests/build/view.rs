@@ -164,18 +164,11 @@ mod online {
             root.display()
         );
         assert!(root.join("bin/nvcc").is_file() && root.join("lib64/libcudart.so").is_file());
-        let report = run(&["--json", "--components", "cudart"]);
-        let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
-        assert_eq!(report["format_version"], 1);
-        assert!(report["created"] == true && report["nvcc"].is_null());
-        let absent = run(&["--components", "cufft"]);
-        assert_eq!(absent.status.code(), Some(10), "{}", text(&absent));
-        assert!(text(&absent).contains("cufft"));
         // As in builds, variables of Cargo's configuration count.
         fs::create_dir(place.path().join(".cargo")).unwrap();
         let configuration = "env.PATH = { value = '/absent', force = true }\n";
         fs::write(place.path().join(".cargo/config.toml"), configuration).unwrap();
-        let without_compiler = run(&["--components", "cudart"]);
+        let without_compiler = run(&[]);
         let expected = "no C compiler is on `PATH`";
         assert!(
             text(&without_compiler).contains(expected),

@@ -32,8 +32,7 @@ fn main() -> Result<(), cuda_build::Error> {
         .define("BLOCK", "256")
         .std("c++20")
         .flag("--extended-lambda")
-        .flag_if_supported("-DBY_FLAG")
-        .flag_if_supported("--no-such-flag")
+        .flag("-DBY_FLAG")
         .host_flag("-DLIST=1,2")
         .host_flag("-DTEXT=\"a, 'b' $HOME\"");
     let built = Build::new()?.library(library).run()?;

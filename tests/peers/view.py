@@ -36,9 +36,9 @@ def run(_: pathlib.Path, ours: pathlib.Path, packages: str, lndir: str, rounds: 
         scratch = pathlib.Path(directory)
         root, source = scratch / "root", site_packages / "nvidia/cu13"
         # Nothing of this machine's: the packages alone, and a cache directory of its own.
-        env = {"PATH": "/usr/bin:/bin", "CUDA_BUILD_ROOTS": str(site_packages), "CUDA_BUILD_CACHE_DIR": str(scratch / "cache")}
+        env = {"PATH": "/usr/bin:/bin", "CUDA_BUILD_ROOTS": str(site_packages), "CUDA_BUILD_CACHE_DIR": str(scratch / "cache"), "CUDA_BUILD_VIEWS": str(root)}
         options = {"env": env, "cwd": scratch}
-        view = [program, "cuda", "view", "--output", root]
+        view = [program, "cuda", "view"]
         ways = [
             ("cp -rs", False, ["cp", "-rs", source, root]),
             ("lndir", False, ["sh", "-c", 'mkdir "$3" && exec "$1" -silent "$2" "$3"', "sh", lndir, source, root]),

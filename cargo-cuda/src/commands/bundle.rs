@@ -1,6 +1,6 @@
 //! `cargo cuda bundle`: a program with the libraries of NVIDIA's that it needs, and their licences.
 //!
-//! Everything is checked before the directory or the archive gets its name. Components of the driver are never
+//! Everything is checked before the directory gets its name. Components of the driver are never
 //! requested, so neither its libraries nor stubs of them are copied.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ pub struct BundleArgs {
     /// A finished program or shared library, instead of building one
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// The directory, or an archive if it ends with `.tar.gz`; by default `dist/<name>-<version>-<target>`
+    /// The directory; by default `dist/<name>-<version>-<target>`
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// Leave NVIDIA's libraries out, and print what the target system has to install
@@ -177,19 +177,14 @@ pub fn run(
     Ok((format!("{}\n{text}", output.display()), exit_code::SUCCESS))
 }
 
-/// Writes the directory or the archive in another place, and renames it when it is complete. Returns its description.
+/// Writes the directory in another place, and renames it when it is complete. Returns its description.
 fn write(output: &Path, fill: impl FnOnce(&Path) -> Result<String>) -> Result<String> {
-    let top = file_name(output);
     let parent = output::parent(output);
     output::create_directory(parent)?;
     let beside = output::temporary_directory(parent)?;
-    let directory = beside.path().join(top.trim_end_matches(".tar.gz"));
+    let directory = beside.path().join("new");
     let text = fill(&directory)?;
     output::write(&directory.join(DESCRIPTION), text.as_bytes())?;
-    if top.ends_with(".tar.gz") {
-        output::archive(&directory, output)?;
-        return Ok(text);
-    }
     if !output.is_dir() {
         output::rename(&directory, output)?;
         return Ok(text);

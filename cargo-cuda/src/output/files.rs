@@ -10,7 +10,6 @@ use std::thread;
 use std::time::Duration;
 
 pub use cuda_find_core::output::{create_directory, rename};
-use flate2::{Compression, write::GzEncoder};
 
 use crate::failure::{Failure, Result};
 
@@ -81,17 +80,6 @@ pub fn check_replaceable(directory: &Path, marker: &str) -> Result<()> {
     let directory = directory.display();
     let text = format!("this command did not write {directory}, which has no `{marker}`");
     Err(Failure::disk(text).hint("remove it, or name another with `--output`"))
-}
-
-/// Writes a directory with all files and links into a `.tar.gz` archive, under its name.
-pub fn archive(directory: &Path, path: &Path) -> Result<()> {
-    write_with(path, |file| {
-        let mut archive = tar::Builder::new(GzEncoder::new(file, Compression::default()));
-        archive.mode(tar::HeaderMode::Deterministic);
-        archive.follow_symlinks(false);
-        archive.append_dir_all(directory.file_name().unwrap_or_default(), directory)?;
-        archive.into_inner()?.finish().map(drop)
-    })
 }
 
 /// Makes `link` a symbolic link to `target`. An existing link is replaced in one step.

@@ -1,8 +1,8 @@
 //! The build backend of PEP 517 and PEP 660: builds a package under its own name, for one CUDA release.
 //!
-//! `cuda_backend.py` in a project calls it with `cargo cuda pep517`, and it builds as `cargo cuda wheel` does. A frontend
-//! queries the requirements before anything is compiled. So they follow from the declared components, and a build that
-//! needs more fails.
+//! `cuda_backend.py` in a project calls it with `cargo cuda pep517`, and it builds as `cargo cuda wheel` does. A
+//! frontend queries the requirements before anything is compiled. So they follow from the declared components, and a
+//! build that needs more fails.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

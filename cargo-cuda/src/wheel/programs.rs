@@ -63,8 +63,8 @@ pub fn auditwheel(env: &Env, fetch: bool) -> Result<Option<Invocation>> {
     }))
 }
 
-/// The program of a call, or the reason why it cannot be used: it is older than `minimum`, or it fails, as the script of
-/// pyenv or asdf does for a program that no chosen version has.
+/// The program of a call, or the reason why it cannot be used: it is older than `minimum`, or it fails, as the script
+/// of pyenv or asdf does for a program that no chosen version has.
 fn check_version(call: Invocation, minimum: &str, env: &Env) -> Result<Invocation, String> {
     let program = call.program.display();
     let finished = call.clone().args(["--version"]).query(env);

@@ -36,8 +36,8 @@ pub enum Purpose {
     OtherBuilder,
     /// An installation from the source, under the builder's name.
     Installation,
-    /// The same, and the modules stay in the source tree, so their search path is absolute: below this site-packages, or
-    /// if `None` in the view.
+    /// The same, and the modules stay in the source tree, so their search path is absolute: below this site-packages,
+    /// or if `None` in the view.
     Editable(Option<PathBuf>),
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::nvcc::Nvcc;
-use super::options::{Flag, Options, common_options, host_option, words_in};
+use super::options::{Options, common_options, host_option, words_in};
 use super::sources::{Language, Source, Sources};
 use super::step::{Form, Image, Settings, Step};
 use crate::error::Error;
@@ -30,7 +30,6 @@ const DEFAULT_OPT_LEVEL: u32 = 3;
 ///     .files(["kernels/a.cu", "kernels/b.cu"])
 ///     .object("prebuilt/table.o")
 ///     .includes(["include", "third_party/include"])
-///     .flag_if_supported("-Xptxas=-v")
 ///     .debug(true)
 ///     .opt_level(1);
 /// ```
@@ -204,13 +203,12 @@ impl Library {
     ) -> Result<Vec<Step>, Error> {
         let plan = self.options.plan(settings.plan);
         let nvcc = Nvcc::new(&self.name, settings)?;
-        let is_supported = |flag: &str| nvcc.supports(flag, settings);
         let mut options = self.host_options(settings);
         if self.rdc {
             options.push("-rdc=true".to_owned());
         }
         let given = &settings.nvcc.options;
-        let options = (self.options).arguments(Path::new(""), given, options, is_supported)?;
+        let options = (self.options).arguments(Path::new(""), given, options);
         let mut steps = Vec::new();
         let mut objects = Vec::new();
         for (source, language) in &sources.files {

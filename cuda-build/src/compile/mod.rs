@@ -26,7 +26,6 @@ mod shard;
 mod sources;
 mod step;
 mod store;
-mod supported;
 mod workers;
 #[cfg(feature = "nvcc-wrapper")]
 mod wrapper;

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::nvcc::{Nvcc, missing};
-use super::options::{Flag, Options, common_options};
+use super::options::{Options, common_options};
 use super::step::{Form, Image, Settings, Step, StepCommand, reading};
-use super::supported;
 use crate::error::Error;
 use crate::includes::options;
 use cuda_find_core::capability::{Capability, Plan};
@@ -60,7 +59,6 @@ impl Format {
 ///     .define("CHECKED", None)
 ///     .std("c++20")
 ///     .flag("--use_fast_math")
-///     .flag_if_supported("--extra-device-vectorization")
 ///     .lineinfo(true)
 ///     .debug(false);
 /// assert_eq!(module.name(), "scan_fast");
@@ -204,10 +202,8 @@ impl Module {
             return self.nvrtc_step(images, form, settings);
         }
         let nvcc = Nvcc::new(&self.name, settings)?;
-        let is_supported = |flag: &str| nvcc.supports(flag, settings);
         let variables = &settings.nvcc.options;
-        let options =
-            (self.options).arguments(Path::new(""), variables, Vec::new(), is_supported)?;
+        let options = (self.options).arguments(Path::new(""), variables, Vec::new());
         let output = settings.out.join(self.file_name());
         Ok(nvcc.step(&self.source, options, (images, form), output))
     }
@@ -250,13 +246,12 @@ impl Module {
         let library = found.and_then(|nvrtc| Some((nvrtc, nvrtc.libraries.first()?)));
         let (nvrtc, library) = library.ok_or_else(|| missing(Component::Nvrtc, &self.name))?;
         let tool = format!("NVRTC {}", nvrtc.shown_version());
-        let is_supported = |flag: &str| supported::by_nvrtc(library, flag, settings);
         // The path from NVRTC's working directory to the package.
         let prefix = match settings.working == settings.package {
             true => Path::new(""),
             false => settings.package,
         };
-        let options_of_module = (self.options).arguments(prefix, &[], Vec::new(), is_supported)?;
+        let options_of_module = (self.options).arguments(prefix, &[], Vec::new());
         let toolkit_includes = settings.toolkit.include_dirs();
         let mut options = vec![CCCL_UNROLLING.to_owned()];
         options.extend(options_of_module.iter().cloned());

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use super::identity::{CompilerIdentities, Variables};
 use super::step::{Form, Image, ReadFiles, Settings, Step, StepCommand, reading_of_nvcc};
-use super::supported;
 use crate::error::Error;
 use crate::host_compiler::{Compiler, Family};
 use crate::view::View;
@@ -71,11 +70,6 @@ impl<'a> Nvcc<'a> {
             toolkit_includes,
             tool: shown_nvcc(toolkit),
         })
-    }
-
-    /// Whether nvcc accepts a flag.
-    pub(super) fn supports(&self, flag: &str, settings: &Settings<'_>) -> Result<bool, Error> {
-        supported::by_nvcc(&self.shared, flag, settings)
     }
 
     /// A step in which nvcc joins objects into one file: an archive (`-lib`), or an object with linked device code

@@ -17,7 +17,7 @@ const DEFAULT_STD: &str = "c++17";
 pub(crate) struct Options {
     pub(crate) includes: Vec<PathBuf>,
     pub(crate) defines: Vec<(String, Option<String>)>,
-    pub(crate) flags: Vec<Flag>,
+    pub(crate) flags: Vec<String>,
     /// Environment variables with more flags (`flags_from`).
     pub(crate) flag_variables: Vec<String>,
     pub(crate) std: Option<String>,
@@ -31,23 +31,6 @@ pub(crate) struct Options {
     pub(crate) plan: Option<Plan>,
 }
 
-/// An option for the compiler of device code.
-#[derive(Clone, Debug)]
-pub(crate) struct Flag {
-    pub(crate) text: String,
-    pub(crate) only_if_supported: bool,
-}
-
-impl Flag {
-    pub(super) fn new(text: impl Into<String>, only_if_supported: bool) -> Self {
-        let text = text.into();
-        Self {
-            text,
-            only_if_supported,
-        }
-    }
-}
-
 impl Options {
     /// The capabilities that the part is compiled for, in a build for `whole`.
     pub(super) fn plan<'a>(&'a self, whole: &'a Plan) -> &'a Plan {
@@ -57,13 +40,13 @@ impl Options {
     /// Adds the flags in the variables that the build script names.
     pub(crate) fn read_variables(&mut self, env: &Env) {
         let words = words_in(&self.flag_variables, env);
-        self.flags.extend(words.map(|text| Flag::new(text, false)));
+        self.flags.extend(words);
     }
 
     /// # Errors
     /// [`Error::Usage`] if a flag chooses capabilities: the code would have other capabilities than the crate declares.
     pub(crate) fn check_flags(&self, part: &str) -> Result<(), Error> {
-        let mut flags = self.flags.iter().map(|flag| flag.text.as_str());
+        let mut flags = self.flags.iter();
         match flags.find(|flag| chooses_capabilities(flag)) {
             None => Ok(()),
             Some(flag) => Err(Error::usage(
@@ -81,13 +64,12 @@ impl Options {
     /// Whether a flag, or an option in `options_from_variables`, starts with one of `names`. nvcc warns if an option
     /// is set twice.
     pub(super) fn has_flag(&self, names: &[&str], options_from_variables: &[String]) -> bool {
-        let flags = self.flags.iter().map(|flag| &flag.text);
-        let mut given = flags.chain(options_from_variables);
+        let mut given = self.flags.iter().chain(options_from_variables);
         given.any(|option| names.iter().any(|name| option.starts_with(name)))
     }
 
     /// The options for nvcc or NVRTC, in a form that both accept: directories, macros, those of device code, then
-    /// `more`, then the flags that the compiler supports. The compiler takes `options_from_variables` from the
+    /// `more`, then the flags. The compiler takes `options_from_variables` from the
     /// environment.
     ///
     /// A relative directory stays relative, so that no output contains the package's path. If the compiler does not
@@ -97,8 +79,7 @@ impl Options {
         prefix: &Path,
         options_from_variables: &[String],
         more: Vec<String>,
-        mut is_supported: impl FnMut(&str) -> Result<bool, Error>,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Vec<String> {
         let includes = self.includes.iter().map(|directory| prefix.join(directory));
         let includes = includes.map(|directory| format!("-I{}", directory.display()));
         let mut options: Vec<String> = includes.collect();
@@ -116,12 +97,8 @@ impl Options {
             options.push("-lineinfo".to_owned());
         }
         options.extend(more);
-        for flag in &self.flags {
-            if !flag.only_if_supported || is_supported(&flag.text)? {
-                options.push(flag.text.clone());
-            }
-        }
-        Ok(options)
+        options.extend(self.flags.iter().cloned());
+        options
     }
 }
 
@@ -183,10 +160,11 @@ macro_rules! common_options {
         /// Passes an option to the compiler of `.cu` files, nvcc or NVRTC, unchanged:
         /// `flag("--use_fast_math")`, `flag("-Xptxas=-v")`.
         ///
-        /// It is one argument: write `flag("-maxrregcount=32")`, or call the method twice.
+        /// It is one argument: write `flag("-maxrregcount=32")`, or call the method twice. For an option that not every
+        /// release has, ask for [`Toolkit::version`](crate::Toolkit::version).
         #[must_use]
         pub fn flag(mut self, flag: impl Into<String>) -> Self {
-            self.options.flags.push(Flag::new(flag, false));
+            self.options.flags.push(flag.into());
             self
         }
 
@@ -203,15 +181,6 @@ macro_rules! common_options {
         #[must_use]
         pub fn flags_from(mut self, variable: impl Into<String>) -> Self {
             self.options.flag_variables.push(variable.into());
-            self
-        }
-
-        /// As [`flag`](Self::flag), if the compiler accepts the option; otherwise the option is left out.
-        ///
-        /// The compiler is tried once on an empty file. The answer is kept in the cache directory.
-        #[must_use]
-        pub fn flag_if_supported(mut self, flag: impl Into<String>) -> Self {
-            self.options.flags.push(Flag::new(flag, true));
             self
         }
 
@@ -282,19 +251,12 @@ mod tests {
     #[test]
     fn a_standard_among_the_flags_replaces_the_default() {
         let options = |flags: &[&str], variables: &[&str]| {
-            let flag = |text: &&str| Flag {
-                text: (*text).to_owned(),
-                only_if_supported: false,
-            };
             let options = Options {
-                flags: flags.iter().map(flag).collect(),
+                flags: flags.iter().map(|text| (*text).to_owned()).collect(),
                 ..Options::default()
             };
             let variables: Vec<String> = variables.iter().map(|text| (*text).into()).collect();
-            let supported = |_: &str| Ok(true);
-            options
-                .arguments(Path::new(""), &variables, Vec::new(), supported)
-                .unwrap()
+            options.arguments(Path::new(""), &variables, Vec::new())
         };
         assert_eq!(options(&["-G"], &["-O2"]), ["-std=c++17", "-G"]);
         assert_eq!(options(&["--std=c++20"], &[]), ["--std=c++20"]);

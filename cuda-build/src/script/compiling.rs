@@ -238,8 +238,6 @@ impl Build {
             nvrtc: &Variables::of_nvrtc(&self.env),
             host: host.as_ref(),
             view,
-            env: &self.env,
-            root: &self.root,
             launcher: launcher.as_ref(),
         };
         let mut searched = Vec::new();

@@ -12,8 +12,8 @@ use super::place::ViewPlace;
 use super::plan::{ComponentPath, Contents, ViewEntry, ViewPlan};
 use super::stub::{self, DRIVERS, Stub};
 use crate::error::Error;
-use cuda_find_core::component::{Component, Facts, closure};
-use cuda_find_core::{env::Env, found::Found, list::Set, nvcc, root::Root, target::Target};
+use cuda_find_core::component::{Component, Facts};
+use cuda_find_core::{env::Env, found::Found, nvcc, root::Root, target::Target};
 use cuda_find_core::{toolkit::Toolkit, version::ToolkitVersion};
 
 /// nvcc's default archives, and `libculibos.a`, which they need.
@@ -46,13 +46,7 @@ pub(super) fn plan<'r>(
     place: &ViewPlace,
     env: &Env,
 ) -> Result<ViewPlan<'r>, Error> {
-    let mut found: Vec<&Found> = toolkit.components().iter().collect();
-    if let Some(components) = &place.components {
-        let needed = closure(components, toolkit.version().major);
-        let needed = needed.iter().map(|(component, _)| component);
-        let wanted: Set<&Component> = needed.chain(components).collect();
-        found.retain(|found| wanted.contains(&found.component));
-    }
+    let found: Vec<&Found> = toolkit.components().iter().collect();
     let mut planner = Planner {
         root,
         env,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use cuda_find_core::{cache, component::Component, env::Env, list::Set, target::Target};
+use cuda_find_core::{cache, env::Env, list::Set, target::Target};
 
 /// The variable that names the directory of views. `cargo cuda` sets it for build scripts.
 pub const VIEWS_VARIABLE: &str = "CUDA_BUILD_VIEWS";
@@ -102,8 +102,6 @@ pub struct ViewPlace {
     /// The directory that was given to [`ViewPlace::below`].
     pub directory: PathBuf,
     pub(super) target: Target,
-    /// The components that the view must have. Components that these need are added. `None` for the whole toolkit.
-    pub components: Option<Vec<Component>>,
     /// Whether the view has the static archives of all libraries. They are several gigabytes, most of the size of
     /// CUDA 13. If false, the view still has `cudart_static`, `cudadevrt` and `culibos`.
     pub archives: bool,
@@ -160,7 +158,6 @@ impl ViewPlace {
         Self {
             directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
             target: target.clone(),
-            components: None,
             archives: false,
             nvcc_wrapper: None,
         }

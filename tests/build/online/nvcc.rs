@@ -5,7 +5,6 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cuda_build::{Engine, Module};
 use cuda_find_core::{
     env::Env,
     found::Attempt,
@@ -16,8 +15,6 @@ use cuda_find_core::{
     target::Target,
 };
 
-use crate::components::site_packages;
-use crate::named_places::package;
 use crate::support::{output, text};
 use crate::wheels::wheels;
 
@@ -157,25 +154,4 @@ fn without_a_host_compiler_version_and_layout_are_known() {
     let answer = place.query(&place.nvcc(), &env);
     assert_eq!(answer.host_compiler, Some("gcc".into()));
     assert!(!answer.programs.is_empty());
-}
-
-#[test]
-fn a_failure_without_the_flag_is_not_kept() {
-    let cuda = site_packages(13);
-    let directory = tempfile::tempdir().unwrap();
-    let run = |temporary: &Path| {
-        let variables = [("CUDA_HOME", cuda.as_path()), ("TMPDIR", temporary)];
-        let module = Module::new("flag.cu")
-            .engine(Engine::Nvcc)
-            .flag_if_supported("-DBY_FLAG");
-        let build = package(directory.path(), &variables).module(module);
-        let source = "#ifndef BY_FLAG\n#error \"the flag is left out\"\n#endif\n";
-        fs::write(directory.path().join("package/flag.cu"), source).unwrap();
-        build.run()
-    };
-    let error = run(&directory.path().join("missing"))
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("cannot compile an empty file"), "{error}");
-    run(directory.path()).unwrap();
 }

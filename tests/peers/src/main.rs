@@ -98,7 +98,7 @@ fn view(directory: &Path, place: &Path) -> Result<(), Box<dyn Error>> {
         take_everything: true,
         ..Request::default()
     })?;
-    let place = ViewPlace::at(place, &target);
+    let place = ViewPlace::below(place, &target);
     View::create(&toolkit, &place, &root, &Env::from_process())?;
     let mut milliseconds = Vec::new();
     for _ in 0..100 {
