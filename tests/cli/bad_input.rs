@@ -1,6 +1,7 @@
 //! Wrong input on users' machines: a clear message, a documented exit code, nothing half done.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use cargo_cuda::exit_code;
@@ -67,10 +68,39 @@ mod online {
             let link = bin.join(program.file_name().unwrap());
             std::os::unix::fs::symlink(program, link).unwrap();
         }
-        let mut wheel = project.command(&["wheel", "--cuda", "13"]);
-        let words = ["`maturin` is not on `PATH`", "`--fetch`"];
-        let run = Finished::of(wheel.env("PATH", &bin).output().unwrap());
-        run.failed(exit_code::MISSING_PROGRAM, &words);
+        let run = || {
+            let mut wheel = project.command(&["wheel", "--cuda", "13"]);
+            Finished::of(wheel.env("PATH", &bin).output().unwrap())
+        };
+        let fails = |words: &[&str]| run().failed(exit_code::MISSING_PROGRAM, words);
+        fails(&["`maturin` is not on `PATH`", "`--fetch`"]);
+        // As pyenv has it for a program that the chosen version of Python lacks.
+        let script = |text: &str| {
+            let path = bin.join("maturin");
+            fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        script("echo 'pyenv: maturin: command not found' >&2; exit 127");
+        fails(&[
+            "/maturin does not run: pyenv: maturin: command not found",
+            "`--fetch`",
+        ]);
+        script("echo maturin 1.8.0");
+        fails(&[
+            "/maturin is older than 1.13: maturin 1.8.0",
+            "`requires` in pyproject.toml",
+        ]);
+
+        // What maturin would build is not the package of another builder.
+        let pyproject = fs::read_to_string(project.path.join("pyproject.toml")).unwrap();
+        let other = pyproject.replace("\"cuda_backend\"", "\"setuptools.build_meta\"");
+        project.write("pyproject.toml", &other);
+        script("echo maturin 1.16.0");
+        let words = [
+            "is `setuptools.build_meta`",
+            "`cargo cuda wheel --from-wheel <wheel>",
+        ];
+        run().failed(exit_code::CONFIGURATION, &words);
         assert!(!project.path.join("dist").exists());
     }
 }

@@ -316,11 +316,11 @@ mod online {
                 expected.2.contains(&"Root-Is-Purelib: true".to_owned()),
                 "{expected:?}"
             );
-            let nvidia = format!("Environment :: GPU :: NVIDIA CUDA ::");
+            let nvidia = "Environment :: GPU :: NVIDIA CUDA ::";
             let classifiers = expected
                 .2
                 .iter()
-                .filter(|line| line.contains(&nvidia))
+                .filter(|line| line.contains(nvidia))
                 .collect::<Vec<_>>();
             assert_eq!(classifiers, [&format!("Classifier: {nvidia} 13")]);
 

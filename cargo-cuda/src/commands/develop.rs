@@ -7,6 +7,7 @@ use clap::Args;
 use cuda_find_core::{command::Invocation, env::Env, root::Root};
 
 use crate::failure::{Failure, Result};
+use crate::package::metadata::{file_name_component, normalized_name};
 use crate::process;
 use crate::project::{SearchOptions, WorkspaceOptions};
 use crate::wheel::backend;
@@ -42,6 +43,7 @@ pub fn run(arguments: &DevelopArgs, user_env: &Env, root: &Root) -> Result<u8> {
     // build backend.
     source.project.finder().find()?;
     let name = pyproject.name().unwrap_or(&source.package.name);
+    check_no_wheel(&site, name, root, &python)?;
     let (call, setting) = installer(&python, name, user_env)?;
     let mut call = call.args(["--editable".as_ref(), pyproject.directory.as_os_str()]);
     call = call.args([setting, &format!("site-packages={}", site.display())]);
@@ -69,6 +71,29 @@ fn active_environment(user_env: &Env) -> Result<PathBuf> {
         Failure::configuration(text)
             .hint("run `python3 -m venv .venv && . .venv/bin/activate`, or activate an environment that you have")
     })
+}
+
+/// Fails if the environment has the wheel of a CUDA major: its package would be imported instead of the source tree.
+fn check_no_wheel(site: &Path, name: &str, root: &Root, python: &Path) -> Result<()> {
+    let start = file_name_component(name) + "_cu";
+    let installed = root.names(site).into_iter().find_map(|entry| {
+        let entry = entry.to_string_lossy().into_owned();
+        let (distribution, _) = entry.strip_suffix(".dist-info")?.split_once('-')?;
+        let major = distribution.strip_prefix(&start)?;
+        major
+            .parse::<u32>()
+            .ok()
+            .map(|_| normalized_name(distribution))
+    });
+    let Some(installed) = installed else {
+        return Ok(());
+    };
+    let text = format!(
+        "{installed} is installed in {}, and Python would import it",
+        site.display()
+    );
+    let hint = format!("run `{} -m pip uninstall {installed}`", python.display());
+    Err(Failure::configuration(text).hint(hint))
 }
 
 fn no_backend() -> Failure {
@@ -120,5 +145,37 @@ mod tests {
             let error = run(&arguments, &env, &Root::system()).unwrap_err();
             assert!(error.message.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test makes an environment")]
+    fn the_wheel_of_a_major_is_not_overlaid() {
+        let site = tempfile::tempdir().unwrap();
+        let check = || {
+            check_no_wheel(
+                site.path(),
+                "My.Saxpy",
+                &Root::system(),
+                Path::new("/v/python"),
+            )
+        };
+        for name in [
+            "my_saxpy-1.0.dist-info",
+            "my_saxpy_cuda-1.0.dist-info",
+            "my_saxpy_cu13",
+        ] {
+            std::fs::create_dir(site.path().join(name)).unwrap();
+        }
+        assert!(check().is_ok());
+        std::fs::create_dir(site.path().join("my_saxpy_cu13-1.0.dist-info")).unwrap();
+        let error = check().unwrap_err();
+        assert!(
+            error.message.starts_with("my-saxpy-cu13 is installed in"),
+            "{error}"
+        );
+        assert_eq!(
+            error.hints,
+            ["run `/v/python -m pip uninstall my-saxpy-cu13`"]
+        );
     }
 }

@@ -146,10 +146,13 @@ impl FileName {
         })
     }
 
-    /// The oldest glibc that the platform tag allows: `2.34` of `manylinux_2_34_x86_64`.
+    /// The oldest glibc that the platform tags allow: `2.28` of `manylinux_2_34_x86_64.manylinux_2_28_x86_64`.
     pub fn glibc(&self) -> Option<String> {
-        let mut parts = self.rest.split_once("-manylinux_")?.1.split('_');
-        let (major, minor) = (parts.next()?, parts.next()?);
+        let versions = self.rest.split("manylinux_").skip(1).filter_map(|tag| {
+            let mut parts = tag.split('_').map(|part| part.parse().ok());
+            Some((parts.next()??, parts.next()??))
+        });
+        let (major, minor): (u32, u32) = versions.min()?;
         Some(format!("{major}.{minor}"))
     }
 }
@@ -305,6 +308,9 @@ mod tests {
         let name = FileName::parse(name).unwrap();
         assert_eq!(name.distribution, "saxpy");
         assert_eq!(name.glibc().as_deref(), Some("2.17"));
+        let two = "a-1-py3-none-manylinux_2_34_x86_64.manylinux_2_28_x86_64.whl";
+        let two = FileName::parse(two).unwrap();
+        assert_eq!(two.glibc().as_deref(), Some("2.28"));
     }
 
     #[test]

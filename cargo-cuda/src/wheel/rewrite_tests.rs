@@ -154,12 +154,15 @@ fn report_has_the_requirements_of_the_metadata() {
     assert_eq!(built.requires, requires);
 }
 
+fn library(needed: &str) -> ElfFacts {
+    ElfFacts {
+        needed: vec![needed.to_owned()],
+        ..ElfFacts::default()
+    }
+}
+
 #[test]
 fn only_the_table_decides_what_is_nvidias() {
-    let library = |name: &str| ElfFacts {
-        needed: vec![name.to_owned()],
-        ..ElfFacts::default()
-    };
     let with = |needed: &str, excluded: &[&str]| {
         let mut wheel = wheel(&[]);
         let mut custom = module();
@@ -181,6 +184,8 @@ fn only_the_table_decides_what_is_nvidias() {
         "libcudart.so.13",
         "libcuda.so.1",
         "libc.so.6",
+        // A program that embeds Python needs the installed interpreter's library.
+        "libpython3.11.so.1.0",
     ] {
         assert_eq!(with(name, &[]), (vec![], true), "{name}");
     }
@@ -193,8 +198,32 @@ fn only_the_table_decides_what_is_nvidias() {
         assert_eq!(with(name, &[]), (vec![name.to_owned()], false), "{name}");
         assert_eq!(with(name, &[name]), (vec![name.to_owned()], true), "{name}");
     }
-    let (_, is_portable) = with("libnvinfer.so.10", &["libnv*"]);
-    assert!(is_portable);
+    for pattern in ["libnv*", "lib*infer*"] {
+        let (_, is_portable) = with("libnvinfer.so.10", &[pattern]);
+        assert!(is_portable, "{pattern}");
+    }
+}
+
+#[test]
+fn another_builder_has_decided_the_tags() {
+    let mut wheel = wheel(&[]);
+    let mut custom = module();
+    custom.elf = Some(library("libtorch.so"));
+    let path = "saxpy/libcustom_ops.so".to_owned();
+    wheel.entries.insert(path, custom);
+    let mut name = FileName::parse(NAME).unwrap();
+    let rewriting = Rewrite::of_other_builder(13, Vec::new());
+    let built = rewriting.rewrite(&mut wheel, &mut name).unwrap();
+    assert_eq!(built.expected_on_system, ["libtorch.so"]);
+    assert_eq!(built.glibc.as_deref(), Some("2.34"));
+}
+
+#[test]
+fn what_is_no_64_bit_elf_file_is_data() {
+    for content in [&b"\x7fELF"[..], b"\x7fELF\x01\x01\x01\0 firmware"] {
+        let file = WheelFile::new(content.to_vec(), false).unwrap();
+        assert!(file.elf.is_none());
+    }
 }
 
 #[test]

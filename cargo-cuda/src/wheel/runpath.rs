@@ -88,8 +88,8 @@ fn depth(path: &str) -> Option<usize> {
 }
 
 /// The libraries of NVIDIA's that libraries of `components` find by a RUNPATH of their own: nvJitLink, which cuSPARSE
-/// of CUDA 12 needs. The loader looks into `LD_LIBRARY_PATH` before, and what it finds there may be too old. A module that
-/// needs such a library directly has it from its own search path, and the loader loads no second one.
+/// of CUDA 12 needs. The loader looks into `LD_LIBRARY_PATH` before, and what it finds there may be too old. A module
+/// that needs such a library directly has it from its own search path, and the loader loads no second one.
 pub fn needed_by_runpath(
     components: &BTreeSet<Component>,
     toolkit: &Toolkit,

@@ -3,10 +3,15 @@
 
 use serde_json::Value;
 
-/// Removes the serial number, the time and the directories. A document that is not CycloneDX is returned unchanged.
+/// The programs that write documents into wheels.
+const TOOLS: [&str; 3] = ["cargo-cyclonedx", "maturin", "auditwheel"];
+
+/// Removes the serial number, the time and the directories from a document of maturin's or auditwheel's. Any other,
+/// such as one that the author has signed, is returned unchanged.
 pub fn reproducible(text: &[u8]) -> Vec<u8> {
     let mut document: Value = serde_json::from_slice(text).unwrap_or_default();
-    if document["bomFormat"] != "CycloneDX" {
+    let tools = document["metadata"]["tools"].to_string();
+    if !TOOLS.iter().any(|tool| tools.contains(tool)) {
         return text.to_owned();
     }
     for (object, key) in [("", "serialNumber"), ("/metadata", "timestamp")] {
@@ -47,7 +52,7 @@ mod tests {
         let bill = |serial: &str, directory: &str, id: &str| {
             let text = format!(
                 r#"{{"bomFormat":"CycloneDX","serialNumber":"urn:uuid:{serial}",
-                "metadata":{{"timestamp":"{serial}","component":{{"bom-ref":"path+file://{directory}{id} bin-target-0",
+                "metadata":{{"tools":[{{"name":"maturin"}}],"timestamp":"{serial}","component":{{"bom-ref":"path+file://{directory}{id} bin-target-0",
                   "purl":"pkg:cargo/saxpy@0.1.0?download_url=file://{directory}#src/lib.rs"}}}},
                 "components":[{{"bom-ref":"registry+https://example.org/index#libc@0.2.1"}}]}}"#
             );
@@ -69,7 +74,8 @@ mod tests {
 
     #[test]
     fn other_documents_are_unchanged() {
-        for text in ["no json", "{\"spdxVersion\": \"SPDX-2.3\"}"] {
+        let own = "{\"bomFormat\": \"CycloneDX\", \"serialNumber\": 1.10}";
+        for text in ["no json", "{\"spdxVersion\": \"SPDX-2.3\"}", own] {
             assert_eq!(reproducible(text.as_bytes()), text.as_bytes());
         }
     }
