@@ -3,8 +3,14 @@
 use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
 
-use cuda_find_core::{env::Env, root::Root};
+use cargo_metadata::cargo_platform::{Cfg, Platform};
+use cuda_find_core::{command::Invocation, env::Env, root::Root};
 use toml::{Table, Value};
+
+use crate::process;
+
+/// How deep files may include others.
+const MAX_INCLUDES: usize = 16;
 
 /// The merged tables.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,8 +30,9 @@ impl CargoConfig {
     pub fn read(root: &Root, env: &Env, directory: &Path, arguments: &[String]) -> Self {
         let mut config = Self::default();
         for argument in arguments.iter().rev() {
-            let text = root.text(&directory.join(argument));
-            config.add_unset_keys(text.as_ref().unwrap_or(argument), directory);
+            if !config.add_file(root, &directory.join(argument), 0) {
+                config.add_unset_keys(argument, directory);
+            }
         }
         if let Some(target) = env.peek("CARGO_BUILD_TARGET") {
             let target = Value::from(&*target.to_string_lossy());
@@ -35,18 +42,31 @@ impl CargoConfig {
         places.extend(cargo_home(env).filter(|home| !places.contains(home)));
         for place in places {
             // If both files exist, Cargo reads `config` alone.
-            let files = ["config", "config.toml"].map(|name| root.text(&place.join(name)));
-            if let Some(text) = files.into_iter().find_map(Result::ok) {
-                config.add_unset_keys(&text, place.parent().unwrap_or(directory));
-            }
+            let mut files = ["config", "config.toml"].into_iter();
+            files.find(|name| config.add_file(root, &place.join(name), 0));
         }
         config
     }
 
-    /// Adds the keys in `text` that are not set yet. Paths are relative to `base`. An invalid text is ignored here,
-    /// because cargo itself reports it.
-    fn add_unset_keys(&mut self, text: &str, base: &Path) {
+    /// Adds the keys of a file that are not set yet, then those of the files that it includes, the last one first.
+    /// Returns whether there is the file. Cargo itself reports a file that includes itself.
+    fn add_file(&mut self, root: &Root, file: &Path, depth: usize) -> bool {
+        let Ok(text) = root.text(file) else {
+            return false;
+        };
+        let directory = file.parent().unwrap_or(file);
+        let included = self.add_unset_keys(&text, directory.parent().unwrap_or(directory));
+        for included in included.iter().rev().filter(|_| depth < MAX_INCLUDES) {
+            self.add_file(root, &directory.join(included), depth + 1);
+        }
+        true
+    }
+
+    /// Adds the keys in `text` that are not set yet, and returns the files that it includes. Paths of variables are
+    /// relative to `base`. An invalid text is ignored here, because cargo itself reports it.
+    fn add_unset_keys(&mut self, text: &str, base: &Path) -> Vec<String> {
         let mut table: Table = text.parse().unwrap_or_default();
+        let included = table.remove("include");
         let variables = table.get_mut("env").and_then(Value::as_table_mut);
         for (_, variable) in variables.into_iter().flat_map(Table::iter_mut) {
             let is_relative = variable.get("relative").and_then(Value::as_bool);
@@ -56,6 +76,12 @@ impl CargoConfig {
             }
         }
         merge(&mut self.0, table);
+        let included = included.iter().flat_map(|value| match value {
+            Value::Array(files) => files.as_slice(),
+            file => std::slice::from_ref(file),
+        });
+        let path = |file: &Value| file.get("path").unwrap_or(file).as_str().map(str::to_owned);
+        included.filter_map(path).collect()
     }
 
     fn get(&self, table: &str, key: &str) -> Option<&Value> {
@@ -82,43 +108,46 @@ impl CargoConfig {
             .any(|target| target_directory_name(target) != triple)
     }
 
-    /// The user's rustflags for `triple`, from the first place that has some, as in Cargo. `None` if flags below
-    /// `target.'cfg(…)'` may apply: only Cargo knows which.
-    pub fn rustflags(&self, env: &Env, triple: &str) -> Option<Vec<String>> {
+    /// The user's rustflags for `triple`, from the first place that has some, as in Cargo.
+    pub fn rustflags(&self, env: &Env, triple: &str) -> Vec<String> {
         // Cargo reads no other place even if the variable is empty.
         let variable = |name: &str| Some(env.get_or_empty(name)?.to_string_lossy().into_owned());
-        let split = |text: &str| text.split_whitespace().map(str::to_owned).collect();
         if let Some(flags) = variable("CARGO_ENCODED_RUSTFLAGS") {
             let flags = flags.split('\x1f').filter(|flag| !flag.is_empty());
-            return Some(flags.map(str::to_owned).collect());
+            return flags.map(str::to_owned).collect();
         }
         if let Some(flags) = variable("RUSTFLAGS") {
-            return Some(split(&flags));
+            return flags_in(&Value::from(flags));
         }
         let targets = self.0.get("target").and_then(Value::as_table);
-        let flags_of_target = |key: &str| targets?.get(key)?.get("rustflags");
-        let mut keys = targets.into_iter().flat_map(Table::keys);
-        if keys.any(|key| key.starts_with("cfg(") && flags_of_target(key).is_some()) {
-            return None;
+        let tables = targets.into_iter().flatten();
+        let tables =
+            tables.filter_map(|(key, table)| Some((key, flags_in(table.get("rustflags")?))));
+        let (named, others): (Vec<_>, Vec<_>) = tables.partition(|(key, _)| *key == triple);
+        let mut of_target: Vec<String> = named.into_iter().flat_map(|(_, flags)| flags).collect();
+        if !others.is_empty() {
+            let cfg = cfg_of(env, triple);
+            let is_met = |key: &str| {
+                key.parse()
+                    .is_ok_and(|it: Platform| it.matches(triple, &cfg))
+            };
+            let others = others.into_iter().filter(|(key, _)| is_met(key));
+            of_target.extend(others.flat_map(|(_, flags)| flags));
         }
+        let of_build = self.get("build", "rustflags").map(flags_in);
         let target = triple.replace('-', "_").to_uppercase();
-        let of_target = (flags_of_target(triple), format!("TARGET_{target}"));
-        let of_build = (self.get("build", "rustflags"), "BUILD".to_owned());
-        let mut flags = Vec::new();
-        for (value, table) in [of_target, of_build] {
-            match value {
-                Some(Value::Array(list)) => {
-                    flags.extend(list.iter().filter_map(Value::as_str).map(str::to_owned));
-                }
-                value => flags = split(value.and_then(Value::as_str).unwrap_or_default()),
-            }
-            let variable = variable(&format!("CARGO_{table}_RUSTFLAGS"));
-            flags.extend(split(&variable.unwrap_or_default()));
-            if !flags.is_empty() {
-                break;
-            }
-        }
-        Some(flags)
+        let places = [
+            (of_target, format!("TARGET_{target}")),
+            (of_build.unwrap_or_default(), "BUILD".to_owned()),
+        ];
+        let all = places.into_iter().map(|(mut flags, table)| {
+            let variable = variable(&format!("CARGO_{table}_RUSTFLAGS")).unwrap_or_default();
+            flags.extend(flags_in(&Value::from(variable)));
+            flags
+        });
+        all.into_iter()
+            .find(|flags| !flags.is_empty())
+            .unwrap_or_default()
     }
 
     /// `env` as build scripts see it, with the variables of `[env]`. If `env` sets a variable too,
@@ -139,6 +168,34 @@ impl CargoConfig {
         }
         merged
     }
+}
+
+/// Rustflags as a list, or as words.
+fn flags_in(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(list) => list
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect(),
+        value => value
+            .as_str()
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect(),
+    }
+}
+
+/// What `cfg(…)` may ask for, as rustc prints it.
+fn cfg_of(env: &Env, triple: &str) -> Vec<Cfg> {
+    let rustc = env.peek("RUSTC").unwrap_or("rustc".as_ref());
+    let query = Invocation::new(rustc).args(["--print", "cfg", "--target", triple]);
+    let printed = process::stdout_of(&query, env).unwrap_or_default();
+    printed
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .collect()
 }
 
 /// Adds the keys of `lower` that `table` does not have. Rustflags of several files are joined.
@@ -237,10 +294,7 @@ mod tests {
             assert_eq!(value, expected, "{name}");
         }
         assert_eq!(config.build_target(), Some("x/own.json"));
-        assert_eq!(
-            config.rustflags(&env, TRIPLE).unwrap(),
-            ["--home", "--near"]
-        );
+        assert_eq!(config.rustflags(&env, TRIPLE), ["--home", "--near"]);
         let arguments = ["build.target=['u']".to_owned()];
         let named = |env| CargoConfig::read(&Root::system(), env, &at("w"), &arguments);
         let variable = env.with("CARGO_BUILD_TARGET", "v");
@@ -271,35 +325,66 @@ mod tests {
         let both = format!("{build}target.{TRIPLE}.rustflags = ['--c d']\n");
         let condition = format!("{both}target.'cfg(unix)'.rustflags = ['--e']\n");
         let linker = format!("{build}target.'cfg(unix)'.linker = 'clang'\n");
+        let of_target = "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS";
         for (text, variable, expected) in [
-            ("", ("A", ""), Some(&[][..])),
-            (build, ("A", ""), Some(&["--a", "--b"])),
-            (&linker, ("A", ""), Some(&["--a", "--b"])),
+            ("", ("A", ""), &[][..]),
+            (build, ("A", ""), &["--a", "--b"]),
+            (&linker, ("A", ""), &["--a", "--b"]),
             (
                 build,
                 ("CARGO_BUILD_RUSTFLAGS", "--v"),
-                Some(&["--a", "--b", "--v"]),
+                &["--a", "--b", "--v"],
             ),
-            (&both, ("A", ""), Some(&["--c d"])),
-            (
-                build,
-                ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "--v"),
-                Some(&["--v"]),
-            ),
-            (&condition, ("A", ""), None),
-            (&condition, ("RUSTFLAGS", "--v w"), Some(&["--v", "w"])),
-            (&condition, ("RUSTFLAGS", ""), Some(&[])),
+            (&both, ("A", ""), &["--c d"]),
+            (build, (of_target, "--v"), &["--v"]),
+            (&condition, ("A", ""), &["--c d", "--e"]),
+            (&condition, (of_target, "--v"), &["--c d", "--e", "--v"]),
+            (&condition, ("RUSTFLAGS", "--v w"), &["--v", "w"]),
+            (&condition, ("RUSTFLAGS", ""), &[]),
             (
                 &both,
                 ("CARGO_ENCODED_RUSTFLAGS", "--v w\x1f--x"),
-                Some(&["--v w", "--x"]),
+                &["--v w", "--x"],
             ),
         ] {
-            let flags = config(text).rustflags(&Env::from_pairs([variable]), TRIPLE);
-            let flags = flags
-                .as_ref()
-                .map(|all| all.iter().map(String::as_str).collect::<Vec<_>>());
-            assert_eq!(flags.as_deref(), expected, "{text} {variable:?}");
+            let path = Env::from_process().text("PATH").unwrap();
+            let env = Env::from_pairs([variable, ("PATH", &path)]);
+            assert_eq!(
+                config(text).rustflags(&env, TRIPLE),
+                expected,
+                "{text} {variable:?}"
+            );
         }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test makes files")]
+    fn a_file_precedes_those_that_it_includes_and_the_last_of_them_the_others() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = place.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let own = "include = ['first.toml', { path = '../more/last.toml', optional = true }]\nenv.A = 'own'\n";
+        write(".cargo/config.toml", own);
+        write(
+            ".cargo/first.toml",
+            "env.A = 'first'\nenv.B = 'first'\nenv.C = 'first'\n",
+        );
+        let last = "include = 'again.toml'\nenv.B = { value = 'x', relative = true }\n";
+        write("more/last.toml", last);
+        write(
+            "more/again.toml",
+            "include = 'last.toml'\nenv.D = 'again'\n",
+        );
+        let config = CargoConfig::read(&Root::system(), &Env::default(), place.path(), &[]);
+        let env = config.env_of_build_scripts(&Env::default());
+        let expected = ["own", "first", "again"];
+        assert_eq!(
+            ["A", "C", "D"].map(|name| env.text(name).unwrap()),
+            expected
+        );
+        assert!(env.text("B").unwrap().ends_with("/x"));
     }
 }

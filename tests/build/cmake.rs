@@ -203,7 +203,7 @@ mod online {
             let arguments = [
                 format!(
                     "-DCMAKE_TOOLCHAIN_FILE={}",
-                    view.cmake_toolchain().display()
+                    view.root().join("cmake/toolchain.cmake").display()
                 ),
                 format!("-DCUDAToolkit_ROOT={root}"),
                 format!("-DCMAKE_CUDA_COMPILER={root}/bin/nvcc"),

@@ -189,7 +189,7 @@ impl CargoRun<'_> {
             false => build.variables_without_loader_path(),
         };
         call.variables
-            .extend(build.rustflags(self.project, Vec::new()));
+            .push(build.rustflags(self.project, Vec::new()));
         if self.arguments.command == "nextest" {
             // Only some nextest commands accept `--target-dir`.
             call = call.variable("CARGO_TARGET_DIR", directory);

@@ -148,7 +148,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "the test makes an environment")]
     fn the_wheel_of_a_major_is_not_overlaid() {
         let site = tempfile::tempdir().unwrap();
         let check = || {

@@ -5,7 +5,6 @@ use cuda_build::driver::{self, Driver, NoDriver};
 use cuda_build::{Capability, Component, Plan, Toolkit, ToolkitVersion};
 use cuda_build::{host_compiler, script::request};
 use cuda_find_core::capability::Support;
-use cuda_find_core::link::nixos_driver_directory;
 use cuda_find_core::{
     capability::Declared,
     env::Env,
@@ -69,7 +68,7 @@ pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(Strin
             diagnosis.add_host_compiler(toolkit, &project, needs_engine && !has_nvrtc);
         diagnosis.set_verdict(toolkit, is_native, has_host_compiler);
     }
-    diagnosis.add_driver(&driver, root);
+    diagnosis.add_driver(&driver);
     if let (Ok(driver), Ok(toolkit)) = (&driver, &outcome.toolkit) {
         diagnosis.add_driver_limits(driver, toolkit.version(), &plans);
     }
@@ -268,7 +267,7 @@ impl Diagnosis {
         }
     }
 
-    fn add_driver(&mut self, driver: &Result<Driver, NoDriver>, root: &Root) {
+    fn add_driver(&mut self, driver: &Result<Driver, NoDriver>) {
         match driver {
             Ok(driver) => {
                 let gpus = match driver.gpus.as_slice() {
@@ -280,10 +279,7 @@ impl Diagnosis {
             }
             Err(reason) => {
                 let text = format!("{reason} (not needed to build)");
-                let row = self.add(RowState::Warning, "driver", text);
-                // If an installed driver fails to start, its own message explains the failure.
-                row.hints
-                    .extend(driver_hint(root).filter(|_| !reason.is_installed));
+                self.add(RowState::Warning, "driver", text);
             }
         }
     }
@@ -350,30 +346,4 @@ impl Diagnosis {
         }
         self.rows.rotate_left(rows);
     }
-}
-
-/// How a driver is installed on this kind of machine.
-fn driver_hint(root: &Root) -> Option<String> {
-    let exists = |place: &str| root.exists(&root.locate(place));
-    let kernel = root
-        .text(&root.locate("/proc/sys/kernel/osrelease"))
-        .unwrap_or_default();
-    let is_wsl = kernel.to_lowercase().contains("microsoft");
-    let is_container = exists("/.dockerenv") || exists("/run/.containerenv");
-    let has_module = exists("/proc/driver/nvidia/version");
-    let hint = if is_container && (is_wsl || has_module) {
-        "start this container with `--gpus all` (Docker) or `--device nvidia.com/gpu=all` (Podman)"
-    } else if is_wsl {
-        "this is WSL: install NVIDIA's driver in Windows, not in WSL"
-    } else if nixos_driver_directory(root).is_some() {
-        "this is NixOS: set `hardware.graphics.enable = true` and `services.xserver.videoDrivers = [ \"nvidia\" ]`"
-    } else if exists("/etc/nv_tegra_release") {
-        "this is a Jetson board: the driver comes with JetPack, in the package nvidia-l4t-cuda"
-    } else if has_module {
-        "the driver's kernel module is loaded, but its CUDA library is not installed: libcuda1 (Debian), \
-         libnvidia-compute-… (Ubuntu), nvidia-driver-cuda-libs (Fedora), nvidia-utils (Arch)"
-    } else {
-        return None;
-    };
-    Some(hint.to_owned())
 }

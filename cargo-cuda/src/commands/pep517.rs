@@ -92,8 +92,8 @@ pub fn run(arguments: &Pep517Args, user_env: &Env, root: &Root) -> Result<String
 fn settings(json: &str, user_env: &Env) -> Result<BackendSettings, String> {
     let settings: ConfigSettings = serde_json::from_str(json).map_err(|error| error.to_string())?;
     for name in settings.others.keys() {
-        let text = format!("the config setting `{name}` is not for cargo-cuda; {SETTINGS}");
-        output::message(&format!("warning: {text}"));
+        let text = format!("warning: the setting `{name}` is not for cargo-cuda; {SETTINGS}");
+        output::message(&text);
     }
     let of_variable = || user_env.text(ARGUMENTS).map(Words::Line);
     let arguments = settings.build_args.or_else(of_variable);

@@ -129,9 +129,8 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
     options.capabilities.clone_from(&arguments.capabilities);
     let source = WheelSource::open(&workspace_options, &options, &passthrough, user_env, root)?;
     source.project.check_not_skipped()?;
-    if let Some(pyproject) = &source.pyproject {
-        pyproject.check_backend(root)?;
-    }
+    let mut pyproject = source.pyproject.iter();
+    pyproject.try_for_each(|pyproject| pyproject.check_backend(root))?;
     let config = source.package.config.clone();
     let releases = releases(arguments, &config, &source.project.env)?;
     let declared_kind = || match &config.wheel.rpath {

@@ -224,14 +224,14 @@ impl IsolatedBuild {
     /// The variable that adds `flags` to the user's rustflags, and the view's directories: when rustc compiles a
     /// library crate, it reads static libraries itself, and only from `-L` directories. A cross linker does not read
     /// `LIBRARY_PATH`.
-    pub fn rustflags(&self, project: &Project, mut flags: Vec<String>) -> Option<Variable> {
+    pub fn rustflags(&self, project: &Project, mut flags: Vec<String>) -> Variable {
         let Project { target, config, .. } = project;
         let stubs = (!target.is_native()).then(|| self.view.stubs());
         let search = [self.view.lib()].into_iter().chain(stubs);
         flags.extend(search.map(|directory| format!("-Lnative={}", directory.display())));
-        flags.extend(config.rustflags(&project.env, target.triple())?);
+        flags.extend(config.rustflags(&project.env, target.triple()));
         let value = flags.join("\x1f").into();
-        Some(("CARGO_ENCODED_RUSTFLAGS".to_owned(), value))
+        ("CARGO_ENCODED_RUSTFLAGS".to_owned(), value)
     }
 
     /// The same with rustflags that make two checkouts of a commit produce the same native module.
@@ -240,7 +240,7 @@ impl IsolatedBuild {
     /// a registry a file below `CARGO_HOME`. Cargo leaves `--remap-path-prefix` out of the hashes in symbols and file
     /// names (measured with cargo 1.95, release and dev profile, with fat LTO and debug information). The identity of a
     /// path package outside the workspace contains its absolute path, so a module with such a package still differs.
-    pub fn reproducible_rustflags(&self, project: &Project) -> Option<Variable> {
+    pub fn reproducible_rustflags(&self, project: &Project) -> Variable {
         let workspace = project.workspace.as_ref();
         // rustc uses the last prefix that matches.
         let prefixes = [

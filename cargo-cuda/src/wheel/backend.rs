@@ -114,10 +114,7 @@ impl<'a> Backend<'a> {
         let prepared = self.job.prepare(self.release()?, &gpus())?;
         match &self.job.build(&prepared)?.0[..] {
             [wheel] => Ok(file_name(&wheel.path)),
-            wheels => Err(build::no_output(&format!(
-                "{} wheels instead of one",
-                wheels.len()
-            ))),
+            _ => Err(build::no_output("several wheels instead of one")),
         }
     }
 

@@ -335,7 +335,7 @@ impl WheelBuild {
         if project.has_separate_build_directory() {
             variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.into()));
         }
-        variables.extend(build.reproducible_rustflags(project));
+        variables.push(build.reproducible_rustflags(project));
         variables
     }
 }

@@ -85,13 +85,8 @@ pub struct BuiltWheel {
 impl BuiltWheel {
     /// The requirements that depend on the CUDA major.
     pub fn cuda_requirements(&self) -> impl Iterator<Item = &String> {
-        let own = |required: &Requirement| {
-            let file = file_name_component(&required.name) + "-";
-            output::file_name(&self.path).starts_with(&file)
-        };
-        self.requires.iter().filter(move |line| {
-            let required = Requirement::parse(line);
-            required.is_ok_and(|required| required.cuda_majors().is_some() && !own(&required))
+        self.requires.iter().filter(|line| {
+            Requirement::parse(line).is_ok_and(|required| required.cuda_majors().is_some())
         })
     }
 }

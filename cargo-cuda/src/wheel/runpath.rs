@@ -97,8 +97,7 @@ pub fn needed_by_runpath(
     let mut needed = BTreeMap::new();
     let mut rest = Vec::from_iter(components.iter().copied());
     while let Some(component) = rest.pop() {
-        let found = toolkit.get(component);
-        for library in found.map_or(&[][..], |found| &found.libraries) {
+        for library in toolkit.get(component).iter().flat_map(|it| &it.libraries) {
             let elf = ElfFacts::read_tables(archive::open(library)?.0)?;
             for soname in elf.needed.iter().filter(|_| !elf.runpath.is_empty()) {
                 let other = nvidia::component_of(soname).filter(|other| *other != component);

@@ -52,7 +52,8 @@ mod tests {
         let bill = |serial: &str, directory: &str, id: &str| {
             let text = format!(
                 r#"{{"bomFormat":"CycloneDX","serialNumber":"urn:uuid:{serial}",
-                "metadata":{{"tools":[{{"name":"maturin"}}],"timestamp":"{serial}","component":{{"bom-ref":"path+file://{directory}{id} bin-target-0",
+                "metadata":{{"tools":"maturin","timestamp":"{serial}",
+                "component":{{"bom-ref":"path+file://{directory}{id} bin-target-0",
                   "purl":"pkg:cargo/saxpy@0.1.0?download_url=file://{directory}#src/lib.rs"}}}},
                 "components":[{{"bom-ref":"registry+https://example.org/index#libc@0.2.1"}}]}}"#
             );

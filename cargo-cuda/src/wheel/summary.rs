@@ -33,10 +33,8 @@ pub fn report(built: &[BuiltWheel], sdists: &[PathBuf]) -> String {
         if is_local(wheel) {
             line("has no manylinux tag, so package indexes refuse it");
         }
-        if is_local(wheel) && !wheel.expected_on_system.is_empty() {
-            line(
-                "install auditwheel and patchelf, or give `--fetch`, to copy these libraries into the wheel",
-            );
+        if !wheel.expected_on_system.is_empty() {
+            line("to copy such libraries: auditwheel and patchelf on `PATH`, or `--fetch`");
         }
     }
     for path in sdists {

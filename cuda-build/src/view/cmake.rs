@@ -163,13 +163,6 @@ impl View {
     pub fn cmake_cache(&self) -> std::path::PathBuf {
         self.root().join("cmake/initial-cache.cmake")
     }
-
-    /// The path of a toolchain file with the entries of [`View::cmake_cache`], for `CMAKE_TOOLCHAIN_FILE`.
-    /// It sets neither a platform nor compilers for C and C++. If there is a toolchain file, the `cmake`
-    /// crate leaves the choice of these compilers to CMake.
-    pub fn cmake_toolchain(&self) -> std::path::PathBuf {
-        self.root().join("cmake/toolchain.cmake")
-    }
 }
 
 #[cfg(test)]
