@@ -72,13 +72,6 @@ Editors, makefiles and other build tools then find what `cargo cuda build` finds
 workspace:
 eval \"$(cargo cuda env)\"";
 
-const COMPLETIONS_HELP: &str = "\
-The scripts complete `cargo-cuda` (with a hyphen). zsh also completes `cargo cuda` if the script is
-in a directory of `fpath` as `_cargo-cuda`. In bash and fish, cargo's own completion does not reach
-the options of subcommands.
-
-Example: cargo-cuda completions bash > ~/.local/share/bash-completion/completions/cargo-cuda";
-
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(after_help = "Example: cargo cuda new --template module-cudarc hello")]
@@ -131,13 +124,6 @@ enum Command {
     Env(env::EnvArgs),
     #[command(after_help = "Example: ln -sfn \"$(cargo cuda view)\" ~/cuda")]
     View(view::ViewArgs),
-    /// Print a script that completes commands and options in a shell
-    #[command(after_help = COMPLETIONS_HELP)]
-    Completions {
-        /// bash, zsh, fish or another shell
-        #[arg(hide_possible_values = true)]
-        shell: clap_complete::Shell,
-    },
     #[command(hide = true)]
     Pep517(pep517::Pep517Args),
     /// The exit codes of `cargo cuda`
@@ -149,9 +135,6 @@ enum Command {
 pub fn command_line(name: &'static str) -> clap::Command {
     CommandLine::command().name(name).bin_name(name)
 }
-
-/// The name that help and `--version` print if cargo has not started this program.
-const PROGRAM: &str = "cargo-cuda";
 
 /// Cargo's commands that this program runs.
 const CARGO_COMMANDS: [&str; 10] = [
@@ -165,7 +148,8 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
     }
     // Cargo runs `cargo-cuda cuda …`; a user may run `cargo-cuda …` directly, as with `uvx cargo-cuda …`.
     let is_started_by_cargo = arguments.first().is_some_and(|first| first == "cuda");
-    let mut program = PROGRAM;
+    // What help and `--version` print if cargo has not started this program.
+    let mut program = "cargo-cuda";
     if is_started_by_cargo {
         arguments.remove(0);
         program = "cargo cuda";
@@ -324,12 +308,6 @@ fn dispatch(command: &Command, split: &SplitArguments, user_env: &Env) -> Result
         Command::Fetch(arguments) => fetch::run(arguments, user_env, root).map(with_success),
         Command::Clean(arguments) => {
             clean::run(arguments, &configured_env(), root).map(with_success)
-        }
-        Command::Completions { shell } => {
-            // For `cargo cuda`, a name with a space, the script would not complete subcommands such as `toolkit add`.
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut command_line(PROGRAM), PROGRAM, &mut script);
-            Ok(with_success(String::from_utf8_lossy(&script).into_owned()))
         }
         Command::ExitCodes => Ok(with_success(exit_code::table() + "\n")),
         Command::Toolkit(arguments) => {

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use cuda_build::Component;
 use cuda_find_core::release;
 
-use super::artifact::NativeModule;
+use super::artifact::{Artifact, NativeModule, file_name};
 use super::check::Severity::{Error, Warning};
 use super::check::{Audit, W04, W06, W07};
 use super::requirements::foreign_package_of_module;
 use crate::output::joined;
-use crate::package::nvidia::library_directory;
+use crate::package::nvidia::{library_directory, majors_of_soname};
 
 /// Where an entry of a search path leads.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,35 +37,77 @@ pub fn check(audit: &mut Audit<'_>) {
                 audit.add_file(&W04, Warning, path, text);
             }
         }
-        let mut directories = Vec::new();
-        for entry in elf.search_path() {
-            if let SearchPathEntry::Inside(directory) = place(path, entry) {
-                directories.push(directory);
-            }
-        }
-        check_majors(audit, module, &directories);
+        check_majors(audit, module, &own_directories(module));
         // The path of a library that is audited alone leads to unknown directories.
         if is_wheel {
+            let directories = searched(audit.artifact, module, MAX_DEPENDENTS);
             check_reach(audit, module, &directories);
         }
     }
 }
 
-/// W07: directories of another major, or of several majors.
+/// How many libraries may inherit a search path from one another.
+const MAX_DEPENDENTS: usize = 8;
+
+/// The directories below site-packages to which the search path of a module leads.
+fn own_directories(module: &NativeModule) -> Vec<String> {
+    let entries = module.elf.search_path().iter();
+    let places = entries.map(|entry| place(&module.path, entry));
+    let inside = places.filter_map(|place| match place {
+        SearchPathEntry::Inside(directory) => Some(directory),
+        _ => None,
+    });
+    inside.collect()
+}
+
+/// The directories in which the loader looks for what a module needs: its own, and without a RUNPATH also those in the
+/// RPATH of what needs it. If several modules need it, those that all have.
+fn searched(artifact: &Artifact, module: &NativeModule, depth: usize) -> Vec<String> {
+    let mut directories = own_directories(module);
+    let name = file_name(&module.path);
+    let needs_it = |other: &&NativeModule| other.elf.needed.iter().any(|soname| soname == name);
+    if depth == 0 || !module.elf.runpath.is_empty() {
+        return directories;
+    }
+    let dependents = artifact.modules.iter().filter(needs_it);
+    let inherited = dependents.map(|other| match other.elf.runpath.is_empty() {
+        true => searched(artifact, other, depth - 1),
+        false => Vec::new(),
+    });
+    let common = inherited.reduce(|mut all, other| {
+        all.retain(|directory| other.contains(directory));
+        all
+    });
+    directories.extend(common.into_iter().flatten());
+    directories
+}
+
+/// W07: directories of another major, or of several majors. It is an error if a needed library is found there.
 fn check_majors(audit: &mut Audit<'_>, module: &NativeModule, directories: &[String]) {
     let major = audit.majors.of_module(module);
     let directories = directories.iter();
     let mut of_cuda = Vec::from_iter(directories.map(|it| (it, majors_of_directory(it))));
     of_cuda.retain(|(_, majors)| !majors.is_empty());
-    for (directory, majors) in &of_cuda {
+    let is_own = |majors: &BTreeSet<u32>| major.is_some_and(|own| majors.contains(&own));
+    let own = of_cuda.iter().position(|(_, majors)| is_own(majors));
+    for (index, (directory, majors)) in of_cuda.iter().enumerate() {
         let other = match major {
             Some(major) if !majors.contains(&major) => format!("the module is for CUDA {major}"),
             None if of_cuda[0].1.is_disjoint(majors) => "to another CUDA".to_owned(),
             _ => continue,
         };
+        let mut needed = audit.artifact.needed_components(module);
+        let can_load = needed.any(|(soname, component)| {
+            let mut of = majors_of_soname(soname).into_iter();
+            component.facts().is_product() || of.any(|of| majors.contains(&of))
+        });
+        let severity = match own {
+            Some(own) if own < index || !can_load => Warning,
+            _ => Error,
+        };
         let majors = joined(majors, " or ");
         let text = format!("the search path leads to `{directory}` of CUDA {majors}, and {other}");
-        audit.add_file(&W07, Error, &module.path, text);
+        audit.add_file(&W07, severity, &module.path, text);
     }
 }
 

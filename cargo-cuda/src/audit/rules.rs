@@ -249,6 +249,15 @@ mod tests {
             curand(&[RPATH]),
             importing("cudaMalloc"),
             for_driver("580", with_code(&["8.0"], &["9.0"])),
+            // A library without a search path of its own inherits the RPATH of what needs it.
+            changed(|artifact| {
+                let mut library = artifact.modules[0].clone();
+                library.path = "x/libfoo.so".to_owned();
+                library.elf.rpath.clear();
+                artifact.modules[0].elf.needed = vec!["libfoo.so".to_owned()];
+                artifact.modules.push(library);
+                artifact.files.insert("x/libfoo.so".to_owned());
+            }),
             with_code(&["8.0", "9.0", "10.0", "12.0"], &["12.0"]),
         ];
         for artifact in good {
@@ -311,6 +320,16 @@ mod tests {
             ),
             (
                 "error W07",
+                "of CUDA 11 or 12, and the module is for CUDA 13",
+                wheel(
+                    "saxpy",
+                    &["cuda-toolkit[cudart,curand]>=13.0,<14"],
+                    &["libcudart.so.13", "libcurand.so.10"],
+                    &["$ORIGIN/../nvidia/cublas/lib", RPATH],
+                ),
+            ),
+            (
+                "warning W07",
                 "of CUDA 11 or 12, and the module is for CUDA 13",
                 with_path(cublas_12),
             ),

@@ -76,7 +76,7 @@ fn active_environment(user_env: &Env) -> Result<PathBuf> {
 /// Fails if the environment has the wheel of a CUDA major: its package would be imported instead of the source tree.
 fn check_no_wheel(site: &Path, name: &str, root: &Root, python: &Path) -> Result<()> {
     let start = file_name_component(name) + "_cu";
-    let installed = root.names(site).into_iter().find_map(|entry| {
+    let mut installed = root.names(site).into_iter().filter_map(|entry| {
         let entry = entry.to_string_lossy().into_owned();
         let (distribution, _) = entry.strip_suffix(".dist-info")?.split_once('-')?;
         let major = distribution.strip_prefix(&start)?;
@@ -85,7 +85,7 @@ fn check_no_wheel(site: &Path, name: &str, root: &Root, python: &Path) -> Result
             .ok()
             .map(|_| normalized_name(distribution))
     });
-    let Some(installed) = installed else {
+    let Some(installed) = installed.next() else {
         return Ok(());
     };
     let text = format!(

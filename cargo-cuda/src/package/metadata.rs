@@ -92,18 +92,15 @@ impl fmt::Display for Metadata {
     }
 }
 
-/// The `origin` to pass to [`check_name`] for a name from the manifest.
-pub const IN_MANIFEST: &str = "`name` in `[package.metadata.cuda.wheel]`";
-
 /// Checks the name of a distribution (PEP 508). The name becomes part of a file name, so a `/` in it could lead to
-/// another directory. The error message begins with `origin`, the place where the name is written.
-pub fn check_name(name: &str, origin: &str) -> Result<()> {
+/// another directory.
+pub fn check_name(name: &str) -> Result<()> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_end = |c: char| c.is_ascii_alphanumeric();
     if name.chars().all(is_allowed) && name.starts_with(is_end) && name.ends_with(is_end) {
         return Ok(());
     }
-    let text = format!("{origin}: {name:?} is not a valid name for a Python distribution");
+    let text = format!("`Name` in METADATA: {name:?} is not a valid name for a distribution");
     let hint = "use ASCII letters, digits, `-`, `_` and `.`, with a letter or digit at both ends";
     Err(Failure::wheel(text).hint(hint))
 }
@@ -263,14 +260,14 @@ mod tests {
     #[test]
     fn names_of_distributions_are_checked() {
         for name in ["a", "Saxpy", "my_saxpy.fast-2", "2d"] {
-            check_name(name, "x").unwrap();
+            check_name(name).unwrap();
         }
         for name in [
             "", "-a", "a-", "_", "a/b", "/a", "../a", "a b", "ü", "x\ny", "x\n  y", "a\\b", "a\0",
         ] {
-            let error = check_name(name, IN_MANIFEST).unwrap_err().message;
+            let error = check_name(name).unwrap_err().message;
             assert!(error.contains(&format!("{name:?}")), "{error}");
-            assert!(error.contains("metadata.cuda.wheel") && !error.contains('\n'));
+            assert!(error.contains("METADATA") && !error.contains('\n'));
         }
     }
 

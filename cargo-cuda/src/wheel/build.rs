@@ -25,7 +25,6 @@ use crate::missing_components::MissingComponents;
 use crate::output::{self, TemporaryDirectory, joined};
 use crate::package::archive::WheelArchive;
 use crate::package::elf::ElfFacts;
-use crate::package::metadata::{IN_MANIFEST, check_name};
 use crate::process;
 
 /// Omits maturin's warning about a build backend with another name than `maturin`.
@@ -91,7 +90,7 @@ impl WheelBuild {
     pub fn new(source: WheelSource, out: &Path) -> Result<Self> {
         Ok(Self {
             maturin: programs::maturin(&source.project.env, source.project.fetch)?,
-            purpose: Purpose::Index(source.package.config.wheel.name.clone()),
+            purpose: Purpose::Index,
             source,
             profile: None,
             out: out.to_owned(),
@@ -104,9 +103,6 @@ impl WheelBuild {
     /// Finds the toolkit for a release and creates its view.
     pub fn prepare(&self, release: RequestedRelease, gpus: &[Capability]) -> Result<Prepared> {
         let config = &self.source.package.config;
-        if let Some(name) = &config.wheel.name {
-            check_name(name, IN_MANIFEST)?;
-        }
         let declared = config.for_major(release.major);
         let project = self.source.project.for_release(release);
         let build = IsolatedBuild::prepare(&project, isolated_build::Purpose::Wheel, gpus, None)?;
@@ -171,7 +167,7 @@ impl WheelBuild {
         let third_party = third_party(compiled.wheels.iter().map(|(_, wheel)| wheel));
         let is_copied = |soname: &&String| !is_excluded(soname, &self.excluded);
         let libraries = joined(third_party.iter().filter(is_copied), ", ");
-        let is_for_index = matches!(self.purpose, Purpose::Index(_));
+        let is_for_index = self.purpose == Purpose::Index;
         let mut auditwheel = None;
         if is_for_index && !libraries.is_empty() {
             auditwheel = programs::auditwheel(&project.env, project.fetch)?;

@@ -21,7 +21,7 @@ use crate::output::{self, joined};
 use crate::package::archive::{WheelArchive, WheelFile};
 use crate::package::archive_writer;
 use crate::package::elf::ElfFacts;
-use crate::package::metadata::{FileName, IN_MANIFEST, Metadata, with_local_platform};
+use crate::package::metadata::{FileName, Metadata, with_local_platform};
 use crate::package::metadata::{check_name, file_name_component, is_on_manylinux, normalized_name};
 use crate::package::nvidia::{self, LibraryOrigin};
 use crate::package::requirement::Requirement;
@@ -29,9 +29,8 @@ use crate::package::requirement::Requirement;
 /// What a wheel is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// An index, with one wheel for each CUDA major. The value is the distribution's name without `-cu12`; `None` for
-    /// the name in the builder's wheel.
-    Index(Option<String>),
+    /// An index, with one wheel for each CUDA major.
+    Index,
     /// The same for the wheel of another builder, who has decided the tags.
     OtherBuilder,
     /// An installation from the source, under the builder's name.
@@ -222,19 +221,15 @@ impl Rewrite {
 
     /// Whether the distribution gets the name of a CUDA major.
     fn is_renamed(&self) -> bool {
-        matches!(self.purpose, Purpose::Index(_) | Purpose::OtherBuilder)
+        matches!(self.purpose, Purpose::Index | Purpose::OtherBuilder)
     }
 
     /// The name of the distribution.
     fn name(&self, old: &str) -> Result<String> {
-        let (base, origin) = match &self.purpose {
-            Purpose::Index(Some(name)) => (name.as_str(), IN_MANIFEST),
-            _ => (old, "`Name` in METADATA"),
-        };
-        check_name(base, origin)?;
+        check_name(old)?;
         match self.is_renamed() {
-            true => with_cuda_suffix(base, self.needs.built_with.major()),
-            false => Ok(base.to_owned()),
+            true => with_cuda_suffix(old, self.needs.built_with.major()),
+            false => Ok(old.to_owned()),
         }
     }
 

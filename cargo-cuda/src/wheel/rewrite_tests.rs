@@ -51,7 +51,7 @@ fn wheel(extra: &[(&str, &str)]) -> WheelArchive {
 fn rewriting(major: u32) -> Rewrite {
     let cudart = BTreeSet::from([Component::Cudart]);
     Rewrite {
-        purpose: Purpose::Index(None),
+        purpose: Purpose::Index,
         needs: Needs {
             required: cudart,
             ..Needs::new(BuiltWith {
@@ -250,19 +250,6 @@ fn an_error_names_the_wheel_and_leaves_nothing() {
     let expected = "saxpy-0.1.0-cp39-abi3-manylinux_2_34_x86_64.whl: contains no native module";
     assert!(error.starts_with(expected), "{error}");
     assert!(!out.exists());
-}
-
-#[test]
-fn another_name_is_that_of_the_distribution() {
-    let rewriting = Rewrite {
-        purpose: Purpose::Index(Some("Fast.Saxpy".to_owned())),
-        ..rewriting(13)
-    };
-    let (rewritten, _) = rewrite_with(&rewriting, wheel(&[])).unwrap();
-    assert!(rewritten.entries.contains_key("saxpy/__init__.py"));
-    let metadata = rewritten.text("fast_saxpy_cu13-0.1.0.dist-info/METADATA");
-    let metadata = metadata.unwrap();
-    assert!(metadata.contains("Name: fast-saxpy-cu13\n"), "{metadata}");
 }
 
 #[test]

@@ -3,15 +3,13 @@
 
 use serde_json::Value;
 
-/// The programs that write documents into wheels.
-const TOOLS: [&str; 3] = ["cargo-cyclonedx", "maturin", "auditwheel"];
-
 /// Removes the serial number, the time and the directories from a document of maturin's or auditwheel's. Any other,
 /// such as one that the author has signed, is returned unchanged.
 pub fn reproducible(text: &[u8]) -> Vec<u8> {
     let mut document: Value = serde_json::from_slice(text).unwrap_or_default();
     let tools = document["metadata"]["tools"].to_string();
-    if !TOOLS.iter().any(|tool| tools.contains(tool)) {
+    let programs = ["cargo-cyclonedx", "maturin", "auditwheel"];
+    if !programs.iter().any(|program| tools.contains(program)) {
         return text.to_owned();
     }
     for (object, key) in [("", "serialNumber"), ("/metadata", "timestamp")] {

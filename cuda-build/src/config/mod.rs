@@ -19,7 +19,6 @@
 //! [workspace.metadata.cuda.package.candle-flash-attn] # decides for one package, also for a dependency
 //! capabilities      = ["8.0", "9.0"]
 //! [package.metadata.cuda.wheel]
-//! name              = "saxpy"      # the wheel's name without `-cu12`
 //! rpath             = "rpath"      # or "runpath", which LD_LIBRARY_PATH overrides
 //! max-size          = "200 MiB"    # what the index accepts per file
 //! platlib           = false        # or true: not beside NVIDIA's packages if purelib is another directory
@@ -122,8 +121,6 @@ struct PerMajor {
 /// How a wheel is packaged.
 #[derive(Clone, Debug, Default)]
 pub struct WheelKeys {
-    /// The name of the wheel's distribution without `-cu12`; if unset, the name of the Python project.
-    pub name: Option<String>,
     /// `rpath` (default) or `runpath`, over which `LD_LIBRARY_PATH` has priority.
     pub rpath: Option<String>,
     /// The largest wheel that the index accepts, in bytes.
@@ -258,9 +255,8 @@ impl Config {
             self.packages.extend(list.map(|list| (name, list)));
         }
         if let Some(wheel) = table.table("wheel")? {
-            wheel.check_keys("name rpath max-size platlib")?;
+            wheel.check_keys("rpath max-size platlib")?;
             self.wheel = WheelKeys {
-                name: wheel.text("name")?.or(self.wheel.name.take()),
                 rpath: wheel.text("rpath")?.or(self.wheel.rpath.take()),
                 max_size: (wheel.parsed("max-size", parse_size)?).or(self.wheel.max_size),
                 platlib: wheel.flag("platlib")?.or(self.wheel.platlib),

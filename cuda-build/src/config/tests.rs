@@ -59,7 +59,6 @@ fn every_key_is_read() {
         components = ["cudart"]
         dependencies = ["cupy-cuda12x"]
         [package.metadata.cuda.wheel]
-        name = "saxpy"
         rpath = "rpath"
         max-size = "200 MiB"
         platlib = true
@@ -81,7 +80,6 @@ fn every_key_is_read() {
     assert_eq!(twelve.components.len(), 1);
     assert_eq!(twelve.dependencies, ["cupy-cuda12x"]);
     assert_eq!(thirteen.dependencies, ["numpy"]);
-    assert_eq!(config.wheel.name.as_deref(), Some("saxpy"));
     assert_eq!(config.wheel.max_size, Some(200 << 20));
     assert_eq!(config.wheel.platlib, Some(true));
 }
