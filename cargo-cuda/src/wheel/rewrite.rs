@@ -300,8 +300,7 @@ pub fn third_party<'a>(wheels: impl IntoIterator<Item = &'a WheelArchive>) -> Ve
 
 /// Whether `--exclude` names a library. A `*` stands for any text, as for auditwheel.
 pub fn is_excluded(soname: &str, excluded: &[String]) -> bool {
-    let mut patterns = excluded.iter();
-    patterns.any(|pattern| list::matches(pattern, soname))
+    excluded.iter().any(|it| list::matches(it, soname))
 }
 
 /// Gives the metadata and data directories of a wheel another name and version.

@@ -8,6 +8,7 @@ use super::step::{Form, Image};
 use crate::includes::options;
 use crate::nvcc_options::{Argument, Meaning, Product, arguments};
 use cuda_find_core::capability::{Capability, Plan, Suffix};
+use cuda_find_core::command::split_words;
 use cuda_find_core::env::Env;
 use cuda_find_core::root::Root;
 
@@ -220,7 +221,7 @@ impl Call {
     pub fn for_list(&self, single: u32, list: &Plan) -> ForList {
         let stays = |reason: &str| ForList::Stays(Some(reason.to_owned()));
         if self.has(Meaning::OptionsFile) {
-            return stays("a file with options has quotes, or cannot be read");
+            return stays("a file with options has backslashes or quotes, or cannot be read");
         }
         // Without a source or an object, nvcc makes nothing. A source on standard input can be read once only.
         if !self.inputs().any(|input| self.has_device_code(input)) || self.is_refused() {
@@ -496,27 +497,28 @@ fn is_plain(meaning: Meaning) -> bool {
 }
 
 /// Adds the arguments, with those in files that they name. A file that cannot be read stays: nvcc reports it. So does a
-/// file with quotes or backslashes, because nvcc passes them on in another way than those on the command line.
+/// file with backslashes or single quotes, because nvcc passes them on in another way than those on the command line.
+/// Double quotes, which CMake writes around directories, are those of a shell.
 fn expand(
     arguments_of_call: Vec<Argument>,
     root: &Root,
     depth: usize,
     expanded: &mut Vec<Argument>,
 ) {
+    let is_plain =
+        |text: &String| !text.contains(['\'', '\\']) && text.matches('"').count() % 2 == 0;
     for argument in arguments_of_call {
-        let names = argument
-            .value
-            .split(',')
-            .filter(|_| argument.meaning == Meaning::OptionsFile);
+        let is_file = argument.meaning == Meaning::OptionsFile && depth > 0;
+        let names = argument.value.split(',').filter(|_| is_file);
         let texts: Option<Vec<String>> =
             names.map(|name| root.text(Path::new(name)).ok()).collect();
-        let is_plain = |text: &String| !text.contains(['"', '\'', '\\']);
-        match texts.filter(|texts| depth > 0 && !texts.is_empty() && texts.iter().all(is_plain)) {
-            Some(texts) => {
-                let words = texts.iter().flat_map(|text| text.split_whitespace());
-                expand(arguments(words), root, depth - 1, expanded);
-            }
-            None => expanded.push(argument),
+        let text = texts.filter(|_| is_file).map(|texts| texts.join("\n"));
+        if let Some(text) = text.filter(is_plain) {
+            let words = split_words(&text);
+            let words = arguments(words.iter().map(String::as_str));
+            expand(words, root, depth - 1, expanded);
+        } else {
+            expanded.push(argument);
         }
     }
 }
@@ -771,6 +773,9 @@ mod tests {
             "-lineinfo",
         ];
         assert_eq!(call.words(), words);
+        std::fs::write(path("cmake"), "-I\"/a b\" -isystem \"/c\"").unwrap();
+        let call = parse(&format!("-optf {} -c k.cu", path("cmake")));
+        assert_eq!(call.words(), ["-I/a b", "-isystem", "/c", "-c", "k.cu"]);
         std::fs::write(path("quoted"), r#"-DA=\"x\""#).unwrap();
         for name in [path("quoted"), "/absent".to_owned()] {
             let (line, default) = (format!("-optf {name} -c k.cu"), Some(Capability::new(7, 5)));
