@@ -23,10 +23,13 @@ fn main() -> Result<(), cuda_build::Error> {
     println!("cargo::rerun-if-changed=src");
     let out = var("OUT_DIR").unwrap();
     fs::write(format!("{out}/generated.cu"), "__global__ void generated() {}\n").unwrap();
+    // As CMake's makefiles pass directories.
+    let includes = format!("{out}/includes.rsp");
+    fs::write(&includes, format!("-I\"{out}\" -isystem \"{out}\"")).unwrap();
     let mut objects = Vec::new();
     for name in ["a", "b", "c", "d", "e", "f", "g", "generated"] {
         let source = if name == "generated" { format!("{out}/generated.cu") } else { format!("src/{name}.cu") };
-        nvcc(&format!("-arch=sm_{} -dc {source} -o {out}/{name}.o -MD -MF {out}/{name}.d", var("CUDA_COMPUTE_CAP").unwrap()));
+        nvcc(&format!("-arch=sm_{} --options-file {includes} -dc {source} -o {out}/{name}.o -MD -MF {out}/{name}.d", var("CUDA_COMPUTE_CAP").unwrap()));
         objects.push(format!("{out}/{name}.o"));
     }
     nvcc(&format!("-dlink {} -o {out}/linked.o", objects.join(" ")));
