@@ -12,9 +12,6 @@ use crate::toolkits;
 /// Join the components in one directory, and print its path
 #[derive(Args, Clone, Debug)]
 pub struct ViewArgs {
-    /// Include the static libraries
-    #[arg(long)]
-    archives: bool,
     #[command(flatten)]
     search: SearchOptions,
     #[command(flatten)]
@@ -25,9 +22,7 @@ pub struct ViewArgs {
 pub fn run(arguments: &ViewArgs, user_env: &Env, root: &Root) -> Result<String> {
     let build = arguments.search.clone().into();
     let project = Project::open(user_env, root, &build, &arguments.workspace)?;
-    let mut place =
-        toolkits::view_place(&project.env, project.workspace.as_ref(), &project.target)?;
-    place.archives = arguments.archives;
+    let place = toolkits::view_place(&project.env, project.workspace.as_ref(), &project.target)?;
     let mut finder = project.finder();
     finder.accept_without_compiler = true;
     let toolkit = finder.find()?;

@@ -352,7 +352,6 @@ fn view(
         None => ViewPlace::below(&directory.views(), target),
     };
     // Some crates link static libraries, and a symbolic link to each of them costs nothing.
-    place.archives = true;
     place.nvcc_wrapper = nvcc_wrapper;
     Ok(View::create(toolkit, &place, &project.root, env)?)
 }

@@ -12,10 +12,14 @@ use crate::includes::options::{self, FileOptions};
 use crate::nvcc_options::chooses_capabilities;
 use crate::view::View;
 use cuda_find_core::capability::{Capability, Plan};
-use cuda_find_core::{command::Invocation, hash::Fnv, toolkit::Toolkit};
+use cuda_find_core::{command::Invocation, env::Env, hash::Fnv, root::Root, toolkit::Toolkit};
 
 /// What the steps of a build are made from.
 #[derive(Clone, Copy)]
+#[cfg_attr(
+    not(feature = "host-sources"),
+    expect(dead_code, reason = "some fields are for host sources alone")
+)]
 pub(crate) struct Settings<'a> {
     pub(crate) toolkit: &'a Toolkit,
     pub(crate) plan: &'a Plan,
@@ -34,10 +38,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) host: Option<&'a HostCompiler>,
     /// The view whose nvcc is called; `None` to call nvcc where it is installed.
     pub(crate) view: Option<&'a View>,
-    #[cfg_attr(
-        not(feature = "host-sources"),
-        expect(dead_code, reason = "for host sources")
-    )]
+    pub(crate) env: &'a Env,
+    pub(crate) root: &'a Root,
     pub(crate) launcher: Option<&'a Launcher>,
 }
 

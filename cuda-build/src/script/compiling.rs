@@ -236,6 +236,8 @@ impl Build {
             compilers: &compilers,
             nvcc: &Variables::of_nvcc(&self.env),
             nvrtc: &Variables::of_nvrtc(&self.env),
+            env: &self.env,
+            root: &self.root,
             host: host.as_ref(),
             view,
             launcher: launcher.as_ref(),

@@ -16,9 +16,6 @@ use cuda_find_core::component::{Component, Facts};
 use cuda_find_core::{env::Env, found::Found, nvcc, root::Root, target::Target};
 use cuda_find_core::{toolkit::Toolkit, version::ToolkitVersion};
 
-/// nvcc's default archives, and `libculibos.a`, which they need.
-const USUAL_ARCHIVES: [&str; 3] = ["libcudart_static.a", "libcudadevrt.a", "libculibos.a"];
-
 /// The CMake packages of CCCL.
 const CMAKE_PACKAGES: [&str; 5] = ["cccl", "cub", "cudax", "libcudacxx", "thrust"];
 
@@ -55,7 +52,7 @@ pub(super) fn plan<'r>(
         found: found.clone(),
     };
     planner.headers()?;
-    planner.libraries(place.archives)?;
+    planner.libraries()?;
     planner.compiler()?;
     if let Some(script) = &place.nvcc_wrapper {
         planner.plan.wrap_nvcc(script);
@@ -144,7 +141,7 @@ impl<'a> Planner<'a, '_> {
         users.all(|user| user.component == Component::Sanitizer)
     }
 
-    fn libraries(&mut self, all_archives: bool) -> Result<(), Error> {
+    fn libraries(&mut self) -> Result<(), Error> {
         for found in self.found.clone() {
             let component = found.component;
             for library in &found.libraries {
@@ -175,10 +172,7 @@ impl<'a> Planner<'a, '_> {
                 archives.extend(self.find(directory, "libculibos.a"));
             }
             for archive in archives {
-                let is_usual = USUAL_ARCHIVES.iter().any(|usual| archive.ends_with(usual));
-                if all_archives || is_usual {
-                    self.add_to(component, "lib", &archive)?;
-                }
+                self.add_to(component, "lib", &archive)?;
             }
         }
         Ok(())

@@ -102,9 +102,6 @@ pub struct ViewPlace {
     /// The directory that was given to [`ViewPlace::below`].
     pub directory: PathBuf,
     pub(super) target: Target,
-    /// Whether the view has the static archives of all libraries. They are several gigabytes, most of the size of
-    /// CUDA 13. If false, the view still has `cudart_static`, `cudadevrt` and `culibos`.
-    pub archives: bool,
     /// A shell script that is `bin/nvcc` of the view. nvcc itself is then [`WRAPPED_NVCC`].
     pub nvcc_wrapper: Option<String>,
 }
@@ -158,7 +155,6 @@ impl ViewPlace {
         Self {
             directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
             target: target.clone(),
-            archives: false,
             nvcc_wrapper: None,
         }
     }
