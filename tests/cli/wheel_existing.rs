@@ -109,27 +109,21 @@ mod online {
     fn a_wheel_that_is_wrong_is_not_written() {
         let work = place("wheel-existing-refused");
         let dist = work.join("dist");
-        for (rpath, code, path) in [
-            ("/usr/local/cuda/lib64", "W04", "/usr/local/cuda/lib64"),
-            (
-                "$ORIGIN/../nvidia/cuda_runtime/lib",
-                "W07",
-                "nvidia/cuda_runtime/lib",
-            ),
-        ] {
-            let old = wheel(&work, 10, &format!("-Wl,-rpath,{rpath}"));
-            let finding = format!("  error[{code}]: {MODULE}: ");
-            rewrite(&old, "--cuda 13").failed(
-                exit_code::AUDIT,
-                &[
-                    &format!("error: {NEW} was not written, because the audit found errors in it:"),
-                    &finding,
-                    path,
-                    &format!("hint: to write the wheel nevertheless: `--allow {code}`"),
-                ],
-            );
-            assert!(files(&dist).is_empty(), "{:?}", files(&dist));
-        }
+        let old = wheel(&work, 10, "-Wl,-rpath,/usr/local/cuda/lib64");
+        rewrite(&old, "--cuda 13").failed(
+            exit_code::AUDIT,
+            &[
+                &format!("error: {NEW} was not written, because the audit found errors in it:"),
+                &format!("  error[W04]: {MODULE}: "),
+                "/usr/local/cuda/lib64",
+                "hint: to write the wheel nevertheless: `--allow W04`",
+            ],
+        );
+        assert!(files(&dist).is_empty(), "{:?}", files(&dist));
+        // Nothing that the module needs is in the other major's directory.
+        let old = wheel(&work, 10, "-Wl,-rpath,$ORIGIN/../nvidia/cuda_runtime/lib");
+        rewrite(&old, "--cuda 13").ended_with(0, &["warning[W07]", "nvidia/cuda_runtime/lib"]);
+        fs::remove_dir_all(&dist).unwrap();
         let old = wheel(&work, 10, "-Wl,-rpath,/usr/local/cuda/lib64");
         rewrite(&old, "--cuda 13 --allow W04").succeeded();
         assert_eq!(files(&dist), [dist.join(NEW)]);
