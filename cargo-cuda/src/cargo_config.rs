@@ -124,7 +124,13 @@ impl CargoConfig {
         let tables =
             tables.filter_map(|(key, table)| Some((key, flags_in(table.get("rustflags")?))));
         let (named, others): (Vec<_>, Vec<_>) = tables.partition(|(key, _)| *key == triple);
+        let of_variable = |table: &str| {
+            let flags = variable(&format!("CARGO_{table}_RUSTFLAGS")).unwrap_or_default();
+            flags_in(&Value::from(flags))
+        };
+        let target = format!("TARGET_{}", triple.replace('-', "_").to_uppercase());
         let mut of_target: Vec<String> = named.into_iter().flat_map(|(_, flags)| flags).collect();
+        of_target.extend(of_variable(&target));
         if !others.is_empty() {
             let cfg = cfg_of(env, triple);
             let is_met = |key: &str| {
@@ -134,20 +140,12 @@ impl CargoConfig {
             let others = others.into_iter().filter(|(key, _)| is_met(key));
             of_target.extend(others.flat_map(|(_, flags)| flags));
         }
+        if !of_target.is_empty() {
+            return of_target;
+        }
         let of_build = self.get("build", "rustflags").map(flags_in);
-        let target = triple.replace('-', "_").to_uppercase();
-        let places = [
-            (of_target, format!("TARGET_{target}")),
-            (of_build.unwrap_or_default(), "BUILD".to_owned()),
-        ];
-        let all = places.into_iter().map(|(mut flags, table)| {
-            let variable = variable(&format!("CARGO_{table}_RUSTFLAGS")).unwrap_or_default();
-            flags.extend(flags_in(&Value::from(variable)));
-            flags
-        });
-        all.into_iter()
-            .find(|flags| !flags.is_empty())
-            .unwrap_or_default()
+        let of_build = of_build.into_iter().flatten();
+        of_build.chain(of_variable("BUILD")).collect()
     }
 
     /// `env` as build scripts see it, with the variables of `[env]`. If `env` sets a variable too,
@@ -338,7 +336,7 @@ mod tests {
             (&both, ("A", ""), &["--c d"]),
             (build, (of_target, "--v"), &["--v"]),
             (&condition, ("A", ""), &["--c d", "--e"]),
-            (&condition, (of_target, "--v"), &["--c d", "--e", "--v"]),
+            (&condition, (of_target, "--v"), &["--c d", "--v", "--e"]),
             (&condition, ("RUSTFLAGS", "--v w"), &["--v", "w"]),
             (&condition, ("RUSTFLAGS", ""), &[]),
             (

@@ -44,7 +44,7 @@ Every other option is passed to `cargo rustc`, with `--release` unless a profile
 libraries are those that the program links, that the manifest declares, or that features of
 dependencies load by name. The driver is never among them.
 
-Example: cargo cuda bundle --fetch --output dist/app.tar.gz";
+Example: cargo cuda bundle --fetch --output dist/app";
 
 const WHEEL_HELP: &str = "\
 maturin builds each wheel. The wheel then gets a name with `-cu12` or `-cu13`, the dependencies

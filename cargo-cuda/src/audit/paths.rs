@@ -82,7 +82,8 @@ fn searched(artifact: &Artifact, module: &NativeModule, depth: usize) -> Vec<Str
     directories
 }
 
-/// W07: directories of another major, or of several majors. It is an error if a needed library is found there.
+/// W07: directories of another major, or of several majors. It is an error if a needed library is found there first, or
+/// if no directory is of the own major.
 fn check_majors(audit: &mut Audit<'_>, module: &NativeModule, directories: &[String]) {
     let major = audit.majors.of_module(module);
     let directories = directories.iter();

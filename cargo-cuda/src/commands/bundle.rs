@@ -101,7 +101,7 @@ pub fn run(
         check_profile(&profile)?;
         let mut direct = BTreeMap::new();
         loop {
-            let call = rustc_call(split, &cargo, &name, direct.values());
+            let call = rustc_call(split, &cargo, &name, direct.keys());
             let (code, build) = build::run(&arguments.build, &call, user_env, root)?;
             if code != exit_code::SUCCESS {
                 return Ok((String::new(), code));
@@ -111,9 +111,9 @@ pub fn run(
             file.extend(triple.map(target_directory_name));
             file.push(if profile == "dev" { "debug" } else { &profile });
             file.push(&name);
-            let linked = components_of(&ElfFacts::read_tables(archive::open(&file)?.0)?);
-            let needed = needed_by_runpath(&linked, &build.toolkit)?;
-            if needed == direct || needed.keys().all(|component| linked.contains(component)) {
+            let program = ElfFacts::read_tables(archive::open(&file)?.0)?;
+            let needed = needed_by_runpath(&program.needed, &build.toolkit)?;
+            if needed == direct {
                 break (file, Some(release_of(build.toolkit.version())));
             }
             direct = needed;
@@ -128,7 +128,8 @@ pub fn run(
 
     let config = package.map_or_else(Config::default, |package| package.config.clone());
     let mut needs = Needs::declared(&config, BuiltWith::newest(release.major));
-    let linked = components_of(&program);
+    let sonames = program.needed.iter();
+    let linked: BTreeSet<Component> = sonames.filter_map(|soname| component_of(soname)).collect();
     let guesses = project.finder().guesses().iter();
     let loaded = guesses.filter(|guess| guess.is_loaded);
     needs.required.extend(loaded.map(|guess| guess.component));
@@ -299,11 +300,6 @@ fn copy_all(
         copy(file, format!("include/{name}"))?;
     }
     Ok(sizes)
-}
-
-fn components_of(program: &ElfFacts) -> BTreeSet<Component> {
-    let sonames = program.needed.iter();
-    sonames.filter_map(|soname| component_of(soname)).collect()
 }
 
 /// The command line of `cargo rustc`. The search path is for the final crate alone, so that dependencies of an earlier

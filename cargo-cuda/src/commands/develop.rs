@@ -43,7 +43,7 @@ pub fn run(arguments: &DevelopArgs, user_env: &Env, root: &Root) -> Result<u8> {
     // build backend.
     source.project.finder().find()?;
     let name = pyproject.name().unwrap_or(&source.package.name);
-    check_no_wheel(&site, name, root, &python)?;
+    check_no_wheel(&site, name, root)?;
     let (call, setting) = installer(&python, name, user_env)?;
     let mut call = call.args(["--editable".as_ref(), pyproject.directory.as_os_str()]);
     call = call.args([setting, &format!("site-packages={}", site.display())]);
@@ -74,7 +74,7 @@ fn active_environment(user_env: &Env) -> Result<PathBuf> {
 }
 
 /// Fails if the environment has the wheel of a CUDA major: its package would be imported instead of the source tree.
-fn check_no_wheel(site: &Path, name: &str, root: &Root, python: &Path) -> Result<()> {
+fn check_no_wheel(site: &Path, name: &str, root: &Root) -> Result<()> {
     let start = file_name_component(name) + "_cu";
     let mut installed = root.names(site).into_iter().filter_map(|entry| {
         let entry = entry.to_string_lossy().into_owned();
@@ -92,7 +92,7 @@ fn check_no_wheel(site: &Path, name: &str, root: &Root, python: &Path) -> Result
         "{installed} is installed in {}, and Python would import it",
         site.display()
     );
-    let hint = format!("run `{} -m pip uninstall {installed}`", python.display());
+    let hint = format!("uninstall it with pip or `uv pip uninstall {installed}`");
     Err(Failure::configuration(text).hint(hint))
 }
 
@@ -150,14 +150,7 @@ mod tests {
     #[test]
     fn the_wheel_of_a_major_is_not_overlaid() {
         let site = tempfile::tempdir().unwrap();
-        let check = || {
-            check_no_wheel(
-                site.path(),
-                "My.Saxpy",
-                &Root::system(),
-                Path::new("/v/python"),
-            )
-        };
+        let check = || check_no_wheel(site.path(), "My.Saxpy", &Root::system());
         for name in [
             "my_saxpy-1.0.dist-info",
             "my_saxpy_cuda-1.0.dist-info",
@@ -174,7 +167,7 @@ mod tests {
         );
         assert_eq!(
             error.hints,
-            ["run `/v/python -m pip uninstall my-saxpy-cu13`"]
+            ["uninstall it with pip or `uv pip uninstall my-saxpy-cu13`"]
         );
     }
 }

@@ -351,7 +351,6 @@ fn view(
         Some(_) => ViewPlace::from_env(env, target)?,
         None => ViewPlace::below(&directory.views(), target),
     };
-    // Some crates link static libraries, and a symbolic link to each of them costs nothing.
     place.nvcc_wrapper = nvcc_wrapper;
     Ok(View::create(toolkit, &place, &project.root, env)?)
 }

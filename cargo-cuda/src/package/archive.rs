@@ -88,8 +88,7 @@ impl WheelFile {
             if has_device_code {
                 device = DeviceCode::scan(&mut copy, &[]).map_err(unreadable)?;
             } else {
-                // What is no 64-bit ELF file is data, such as firmware: no module of this platform.
-                elf = ElfFacts::read(copy).ok();
+                elf = Some(ElfFacts::read(copy).map_err(|failure| failure.in_file(name))?);
             }
         } else {
             io::copy(&mut file, &mut hasher).map_err(unreadable)?;

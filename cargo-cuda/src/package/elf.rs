@@ -48,9 +48,10 @@ pub struct Import {
     pub library: Option<String>,
 }
 
-/// Whether the bytes start with the magic number of ELF.
+/// Whether the bytes start as a 64-bit ELF file. Another one, such as firmware, is data: no loader of a platform that
+/// CUDA supports loads it.
 pub fn is_elf(bytes: &[u8]) -> bool {
-    bytes.starts_with(&elf::ELFMAG)
+    bytes.starts_with(&elf::ELFMAG) && bytes.get(4) == Some(&elf::ELFCLASS64.0)
 }
 
 impl ElfFacts {

@@ -4,7 +4,7 @@
 //! crates find the same toolkit. Wheels have a target directory of their own: they have more rustflags, and cargo
 //! rebuilds everything if they change.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -153,14 +153,12 @@ impl WheelBuild {
         output::messages(&Vec::from_iter(note));
         let compiled = match &self.purpose {
             Purpose::Editable(site_packages) => {
-                let direct = needed_by_runpath(&prepared.linked, &build.toolkit)?;
-                let searched = direct.keys().chain(&prepared.linked).copied().collect();
-                let search_path = ModuleSearchPath::new(&searched, major)?;
+                let search_path = ModuleSearchPath::new(&prepared.linked, major)?;
                 let entries = match site_packages {
                     Some(site) => search_path.below(&site.display().to_string()),
                     None => vec![build.view_directory.join("lib").display().to_string()],
                 };
-                self.compile(build, &link_arguments(self.kind, &entries, direct.values()))?
+                self.compile(build, &link_arguments(self.kind, &entries, []))?
             }
             _ => self.link(prepared)?,
         };
@@ -228,15 +226,16 @@ impl WheelBuild {
         let (major, build) = (prepared.major(), &prepared.build);
         let mut linked = prepared.linked.clone();
         let mut depth = self.source.maturin.module_depth();
+        let mut direct = BTreeMap::new();
         loop {
-            let direct = needed_by_runpath(&linked, &build.toolkit)?;
-            linked.extend(direct.keys());
             let search_path = ModuleSearchPath::new(&linked, major)?;
             let entries = search_path.entries(depth);
-            let arguments = link_arguments(self.kind, &entries, direct.values());
+            let arguments = link_arguments(self.kind, &entries, direct.keys());
             let compiled = self.compile(build, &arguments)?;
             let mut more = BTreeSet::new();
-            for soname in compiled.modules().flat_map(|(_, facts)| &facts.needed) {
+            let needed = Vec::from_iter(compiled.modules().flat_map(|(_, facts)| &facts.needed));
+            let needed_directly = needed_by_runpath(needed.iter().copied(), &build.toolkit)?;
+            for soname in needed {
                 // Libraries that the toolkit lacks are checked when the wheel is rewritten.
                 let component = component_of(soname, major).ok().flatten();
                 let found = component.and_then(|component| build.toolkit.get(component));
@@ -244,18 +243,22 @@ impl WheelBuild {
                 more.extend(component.filter(|c| has_library && !linked.contains(c)));
             }
             let found = search_path.depth_of_linked(compiled.modules(), depth);
-            if more.is_empty() && found == depth {
-                return Ok(compiled);
-            }
             let mut reason = format!("is {found} directories below site-packages, not {depth}");
             if !more.is_empty() {
                 let names = joined(&more, ", ");
                 reason = format!("needs {names}, which `components` does not list");
             }
-            let text = format!("note: the module {reason}; linking again with another search path");
-            output::message(&text);
+            if !more.is_empty() || found != depth {
+                let note =
+                    format!("note: the module {reason}; linking again with another search path");
+                output::message(&note);
+            } else if needed_directly == direct {
+                return Ok(compiled);
+            }
             depth = found;
             linked.extend(more);
+            linked.extend(needed_directly.values());
+            direct = needed_directly;
             let used: Vec<Component> = linked.iter().copied().collect();
             build.toolkit.check_plan(&prepared.plan, &used)?;
         }

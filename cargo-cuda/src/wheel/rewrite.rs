@@ -169,7 +169,9 @@ impl Rewrite {
         }
         for (path, facts) in wheel.modules() {
             needs.add_module(facts)?;
-            self.check_known(path, facts)?;
+            if !self.is_renamed() {
+                self.check_known(path, facts)?;
+            }
         }
         if self.is_renamed() && wheel.modules().next().is_none() {
             let text =
@@ -258,7 +260,7 @@ impl Rewrite {
         let mut lines = needs.requirements()?;
         let known = declared.requirements()?;
         lines.retain(|line| !known.contains(line));
-        if self.is_renamed() || lines.is_empty() {
+        if lines.is_empty() {
             return Ok(());
         }
         let undeclared = needs.required.difference(&declared.required);

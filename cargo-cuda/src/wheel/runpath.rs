@@ -8,6 +8,7 @@ use cuda_build::{Component, Toolkit};
 
 use super::needs::no_package;
 use crate::failure::Result;
+use crate::output::file_name;
 use crate::package::archive;
 use crate::package::elf::ElfFacts;
 use crate::package::nvidia::{self, library_directory};
@@ -87,29 +88,33 @@ fn depth(path: &str) -> Option<usize> {
     }
 }
 
-/// The libraries of NVIDIA's that libraries of `components` find by a RUNPATH of their own: nvJitLink, which cuSPARSE
-/// of CUDA 12 needs. The loader looks into `LD_LIBRARY_PATH` before, and what it finds there may be too old. A module
-/// that needs such a library directly has it from its own search path, and the loader loads no second one.
-pub fn needed_by_runpath(
-    components: &BTreeSet<Component>,
+/// The libraries of NVIDIA's that those in `needed` find by a RUNPATH of their own, with their components: nvJitLink
+/// for cuSPARSE of CUDA 12, cuBLASLt for cuBLAS. The loader looks into `LD_LIBRARY_PATH` before, and what it finds
+/// there may be too old. A module that needs such a library directly has it from its own search path, and no second one
+/// is loaded.
+pub fn needed_by_runpath<'a>(
+    needed: impl IntoIterator<Item = &'a String>,
     toolkit: &Toolkit,
-) -> Result<BTreeMap<Component, String>> {
-    let mut needed = BTreeMap::new();
-    let mut rest = Vec::from_iter(components.iter().copied());
-    while let Some(component) = rest.pop() {
-        for library in toolkit.get(component).iter().flat_map(|it| &it.libraries) {
-            let elf = ElfFacts::read_tables(archive::open(library)?.0)?;
-            for soname in elf.needed.iter().filter(|_| !elf.runpath.is_empty()) {
-                let other = nvidia::component_of(soname).filter(|other| *other != component);
-                if let Some(other) = other.filter(|other| toolkit.get(*other).is_some())
-                    && needed.insert(other, soname.clone()).is_none()
-                {
-                    rest.push(other);
-                }
+) -> Result<BTreeMap<String, Component>> {
+    let mut direct = BTreeMap::new();
+    let mut rest: Vec<String> = needed.into_iter().cloned().collect();
+    while let Some(soname) = rest.pop() {
+        let found = nvidia::component_of(&soname).and_then(|component| toolkit.get(component));
+        let mut libraries = found.iter().flat_map(|found| &found.libraries);
+        let Some(library) = libraries.find(|path| file_name(path).starts_with(&soname)) else {
+            continue;
+        };
+        let elf = ElfFacts::read_tables(archive::open(library)?.0)?;
+        for other in elf.needed.iter().filter(|_| !elf.runpath.is_empty()) {
+            let component = nvidia::component_of(other).filter(|it| toolkit.get(*it).is_some());
+            if let Some(component) = component
+                && direct.insert(other.clone(), component).is_none()
+            {
+                rest.push(other.clone());
             }
         }
     }
-    Ok(needed)
+    Ok(direct)
 }
 
 /// The arguments with which rustc links a module whose search path has these entries, and which needs the libraries

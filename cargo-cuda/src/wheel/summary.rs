@@ -9,7 +9,7 @@ use cuda_find_core::command::Invocation;
 use super::rewrite::BuiltWheel;
 use crate::audit::check::Severity;
 use crate::failure::{Failure, Result};
-use crate::output::{human_size, joined};
+use crate::output::{file_name, human_size, joined};
 use crate::package::INDEX_LIMIT;
 
 /// The report about finished wheels, with the commands that publish them.
@@ -30,20 +30,26 @@ pub fn report(built: &[BuiltWheel], sdists: &[PathBuf]) -> String {
         for library in &wheel.expected_on_system {
             line(&format!("expects {library} on the system"));
         }
-        if wheel.glibc.is_none() {
-            line("has no manylinux tag, so package indexes refuse it; `--fetch` copies libraries");
+        if is_local(wheel) {
+            line("has no manylinux tag, so package indexes refuse it");
         }
     }
     for path in sdists {
         text += &format!("{}\n", path.display());
     }
-    if built.iter().any(|wheel| wheel.glibc.is_none()) {
+    let public = built.iter().filter(|wheel| !is_local(wheel));
+    let files = Vec::from_iter(public.map(|wheel| &wheel.path).chain(sdists));
+    if files.is_empty() {
         return text;
     }
-    let files = Vec::from_iter(built.iter().map(|wheel| &wheel.path).chain(sdists));
     let uv = Invocation::new("uv").args(["publish"]).args(&files);
     let twine = Invocation::new("twine").args(["upload"]).args(&files);
     text + &format!("to publish:\n  {uv}\nor:\n  {twine}\n")
+}
+
+/// Whether the tag of a wheel is that of this machine, which no index accepts.
+fn is_local(wheel: &BuiltWheel) -> bool {
+    file_name(&wheel.path).contains("-linux_")
 }
 
 /// Files with at least a tenth of the wheel's size, in their compressed size, and the device code for each capability,

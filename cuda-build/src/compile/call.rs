@@ -221,7 +221,9 @@ impl Call {
     pub fn for_list(&self, single: u32, list: &Plan) -> ForList {
         let stays = |reason: &str| ForList::Stays(Some(reason.to_owned()));
         if self.has(Meaning::OptionsFile) {
-            return stays("a file with options has backslashes or quotes, or cannot be read");
+            return stays(
+                "a file with options has a backslash or an open or single quote, or cannot be read",
+            );
         }
         // Without a source or an object, nvcc makes nothing. A source on standard input can be read once only.
         if !self.inputs().any(|input| self.has_device_code(input)) || self.is_refused() {

@@ -68,11 +68,6 @@ impl View {
         self.paths.contains(path.as_ref())
     }
 
-    /// Every file and link, relative to the root, sorted.
-    pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.paths.iter().map(PathBuf::as_path)
-    }
-
     /// Whether the view was written; `false` if a complete view already existed.
     pub fn was_made(&self) -> bool {
         self.made
