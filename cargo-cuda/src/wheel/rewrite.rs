@@ -73,7 +73,8 @@ pub struct BuiltWheel {
     /// The size in bytes.
     pub size: u64,
     /// Needed libraries that are neither NVIDIA's, nor in the wheel, nor on every manylinux system:
-    /// they must be installed on the user's machine. The wheel has no manylinux tag then.
+    /// they must be installed on the user's machine. Unless `--exclude` names them or another builder
+    /// chose the tag, the wheel has no manylinux tag then.
     pub expected_on_system: Vec<String>,
     /// The files with their compressed sizes, the largest first.
     pub files: Vec<(String, u64)>,
