@@ -64,6 +64,12 @@ pub fn split(
     split
 }
 
+/// The first of a program's arguments that is one of these options, perhaps with a value attached.
+pub fn first_of<'a>(arguments: &'a [OsString], options: &[&str]) -> Option<&'a str> {
+    let mut texts = arguments.iter().filter_map(|argument| argument.to_str());
+    texts.find(|argument| options.iter().any(|option| argument.starts_with(option)))
+}
+
 /// Whether `option` is a long option of cargo that takes a value.
 pub fn is_long_with_value(option: &str) -> bool {
     LONG_WITH_VALUE.split(' ').any(|name| name == option)

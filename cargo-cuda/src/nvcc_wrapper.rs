@@ -9,7 +9,6 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -31,11 +30,11 @@ use cuda_find_core::{
     select::{Need, Part, Request},
     target::Target,
 };
-use ruzstd::decoding::StreamingDecoder;
 
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::isolated_build::{FAILED, LEFT_OUT, TargetDirectory};
+use crate::package::device::decompress;
 use crate::{cargo_config, output, process};
 
 /// What the script in the view says, and what this process is given.
@@ -337,11 +336,4 @@ impl Wrapper {
             self.package
         ));
     }
-}
-
-fn decompress(frame: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let mut decoder = StreamingDecoder::new(frame).ok()?;
-    decoder.read_to_end(&mut bytes).ok()?;
-    Some(bytes)
 }

@@ -169,7 +169,7 @@ mod online {
             "compute_120,[sm_120,compute_120]",
         ];
         let module = module(".nv_fatbin", &codes);
-        let path = wheel(place.path(), &[("saxpy/saxpy.abi3.so", module.clone())]);
+        let path = wheel(place.path(), &[("saxpy/saxpy.so", module.clone())]);
         let (found, code) = report(&[], &path);
         assert_eq!((code, &found["findings"]), (0, &json!([])), "{found:#}");
         assert_eq!(
@@ -186,7 +186,7 @@ mod online {
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }
-        let alone = place.path().join("saxpy.abi3.so");
+        let alone = place.path().join("saxpy.so");
         fs::write(&alone, module).unwrap();
         let (library, _) = report(&[], &alone);
         assert_eq!(library["findings"], json!([]), "{library:#}");
@@ -194,6 +194,54 @@ mod online {
             library["device_code"][0]["images"],
             found["device_code"][0]["images"]
         );
+    }
+
+    /// A library of several sources, of which one kernel has SASS for 8.0 alone, and one source has no kernel.
+    #[test]
+    fn a_kernel_without_code_is_noticed() {
+        let place = tempfile::tempdir().unwrap();
+        let kernel = |name: &str| format!("__global__ void {name}(float *v) {{ v[0] *= 2; }}\n");
+        let host = "extern \"C\" int host() { return 1; }\n".to_owned();
+        let all = "compute_80,[sm_80,compute_80]";
+        for (sources, finding) in [
+            (
+                vec![(kernel("a"), all), (host.clone(), "compute_80,sm_80")],
+                None,
+            ),
+            (
+                vec![(kernel("a"), all), (kernel("b"), "compute_80,sm_80")],
+                Some(
+                    "has device functions without code for GPUs 9.0, 10.0, 10.3, 10.7, 12.0, 12.1 and future GPUs",
+                ),
+            ),
+            (
+                vec![(kernel("a"), all), (kernel("b"), "compute_90a,sm_90a")],
+                None,
+            ),
+        ] {
+            for compression in ["none", "size"] {
+                let parts = sources.iter().map(|(source, code)| {
+                    let option = format!("--compress-mode={compression}");
+                    let image = place.path().join("image");
+                    fs::write(&image, fatbin(source, &[code], &[&option])).unwrap();
+                    fs::read(image).unwrap()
+                });
+                let path = place.path().join("library.so");
+                fs::write(
+                    &path,
+                    [vec![library("libplain.so")], parts.collect()]
+                        .concat()
+                        .concat(),
+                )
+                .unwrap();
+                let (found, _) = report(&[], &path);
+                assert_eq!(
+                    found["findings"][0]["message"].as_str(),
+                    finding,
+                    "{found:#}"
+                );
+            }
+        }
     }
 
     /// A program with code of an older compiler, which no name and no needed library reveals.
@@ -288,16 +336,17 @@ mod online {
                     .filter(|word| word.starts_with("sm_"));
                 let listed: BTreeSet<String> = words.map(str::to_owned).collect();
                 // `cuobjdump` leaves out the suffix `f`.
-                let found = code.capabilities(kind).map(|c| c.sm().replace('f', ""));
+                let images = code.images().into_iter().filter(|image| image.kind == kind);
+                let found = images.map(|image| image.capability.sm().replace('f', ""));
                 assert_eq!(found.collect::<BTreeSet<_>>(), listed, "{mode}");
             }
-            let ptx = code
-                .images
+            let images = code.images();
+            let ptx = images
                 .iter()
                 .find(|image| image.kind == ImageKind::Ptx)
                 .unwrap();
             assert_eq!(ptx.isa, (9, 4), "the version that CUDA 13.4 writes");
-            let total: u64 = code.images.iter().map(|image| image.bytes).sum();
+            let total: u64 = images.iter().map(|image| image.bytes).sum();
             assert!(total < fs::metadata(&file).unwrap().len(), "{mode}");
         }
     }

@@ -210,6 +210,33 @@ fn main() {
     }
 
     #[test]
+    fn auditwheel_is_skipped_if_pyproject_says_so() {
+        let (work, cache) = work("wheel-skip-auditwheel");
+        program(&work, "skipping", WORKSPACE);
+        pyproject(&work, "skipping", "auditwheel = \"skip\"\n");
+        let run = wheel(&work, &cache, &["--profile", "dev"]).output();
+        let run = Finished::of(run.unwrap());
+        run.succeeded();
+        for line in ["-linux_x86_64.whl (", "has no manylinux tag"] {
+            assert!(run.stdout.contains(line), "{run:?}");
+        }
+        for line in ["to publish", "is expected"] {
+            assert!(!format!("{run:?}").contains(line), "{run:?}");
+        }
+        for option in [
+            "--auditwheel=check",
+            "--skip-auditwheel",
+            "-mCargo.toml",
+            "--out",
+        ] {
+            let run = wheel(&work, &cache, &["--", option, "x"]).output();
+            let text = format!("the arguments for maturin contain `{option}`");
+            Finished::of(run.unwrap())
+                .failed(exit_code::USAGE, &[&text, "`auditwheel = \"skip\"`"]);
+        }
+    }
+
+    #[test]
     #[ignore = "minutes: pyproject.toml in a directory above the crate"]
     fn a_pyproject_above_the_crate_is_used() {
         let (work, cache) = work("wheel-above");

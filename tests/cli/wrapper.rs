@@ -429,7 +429,7 @@ mod online {
     fn the_newest_nvcc() {
         let project = Project::bare_at("wrapped-newest", "wrapped-newest", &[]);
         let manifest = "[package]\nname = \"wrapped-newest\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n\
-                        [package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0\"]\n";
+                        [package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]\n";
         project.write("Cargo.toml", manifest);
         project.write("src/main.rs", "fn main() {}\n");
         let tile = "#include <cuda_tile.h>\n__tile_global__ void tile(float *x) {\n    \
@@ -448,6 +448,13 @@ mod online {
             images.contains("sm_80") && images.contains("sm_90"),
             "{images}"
         );
+        let object = project
+            .out("wrapped-newest")
+            .join("tile.o")
+            .display()
+            .to_string();
+        let audited = project.run(&["audit", &object]);
+        assert!(audited.stdout.contains("Tile IR 9.0"), "{audited:?}");
 
         let documented = include_str!("../nvcc/documented.txt");
         let names: Vec<&str> = documented

@@ -97,7 +97,7 @@ impl Artifact {
         });
         let mut device_files = Vec::new();
         for (path, entry) in &wheel.entries {
-            if !entry.device.images.is_empty() {
+            if !entry.device.fat_binaries.is_empty() {
                 device_files.push((installed(path).to_owned(), entry.device.clone()));
             }
         }
@@ -160,7 +160,7 @@ impl Artifact {
         let files = self.device_files.iter();
         let mut all = Vec::from_iter(modules);
         all.extend(files.map(|(path, code)| (path.as_str(), code, other)));
-        all.retain(|(_, code, _)| !code.images.is_empty());
+        all.retain(|(_, code, _)| !code.fat_binaries.is_empty());
         for (_, code, major) in &mut all {
             *major = code.release.map_or(*major, |release| release.major);
         }

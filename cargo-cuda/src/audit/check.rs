@@ -153,6 +153,7 @@ checks! {
           limit";
     W18: "correct the requirement: installers refuse the wheel";
     W21: "build with an older CUDA release (`--cuda`), or raise `driver` in `[package.metadata.cuda]`";
+    W22: "give `module-name` in pyproject.toml and the function with `#[pymodule]` the same name";
 }
 
 #[cfg(test)]

@@ -92,10 +92,10 @@ impl Audited {
 
 impl Device {
     fn new(path: &str, code: &DeviceCode, major: u32) -> Self {
-        let has_sass = code.capabilities(ImageKind::Sass).next().is_some();
+        let has_sass = code.has(ImageKind::Sass);
         Self {
             files: vec![path.to_owned()],
-            images: code.images.clone(),
+            images: code.images(),
             driver: has_sass.then(|| release::driver_floor(major)).flatten(),
             gpus: code.coverage(major),
         }
@@ -103,7 +103,9 @@ impl Device {
 
     fn has_code_of(&self, other: &Self) -> bool {
         let keys = other.images.iter().map(DeviceImage::key);
-        self.driver == other.driver && self.images.iter().map(DeviceImage::key).eq(keys)
+        self.driver == other.driver
+            && self.gpus == other.gpus
+            && self.images.iter().map(DeviceImage::key).eq(keys)
     }
 
     fn add(&mut self, other: &Self) {
@@ -127,6 +129,7 @@ impl Device {
             let runs = match &gpus.runs {
                 Runs::Native => "native".to_owned(),
                 Runs::Jit { driver } => format!("JIT from PTX, needs driver {driver}"),
+                Runs::TileJit => "JIT from Tile IR".to_owned(),
                 Runs::Linked => "linked from LTO-IR by nvJitLink".to_owned(),
                 Runs::None => "none".to_owned(),
             };

@@ -1,15 +1,16 @@
 //! What the checks find: NVIDIA's libraries in the wheel (W01, W02), the driver's libraries as dependencies (W03),
-//! device code (W13, W21), the size (W17), and the findings of the other modules.
+//! device code (W13, W21), the size (W17), modules that Python cannot start (W22), and the findings of the other modules.
 
 use cuda_build::Component;
 use cuda_find_core::release;
 
 use super::artifact::{Artifact, Majors, NativeModule, file_name};
 use super::check::Severity::{Error, Warning};
-use super::check::{Audit, Finding, W01, W02, W03, W13, W17, W21};
+use super::check::{Audit, Finding, W01, W02, W03, W13, W17, W21, W22};
 use super::{paths, requirements};
 use crate::output::{human_size, joined};
 use crate::package::INDEX_LIMIT;
+use crate::package::elf::PYTHON_INITS;
 use crate::package::nvidia::{component_of, is_driver_library, is_nvidia_library, without_hash};
 
 /// What the checks find in an artifact, in the order of the codes.
@@ -30,6 +31,7 @@ pub fn findings(artifact: &Artifact, majors: &Majors) -> Vec<Finding> {
 fn check_libraries(audit: &mut Audit<'_>) {
     let artifact = audit.artifact;
     for module in &artifact.modules {
+        check_python_init(audit, module);
         let needed = module.elf.needed.iter();
         for soname in needed.filter(|soname| is_driver_library(soname)) {
             if let Some(original) = without_hash(soname) {
@@ -52,6 +54,20 @@ fn check_libraries(audit: &mut Audit<'_>) {
         for module in &artifact.modules {
             check_copy(audit, module);
         }
+    }
+}
+
+/// W22: an extension module of Python, by the suffix of its file, without the function that starts it.
+fn check_python_init(audit: &mut Audit<'_>, module: &NativeModule) {
+    let Some((name, suffix)) = file_name(&module.path).split_once('.') else {
+        return;
+    };
+    let is_extension = suffix.starts_with("abi3") || suffix.starts_with("cpython-");
+    let names = PYTHON_INITS.map(|start| format!("{start}{name}"));
+    let inits = &module.elf.python_inits;
+    if is_extension && name.is_ascii() && !names.iter().any(|name| inits.contains(name)) {
+        let text = format!("exports no `{}`, so `import` fails", names[0]);
+        audit.add_file(&W22, Warning, &module.path, text);
     }
 }
 
@@ -80,12 +96,13 @@ fn check_copy(audit: &mut Audit<'_>, module: &NativeModule) {
 
 fn check_device_code(audit: &mut Audit<'_>) {
     for (path, code, major) in audit.artifact.device_code(audit.majors) {
-        let gaps = joined(code.gaps(major), ", ");
+        let gaps = joined(&code.gaps(major), ", ");
         let gaps = (!gaps.is_empty()).then(|| format!("GPUs {gaps}"));
         let future = (!code.runs_on_future()).then(|| "future GPUs".to_owned());
         let without_code: Vec<String> = gaps.into_iter().chain(future).collect();
         if !without_code.is_empty() {
-            let text = format!("has no code for {}", without_code.join(" and "));
+            let without_code = without_code.join(" and ");
+            let text = format!("has device functions without code for {without_code}");
             audit.add_file(&W13, Warning, path, text);
         }
         if let Some(driver) = &audit.artifact.driver
@@ -186,7 +203,7 @@ mod tests {
             isa: (8, 8),
             bytes: 100,
         });
-        artifact.modules[0].elf.device.images = images.collect();
+        artifact.modules[0].elf.device.fat_binaries = vec![images.collect()];
         artifact
     }
 
@@ -250,6 +267,10 @@ mod tests {
             importing("cudaMalloc"),
             for_driver("580", with_code(&["8.0"], &["9.0"])),
             // A library without a search path of its own inherits the RPATH of what needs it.
+            changed(|artifact| {
+                artifact.modules[0].path = "saxpy/_core.abi3.so".to_owned();
+                artifact.modules[0].elf.python_inits = owned(&["PyInit__core"]);
+            }),
             changed(|artifact| {
                 let mut library = artifact.modules[0].clone();
                 library.path = "x/libfoo.so".to_owned();
@@ -357,7 +378,7 @@ mod tests {
             ),
             (
                 "warning W13",
-                "has no code for future GPUs",
+                "without code for future GPUs",
                 with_code(&all, &[]),
             ),
             (
@@ -379,6 +400,14 @@ mod tests {
                 "warning W21",
                 "PTX needs driver 575.51.03 (CUDA 12.9), and the manifest accepts driver 570",
                 for_driver("570", with_code(&[], &["7.5"])),
+            ),
+            (
+                "warning W22",
+                "no `PyInit__core`, so",
+                changed(|artifact| {
+                    artifact.modules[0].path = "saxpy/_core.abi3.so".to_owned();
+                    artifact.modules[0].elf.python_inits = owned(&["PyInit_core"]);
+                }),
             ),
             (
                 "error W17",

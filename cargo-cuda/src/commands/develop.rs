@@ -18,6 +18,12 @@ use crate::wheel::source::WheelSource;
 pub struct DevelopArgs {
     #[command(flatten)]
     search: SearchOptions,
+    /// The package to install; by default the one in the current directory
+    #[arg(long, short, value_name = "NAME")]
+    package: Option<String>,
+    /// The manifest of the package
+    #[arg(long, value_name = "Cargo.toml")]
+    manifest_path: Option<PathBuf>,
     /// Arguments for uv or pip, after `--`
     #[arg(last = true)]
     passthrough: Vec<OsString>,
@@ -34,7 +40,12 @@ pub fn run(arguments: &DevelopArgs, user_env: &Env, root: &Root) -> Result<u8> {
         ))
     })?;
     let options = arguments.search.clone().into();
-    let source = WheelSource::open(&WorkspaceOptions::default(), &options, &[], user_env, root)?;
+    let which = WorkspaceOptions {
+        package: arguments.package.clone(),
+        manifest_path: arguments.manifest_path.clone(),
+        ..WorkspaceOptions::default()
+    };
+    let source = WheelSource::open(&which, &options, &[], user_env, root)?;
     source.project.check_not_skipped()?;
     let mut pyproject = source.pyproject.iter();
     let pyproject = pyproject.find(|it| it.backend_file(root).is_some());
@@ -139,6 +150,8 @@ mod tests {
         ] {
             let arguments = DevelopArgs {
                 search: SearchOptions::default(),
+                package: None,
+                manifest_path: None,
                 passthrough: Vec::new(),
             };
             let env = Env::from_pairs(pairs.iter().copied());

@@ -4,20 +4,22 @@
 //! them in blocks. Of an image, its header is read, which has kind, capability and version of PTX, and the start of its
 //! payload, which names the compiler's release.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
-use cuda_build::fatbin::{self, EntryHeader, Kind};
+use cuda_build::fatbin::{self, Compression, EntryHeader, Kind};
 use cuda_build::{Capability, Plan, ToolkitVersion, Version};
 use cuda_find_core::capability::{self, CapabilityFacts, Support};
 use cuda_find_core::release;
 use memchr::memmem;
+use ruzstd::decoding::StreamingDecoder;
 use serde::{Serialize, Serializer};
 
 /// The size of a block. Fat binaries of real libraries have some kilobytes to some megabytes.
 const BLOCK: u64 = 1 << 20;
 
-/// Bytes of an image in which its compiler's release is looked for.
+/// Bytes of an image in which its compiler's release is looked for. A longer image has functions.
 const PAYLOAD_START: u64 = 1 << 16;
 
 /// The start of the line in PTX that names the capability. The line with `.version` is before it.
@@ -27,11 +29,11 @@ const VERSION: &[u8] = b".version ";
 /// The most bytes from the start of `.version` to that of `.target`.
 const MAX_DIRECTIVES_LEN: usize = 256;
 
-/// The images of a file.
+/// The device code of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCode {
-    /// Each kind, capability and version of PTX once, sorted.
-    pub images: Vec<DeviceImage>,
+    /// The images of each fat binary. All PTX that is in the file as text counts as one fat binary.
+    pub fat_binaries: Vec<Vec<DeviceImage>>,
     /// The newest CUDA release that the cubins name as their compiler's.
     pub release: Option<ToolkitVersion>,
 }
@@ -55,11 +57,12 @@ pub enum ImageKind {
     Sass,
     Ptx,
     LtoIr,
+    TileIr,
 }
 
-/// What a GPU can run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "code", rename_all = "lowercase")]
+/// What a GPU can run, from the best to the worst.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Runs {
     /// SASS.
     Native,
@@ -68,6 +71,8 @@ pub enum Runs {
         /// The oldest driver that reads this version of PTX.
         driver: String,
     },
+    /// Tile IR, which the driver compiles when the program starts.
+    TileJit,
     /// LTO-IR, which nvJitLink links into SASS while the program runs.
     Linked,
     /// Nothing.
@@ -86,12 +91,13 @@ pub struct Coverage {
 }
 
 impl DeviceImage {
-    /// The image of an entry in a fat binary. `None` for other kinds, such as Tile-IR, which no GPU runs directly.
+    /// The image of an entry in a fat binary. `None` for unknown kinds.
     fn of_entry(entry: &EntryHeader) -> Option<Self> {
         let kind = match entry.kind {
             Kind::Elf => ImageKind::Sass,
             Kind::Ptx => ImageKind::Ptx,
             Kind::LtoIr => ImageKind::LtoIr,
+            Kind::TileIr => ImageKind::TileIr,
             _ => return None,
         };
         let has_isa = kind == ImageKind::Ptx;
@@ -114,6 +120,7 @@ impl DeviceImage {
             ImageKind::Sass => "SASS",
             ImageKind::Ptx => "PTX",
             ImageKind::LtoIr => "LTO-IR",
+            ImageKind::TileIr => "Tile IR",
         };
         format!("{kind} {}", self.capability)
     }
@@ -127,6 +134,7 @@ impl DeviceCode {
     /// Reads the device code of a file. `relocatable` are the ranges of sections with code that was linked already.
     pub fn scan(file: &mut (impl Read + Seek), relocatable: &[Range<u64>]) -> io::Result<Self> {
         let mut code = Self::default();
+        let mut texts = Vec::new();
         // The end of the last container. Matches inside a container are ignored, because an image may contain any text.
         let mut covered = 0;
         for (at, ptx) in candidates(file)? {
@@ -134,7 +142,7 @@ impl DeviceCode {
                 continue;
             }
             if let Some(image) = ptx {
-                code.add(image);
+                add(&mut texts, image);
                 continue;
             }
             let mut read = |offset: u64, len: usize| {
@@ -146,57 +154,63 @@ impl DeviceCode {
             if let Ok((entries, len)) = fatbin::read_headers(at, &mut read) {
                 covered = at.saturating_add(len);
                 let mut end = covered;
+                let mut images = Vec::new();
                 for entry in entries.iter().rev() {
                     let payload = end - entry.payload_len;
                     let start = entry.payload_len.min(PAYLOAD_START) as usize;
-                    let release = read(payload, start).and_then(|start| entry.release(&start));
-                    code.release = code.release.max(release);
-                    if let Some(image) = DeviceImage::of_entry(entry) {
-                        code.add(image);
+                    let start = read(payload, start).unwrap_or_default();
+                    code.release = code.release.max(entry.release(&start));
+                    if has_code(entry, &start) {
+                        DeviceImage::of_entry(entry)
+                            .into_iter()
+                            .for_each(|image| add(&mut images, image));
                     }
                     end = payload - entry.header_len;
                 }
+                images.sort();
+                code.fat_binaries.push(images);
             }
         }
-        code.images.sort();
+        code.fat_binaries.push(texts);
+        code.fat_binaries.retain(|images| !images.is_empty());
         Ok(code)
     }
 
-    fn add(&mut self, image: DeviceImage) {
-        let mut images = self.images.iter_mut();
-        match images.find(|other| other.key() == image.key()) {
-            Some(other) => other.bytes += image.bytes,
-            None => self.images.push(image),
+    /// Each kind, capability and version of PTX once, sorted.
+    pub fn images(&self) -> Vec<DeviceImage> {
+        let mut images = Vec::new();
+        let all = self.fat_binaries.iter().flatten();
+        all.for_each(|image| add(&mut images, image.clone()));
+        images.sort();
+        images
+    }
+
+    /// Whether there is an image of a kind.
+    pub fn has(&self, kind: ImageKind) -> bool {
+        let mut images = self.fat_binaries.iter().flatten();
+        images.any(|image| image.kind == kind)
+    }
+
+    /// The fat binaries that every GPU needs. One whose images all have a letter is for these GPUs alone, and the
+    /// program has other code for others.
+    fn portable(&self) -> Vec<&[DeviceImage]> {
+        let all = self.fat_binaries.iter().map(Vec::as_slice);
+        let has_plain = |images: &&[DeviceImage]| {
+            let mut images = images.iter();
+            images.any(|image| image.capability.suffix.is_none())
+        };
+        match all.clone().any(|images| has_plain(&images)) {
+            true => all.filter(has_plain).collect(),
+            false => all.collect(),
         }
     }
 
-    /// The capabilities of one kind.
-    pub fn capabilities(&self, kind: ImageKind) -> impl Iterator<Item = Capability> {
-        let images = self.images.iter().filter(move |image| image.kind == kind);
-        images.map(|image| image.capability)
-    }
-
-    /// What a GPU can run. `major` is the CUDA major that compiled the code.
+    /// What a GPU can run: of the fat binaries, the worst one decides, because a program may launch any function.
+    /// `major` is the CUDA major that compiled the code.
     fn runs_on(&self, device: Capability, major: u32) -> Runs {
-        let support = |real: Vec<Capability>, ptx: Vec<Capability>| {
-            Plan { real, ptx }.runs_on(device, ToolkitVersion::new(major, 0))
-        };
-        if support(self.capabilities(ImageKind::Sass).collect(), Vec::new()) == Support::Native {
-            return Runs::Native;
-        }
-        // LTO-IR is compiled for the same GPUs as PTX.
-        let compiled_from = |kind: ImageKind| {
-            self.images.iter().filter(move |image| {
-                image.kind == kind && support(Vec::new(), vec![image.capability]) == Support::Jit
-            })
-        };
-        match compiled_from(ImageKind::Ptx).map(|image| image.isa).min() {
-            Some(isa) => Runs::Jit {
-                driver: driver_for_ptx(isa),
-            },
-            None if compiled_from(ImageKind::LtoIr).next().is_some() => Runs::Linked,
-            None => Runs::None,
-        }
+        let portable = self.portable().into_iter();
+        let runs = portable.map(|images| runs_on(images, device, major));
+        runs.max().unwrap_or(Runs::None)
     }
 
     /// What can run on each GPU that this major or a newer one supports.
@@ -219,36 +233,104 @@ impl DeviceCode {
         list
     }
 
-    /// The GPUs that are not older than the oldest image and have no code. Jetson boards are left out, because few
-    /// wheels are for them.
-    pub fn gaps(&self, major: u32) -> Vec<Capability> {
-        let images = self.images.iter();
-        let Some(oldest) = images.map(|image| image.capability.base()).min() else {
-            return Vec::new();
-        };
-        let devices = devices(major).filter(|facts| facts.jetson != Some(true));
-        let mut gaps: Vec<Capability> = devices.map(|facts| facts.capability).collect();
-        gaps.retain(|it| *it >= oldest && self.runs_on(*it, major) == Runs::None);
+    /// The GPUs that are not older than the oldest image of a fat binary and have no code in it. Jetson boards are left
+    /// out, because few wheels are for them.
+    pub fn gaps(&self, major: u32) -> BTreeSet<Capability> {
+        let mut gaps = BTreeSet::new();
+        for images in self.portable() {
+            let oldest = images.iter().map(|image| image.capability.base()).min();
+            let devices = devices(major).filter(|facts| facts.jetson != Some(true));
+            let newer = devices
+                .map(|facts| facts.capability)
+                .filter(|it| Some(*it) >= oldest);
+            gaps.extend(newer.filter(|it| runs_on(images, *it, major) == Runs::None));
+        }
         gaps
     }
 
     /// Whether a GPU that is newer than every known one can run the code.
     pub fn runs_on_future(&self) -> bool {
-        let mut images = self.images.iter();
-        images.any(|image| image.kind != ImageKind::Sass && image.capability.suffix.is_none())
+        let is_compiled_later = |image: &DeviceImage| {
+            image.kind != ImageKind::Sass && image.capability.suffix.is_none()
+        };
+        let mut portable = self.portable().into_iter();
+        portable.all(|images| images.iter().any(is_compiled_later))
     }
 
     /// What the code needs that a driver does not have. `major` is the CUDA major that compiled the code.
     pub fn needs_newer_driver_than(&self, driver: &Version, major: u32) -> Option<String> {
         let supports = release::newest_for_driver(driver)?;
-        if supports.major < major && self.capabilities(ImageKind::Sass).next().is_some() {
+        if supports.major < major && self.has(ImageKind::Sass) {
             let needed = release::driver_floor(major)?;
             return Some(format!("SASS needs driver {needed} or newer"));
         }
-        let isa = self.images.iter().map(|image| image.isa).max()?;
+        let images = self.fat_binaries.iter().flatten();
+        let isa = images.map(|image| image.isa).max()?;
         let is_newer = (isa.0.into(), isa.1.into()) > release::facts(supports)?.ptx_isa;
         is_newer.then(|| format!("PTX needs driver {}", driver_for_ptx(isa)))
     }
+}
+
+fn add(images: &mut Vec<DeviceImage>, image: DeviceImage) {
+    match images.iter_mut().find(|other| other.key() == image.key()) {
+        Some(other) => other.bytes += image.bytes,
+        None => images.push(image),
+    }
+}
+
+/// What a GPU can run of one fat binary.
+fn runs_on(images: &[DeviceImage], device: Capability, major: u32) -> Runs {
+    let support = |real: Vec<Capability>, ptx: Vec<Capability>| {
+        Plan { real, ptx }.runs_on(device, ToolkitVersion::new(major, 0))
+    };
+    let of_kind = |kind: ImageKind| images.iter().filter(move |image| image.kind == kind);
+    let sass = of_kind(ImageKind::Sass).map(|image| image.capability);
+    if support(sass.collect(), Vec::new()) == Support::Native {
+        return Runs::Native;
+    }
+    // LTO-IR and Tile IR are compiled for the same GPUs as PTX.
+    let compiled_from = |kind: ImageKind| {
+        of_kind(kind).filter(|image| support(Vec::new(), vec![image.capability]) == Support::Jit)
+    };
+    if let Some(isa) = compiled_from(ImageKind::Ptx).map(|image| image.isa).min() {
+        let driver = driver_for_ptx(isa);
+        return Runs::Jit { driver };
+    }
+    let later = [
+        (ImageKind::TileIr, Runs::TileJit),
+        (ImageKind::LtoIr, Runs::Linked),
+    ];
+    let later = later
+        .into_iter()
+        .find(|(kind, _)| compiled_from(*kind).next().is_some());
+    later.map_or(Runs::None, |(_, runs)| runs)
+}
+
+/// Whether an image has functions or variables. nvcc also writes images for sources without any.
+fn has_code(entry: &EntryHeader, payload: &[u8]) -> bool {
+    let signs: [&str; 3] = match entry.kind {
+        Kind::Elf => [".text.", ".nv.global", ".nv.constant3"],
+        Kind::Ptx => [".entry", ".func", ".global"],
+        _ => return true,
+    };
+    let image = match entry.compression {
+        _ if entry.payload_len > PAYLOAD_START => return true,
+        Compression::None => payload.to_vec(),
+        Compression::Zstd => decompress(payload).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    image.is_empty()
+        || signs
+            .iter()
+            .any(|sign| memmem::find(&image, sign.as_bytes()).is_some())
+}
+
+/// Decompresses a frame of Zstandard, which padding may follow.
+pub fn decompress(frame: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut decoder = StreamingDecoder::new(frame).ok()?;
+    decoder.read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// The offsets in a file at which a container may begin, and the offsets of PTX as text with its image, in ascending
@@ -332,11 +414,11 @@ mod tests {
     use super::*;
 
     fn code(sass: &[&str], ptx: &[&str]) -> DeviceCode {
-        let mut code = DeviceCode::default();
+        let mut images = Vec::new();
         let sass = sass.iter().map(|capability| (ImageKind::Sass, capability));
         let ptx = ptx.iter().map(|capability| (ImageKind::Ptx, capability));
         for (kind, capability) in sass.chain(ptx) {
-            code.add(DeviceImage {
+            let image = DeviceImage {
                 kind,
                 capability: capability.parse().unwrap(),
                 isa: match kind {
@@ -344,13 +426,17 @@ mod tests {
                     _ => (0, 0),
                 },
                 bytes: 100,
-            });
+            };
+            add(&mut images, image);
         }
-        code
+        DeviceCode {
+            fat_binaries: vec![images],
+            release: None,
+        }
     }
 
-    fn texts(list: &[Capability]) -> Vec<String> {
-        list.iter().map(ToString::to_string).collect()
+    fn texts(gaps: impl IntoIterator<Item = Capability>) -> Vec<String> {
+        gaps.into_iter().map(|gap| gap.to_string()).collect()
     }
 
     #[test]
@@ -380,13 +466,33 @@ mod tests {
             (&["9.0a"], &["8.0"], &[], true),
         ] {
             let code = code(sass, ptx);
-            assert_eq!(texts(&code.gaps(13)), gaps, "{sass:?} {ptx:?}");
+            assert_eq!(texts(code.gaps(13)), gaps, "{sass:?} {ptx:?}");
             assert_eq!(code.runs_on_future(), runs_on_future, "{sass:?} {ptx:?}");
         }
     }
 
+    #[test]
+    fn the_worst_fat_binary_decides() {
+        let both = |first: DeviceCode, second: DeviceCode| DeviceCode {
+            fat_binaries: [first.fat_binaries, second.fat_binaries].concat(),
+            release: None,
+        };
+        let turing_ptx = code(&[], &["7.5"]);
+        let only_ampere = both(code(&["8.0"], &[]), turing_ptx.clone());
+        let runs = only_ampere.runs_on("9.0".parse().unwrap(), 13);
+        assert_eq!(runs, Runs::None);
+        let gaps = texts(only_ampere.gaps(13));
+        assert_eq!(gaps, ["9.0", "10.0", "10.3", "10.7", "12.0", "12.1"]);
+        assert!(!only_ampere.runs_on_future());
+        // A file for one GPU does not take its code from the others.
+        let with_letter = both(code(&["9.0a"], &[]), turing_ptx);
+        assert!(with_letter.gaps(13).is_empty() && with_letter.runs_on_future());
+    }
+
     fn ptx_text(sm: &str) -> String {
-        format!("//\n.version 8.3\n.target sm_{sm}\n.address_size 64\n")
+        format!(
+            "//\n.version 8.3\n.target sm_{sm}\n.address_size 64\n.visible .entry f() {{ ret; }}\n"
+        )
     }
 
     fn fatbin(capabilities: &[&str]) -> Vec<u8> {
@@ -400,7 +506,7 @@ mod tests {
 
     fn found(bytes: Vec<u8>) -> Vec<String> {
         let code = DeviceCode::scan(&mut Cursor::new(bytes), &[]).unwrap();
-        let images = code.images.iter();
+        let images = code.fat_binaries.iter().flatten();
         images.map(|image| image.capability.to_string()).collect()
     }
 
@@ -422,6 +528,12 @@ mod tests {
         assert!(found(b".version 8.0\n.target sm_%d\n".to_vec()).is_empty());
         assert!(found(b"\n.target sm_80\n".to_vec()).is_empty());
         assert!(found(fatbin(&["80"])[..40].to_vec()).is_empty());
+        let no_function = ptx_text("80").replace(".entry", ".loc");
+        let image = CompiledImage::Ptx {
+            capability: "80".parse().unwrap(),
+            text: no_function,
+        };
+        assert!(found(Fatbin::from_images(vec![image]).unwrap().write()).is_empty());
         assert!(found(fatbin::MAGIC_BYTES.repeat(600_000)).is_empty());
     }
 
@@ -430,6 +542,6 @@ mod tests {
         let bytes = fatbin(&["80"]);
         let range = 0..bytes.len() as u64;
         let code = DeviceCode::scan(&mut Cursor::new(bytes), std::slice::from_ref(&range)).unwrap();
-        assert!(code.images.is_empty());
+        assert!(code.fat_binaries.is_empty());
     }
 }

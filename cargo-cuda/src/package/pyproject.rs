@@ -7,6 +7,7 @@ use cuda_find_core::root::Root;
 use serde::Deserialize;
 
 use super::requirement::Requirement;
+use crate::cargo_arguments::first_of;
 use crate::failure::{Failure, Result};
 
 /// A `pyproject.toml`. A file that cannot be parsed is empty here, because maturin reports the error.
@@ -59,6 +60,8 @@ pub struct MaturinTable {
     config: Vec<String>,
     locked: bool,
     frozen: bool,
+    skip_auditwheel: bool,
+    auditwheel: Option<String>,
 }
 
 impl Pyproject {
@@ -182,15 +185,15 @@ impl MaturinTable {
         name.matches('.').count().max(1)
     }
 
+    /// Whether the wheel has the tag of this machine and no copied libraries, instead of a manylinux tag.
+    pub fn skips_auditwheel(&self) -> bool {
+        self.skip_auditwheel || self.auditwheel.as_deref() == Some("skip")
+    }
+
     /// The options for cargo that maturin takes from this table and adds to the user's `options`. maturin ignores
     /// `features` in the table if the user passes `--features`.
     pub fn cargo_options(&self, options: &[OsString]) -> Vec<OsString> {
-        let is_passed = |names: &[&str]| {
-            options.iter().any(|option| {
-                let option = option.to_string_lossy();
-                names.iter().any(|name| option.starts_with(name))
-            })
-        };
+        let is_passed = |names: &[&str]| first_of(options, names).is_some();
         let mut added = Vec::new();
         let features = self.features.iter().filter_map(toml::Value::as_str);
         let features = crate::output::joined(features, ",");

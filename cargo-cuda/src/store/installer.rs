@@ -55,6 +55,8 @@ impl Installer {
             let shown_path = program.display().to_string();
             let installer = Self::new(name == "uv", Invocation::new(program).args(words), env)?;
             let Some(reason) = installer.unusable() else {
+                let here = std::env::current_dir().unwrap_or_default();
+                output::messages(&Vec::from_iter(installer.ignored_index(&here)));
                 return Ok(installer);
             };
             message.push_str(&format!("\n  tried `{shown}` ({shown_path}): {reason}"));
@@ -86,6 +88,37 @@ impl Installer {
             Ok(finished) => Some(printable(finished.output().trim())),
             Err(error) => Some(error.to_string()),
         }
+    }
+
+    /// A note if a project file that uv would read here names an index: it is ignored.
+    fn ignored_index(&self, here: &Path) -> Option<String> {
+        const KEYS: [&str; 4] = ["index", "index-url", "extra-index-url", "find-links"];
+        if !self.is_uv
+            || ["UV_CONFIG_FILE", "UV_NO_CONFIG"]
+                .iter()
+                .any(|name| self.env.peek(name).is_some())
+        {
+            return None;
+        }
+        let mut files = here.ancestors().flat_map(|directory| {
+            [("uv.toml", &[][..]), ("pyproject.toml", &["tool", "uv"])]
+                .map(|(name, table)| (directory.join(name), table))
+        });
+        let file = files.find_map(|(file, table)| {
+            let text = Root::system().text(&file).ok()?;
+            let settings: toml::Value = toml::from_str(&text).ok()?;
+            let settings = table
+                .iter()
+                .try_fold(&settings, |settings, key| settings.get(key))?;
+            let tables = [Some(settings), settings.get("pip")].into_iter().flatten();
+            let mut keys = tables.flat_map(|table| KEYS.iter().filter_map(|key| table.get(key)));
+            keys.next().map(|_| file)
+        })?;
+        Some(format!(
+            "note: the package index in {} is not used, because all projects share what is fetched; name it for uv in \
+             the environment (`UV_INDEX`, or `UV_CONFIG_FILE` with a `uv.toml`) or in your own configuration",
+            file.display()
+        ))
     }
 
     /// The name for messages.
@@ -170,7 +203,10 @@ impl Installer {
             true => parse_compiled(&text),
             false => parse_report(&text),
         };
-        packages.map_err(|reason| refused(&format!("its answer could not be read: {reason}")))
+        let packages = packages
+            .map_err(|reason| refused(&format!("its answer could not be read: {reason}")))?;
+        check_hashes(&packages)?;
+        Ok(packages)
     }
 
     /// The call that fetches exactly the packages of a requirements file. `platform` is an option of uv.
@@ -314,15 +350,25 @@ fn parse_report(text: &str) -> Result<Vec<PinnedPackage>, String> {
     finish(packages)
 }
 
+/// Fails if the lock file could not name the file of a package, because the index has MD5 alone, or no hash.
+fn check_hashes(packages: &[PinnedPackage]) -> Result<()> {
+    let mut without = packages.iter().filter(|package| package.hashes.is_empty());
+    let Some(PinnedPackage { name, version, .. }) = without.next() else {
+        return Ok(());
+    };
+    let text = format!(
+        "the package index gives no SHA-256 for {name} {version}, which the lock file needs"
+    );
+    Err(Failure::installer(text).hint(
+        "lock with an index that gives SHA-256, commit the lock file, and run `cargo cuda fetch --locked` with this one",
+    ))
+}
+
 fn finish(mut packages: Vec<PinnedPackage>) -> Result<Vec<PinnedPackage>, String> {
     if packages.is_empty() {
         return Err("no packages".to_owned());
     }
     for package in &mut packages {
-        if package.hashes.is_empty() {
-            let (name, version) = (&package.name, &package.version);
-            return Err(format!("no SHA-256 for {name} {version}"));
-        }
         package.hashes.sort();
         package.hashes.dedup();
     }
@@ -425,11 +471,12 @@ nvidia-cuda-runtime==13.4.92 \\
 
     #[test]
     fn an_answer_without_hashes_is_refused() {
-        assert!(parse_compiled("cuda-toolkit==13.4.3\n").is_err());
+        let report = r#"{"install": [{"metadata": {"name": "a", "version": "1"}}]}"#;
+        for answer in [parse_compiled("a==1\n"), parse_report(report)] {
+            let message = check_hashes(&answer.unwrap()).unwrap_err().message;
+            assert!(message.contains("no SHA-256 for a 1"), "{message}");
+        }
         assert!(parse_compiled("").is_err());
-        assert!(
-            parse_report(r#"{"install": [{"metadata": {"name": "a", "version": "1"}}]}"#).is_err()
-        );
         assert!(parse_report("pip says no").is_err());
     }
 
@@ -477,5 +524,38 @@ nvidia-cuda-runtime==13.4.92 \\
         ] {
             assert_eq!(of(&[(name, given)], name), Some(expected), "{name}");
         }
+    }
+
+    #[test]
+    fn an_index_of_a_project_is_noted() {
+        let place = tempfile::tempdir().unwrap();
+        let below = place.path().join("below");
+        let note = |file: &str, text: &str, variables: &[(&str, &str)]| {
+            crate::output::write(&below.join(file), text.as_bytes()).unwrap();
+            let env = Env::from_pairs(variables.iter().copied());
+            let installer = Installer::new(true, Invocation::new("uv"), &env).unwrap();
+            installer.ignored_index(&below.join("member"))
+        };
+        assert_eq!(
+            note("pyproject.toml", "[tool.uv]\nresolution = 'lowest'\n", &[]),
+            None
+        );
+        let index = "[[tool.uv.index]]\nurl = 'https://mirror.invalid'\n";
+        let noted = note("pyproject.toml", index, &[]).unwrap();
+        assert!(
+            noted.contains("below/pyproject.toml is not used"),
+            "{noted}"
+        );
+        assert_eq!(
+            note("pyproject.toml", index, &[("UV_CONFIG_FILE", "uv.toml")]),
+            None
+        );
+        let noted = note(
+            "uv.toml",
+            "[pip]\nindex-url = 'https://mirror.invalid'\n",
+            &[],
+        )
+        .unwrap();
+        assert!(noted.contains("below/uv.toml is not used"), "{noted}");
     }
 }

@@ -18,7 +18,7 @@ use super::rewrite::{BuiltWheel, Purpose, Rewrite, is_excluded, third_party};
 use super::runpath::{ModuleSearchPath, SearchPathKind, link_arguments, needed_by_runpath};
 use super::source::WheelSource;
 use super::{programs, sdist};
-use crate::cargo_arguments::check_profile;
+use crate::cargo_arguments::{check_profile, first_of};
 use crate::failure::{Failure, Result};
 use crate::isolated_build::{self, IsolatedBuild};
 use crate::missing_components::MissingComponents;
@@ -167,7 +167,8 @@ impl WheelBuild {
         let libraries = joined(third_party.iter().filter(is_copied), ", ");
         let is_for_index = self.purpose == Purpose::Index;
         let mut auditwheel = None;
-        if is_for_index && !libraries.is_empty() {
+        let tags_manylinux = is_for_index && !self.source.maturin.skips_auditwheel();
+        if tags_manylinux && !libraries.is_empty() {
             auditwheel = programs::auditwheel(&project.env, project.fetch)?;
         }
         if auditwheel.is_some() && self.kind == SearchPathKind::Runpath {
@@ -176,12 +177,16 @@ impl WheelBuild {
                  copies libraries into the wheel, and it writes no RUNPATH",
             );
         }
-        let needs_component = compiled.modules().any(|(_, elf)| elf.needs_component());
-        if is_for_index && third_party.is_empty() && needs_component {
-            output::message(
-                "note: maturin's warning about external libraries is expected: the wheel requires NVIDIA's packages \
-                 instead of copying their libraries",
-            );
+        let nvidia: BTreeSet<&str> = compiled
+            .modules()
+            .flat_map(|(_, elf)| elf.components())
+            .collect();
+        if tags_manylinux && !nvidia.is_empty() {
+            output::message(&format!(
+                "note: the wheel requires NVIDIA's packages for {}, so maturin's warning about these external libraries \
+                 is expected",
+                joined(nvidia, ", ")
+            ));
         }
         let mut wheels = Vec::new();
         for (path, wheel) in compiled.wheels {
@@ -280,7 +285,22 @@ impl WheelBuild {
             }
         };
         let mut call = self.maturin.clone().args(words);
-        call = call.args(["--auditwheel", "warn"]);
+        let ours = [
+            "--auditwheel",
+            "--skip-auditwheel",
+            "--manifest-path",
+            "-m",
+            "--out",
+            "-o",
+        ];
+        if let Some(option) = first_of(&self.source.options, &ours) {
+            return Err(option_of_ours(option));
+        }
+        let auditwheel = match self.source.maturin.skips_auditwheel() {
+            true => "skip",
+            false => "warn",
+        };
+        call = call.args(["--auditwheel", auditwheel]);
         let named = [profile, self.source.maturin.profile.as_deref()];
         named.into_iter().flatten().try_for_each(check_profile)?;
         if let Some(profile) = profile {
@@ -360,6 +380,15 @@ fn undeclared() -> Failure {
         "no compute capability is declared, and a wheel is built for other machines than this one";
     Failure::capability(text).hint(
         "declare capabilities in Cargo.toml:\n[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]",
+    )
+}
+
+fn option_of_ours(option: &str) -> Failure {
+    let text =
+        format!("the arguments for maturin contain `{option}`, which `cargo cuda` sets itself");
+    Failure::usage(text).hint(
+        "give `--out` and `--manifest-path` to `cargo cuda wheel`, before `--`; for a wheel without a manylinux tag, \
+         write `auditwheel = \"skip\"` below `[tool.maturin]` in pyproject.toml",
     )
 }
 

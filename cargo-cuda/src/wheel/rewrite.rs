@@ -341,7 +341,7 @@ fn with_cuda_suffix(name: &str, major: u32) -> Result<String> {
 fn move_programs(wheel: &mut WheelArchive, name: &str) -> Result<()> {
     let mut programs = Vec::new();
     for (path, facts) in wheel.modules() {
-        let needs_path = !facts.has_no_search_path() || facts.needs_component();
+        let needs_path = !facts.has_no_search_path() || facts.components().next().is_some();
         if needs_path && path.contains(".data/scripts/") {
             programs.push(path.to_owned());
         }

@@ -66,7 +66,7 @@ impl ModuleSearchPath {
     ) -> usize {
         let passed = self.entries(depth);
         let is_linked = |facts: &ElfFacts| match passed.is_empty() {
-            true => facts.has_no_search_path() && facts.needs_component(),
+            true => facts.has_no_search_path() && facts.components().next().is_some(),
             false => passed.iter().all(|entry| facts.searches(entry)),
         };
         let mut linked = modules.into_iter().filter(|(_, facts)| is_linked(facts));

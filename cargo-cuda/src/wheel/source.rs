@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_find_core::{env::Env, root::Root};
 
-use crate::cargo_arguments::CargoOptions;
+use crate::cargo_arguments::{CargoOptions, first_of};
 use crate::failure::{Failure, Result};
 use crate::output::joined;
 use crate::package::pyproject::{MaturinTable, Pyproject};
@@ -92,11 +92,8 @@ impl WheelSource {
     /// Cargo's profile if the user gave none to `cargo cuda`: `release`, unless maturin's options or `pyproject.toml`
     /// name one. maturin's own default is `dev`.
     pub fn default_profile(&self) -> Option<&'static str> {
-        let names_profile = |option: &OsString| {
-            let option = option.to_string_lossy();
-            option == "-r" || option == "--release" || option.starts_with("--profile")
-        };
-        let is_named = self.maturin.profile.is_some() || self.options.iter().any(names_profile);
+        let option = first_of(&self.options, &["-r", "--release", "--profile"]);
+        let is_named = self.maturin.profile.is_some() || option.is_some();
         (!is_named).then_some("release")
     }
 

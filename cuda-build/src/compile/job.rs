@@ -85,7 +85,7 @@ fn image_of(entry: &Entry) -> Option<Image> {
     match header.kind {
         Kind::Elf => Some(Image::Real(header.capability)),
         Kind::Ptx => Some(Image::Ptx(header.capability)),
-        Kind::LtoIr | Kind::Other(_) => None,
+        Kind::LtoIr | Kind::TileIr | Kind::Other(_) => None,
     }
 }
 

@@ -21,7 +21,9 @@ pub enum Kind {
     Elf,
     /// LTO-IR, which nvJitLink links into SASS while the program runs.
     LtoIr,
-    /// Another kind, such as Tile-IR, with its number in the header.
+    /// Tile IR, which the driver compiles for its GPU.
+    TileIr,
+    /// Another kind, with its number in the header.
     Other(u16),
 }
 
@@ -97,6 +99,7 @@ impl EntryHeader {
                 1 => Kind::Ptx,
                 2 => Kind::Elf,
                 8 => Kind::LtoIr,
+                128 => Kind::TileIr,
                 other => Kind::Other(other),
             },
             capability: Capability::new(number / 10, number % 10).with_suffix(suffix),
