@@ -3,8 +3,6 @@
 
 use std::ffi::{OsStr, OsString};
 
-use crate::failure::{Failure, Result};
-
 /// Long options of cargo that take a value.
 const LONG_WITH_VALUE: &str = "--artifact-dir --bench --bin --branch --color --config --example --exclude --features \
                                --git --jobs --lint --lockfile-path --manifest-path --message-format --out-dir \
@@ -163,16 +161,6 @@ impl CargoOptions {
             "--no-default-features",
         ])
     }
-}
-
-/// Fails for a profile with which `cargo rustc` builds no program and no library, but a test harness or nothing.
-pub fn check_profile(profile: &str) -> Result<()> {
-    if !["test", "bench", "check"].contains(&profile) {
-        return Ok(());
-    }
-    let text = format!("cargo's profile `{profile}` builds no program and no library");
-    let hint = "name `release`, `dev`, or a profile of your own";
-    Err(Failure::usage(text).hint(hint))
 }
 
 #[cfg(test)]

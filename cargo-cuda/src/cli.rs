@@ -33,50 +33,20 @@ struct CommandLine {
 
 /// The text below the options of the commands that run cargo.
 const CARGO_HELP: &str = "\
-Every other option is passed to cargo. The output is in `<target>/cargo-cuda/<release>-<key>`,
-unless `--target-dir` is given; `<target>/cargo-cuda/latest` links to the most recent one.
-`--locked` also fails if `cuda-toolkits.lock` would change, or its toolkit has not been fetched.
+Every other option is passed to cargo. The output is in `<target>/cargo-cuda`, unless `--target-dir`
+is given. `--locked` also fails if `cuda-toolkits.lock` would change.
 
 Example: cargo cuda build --release --fetch --cuda 12 --capabilities 8.0,9.0+PTX";
 
 const BUNDLE_HELP: &str = "\
-Every other option is passed to `cargo rustc`, with `--release` unless a profile is given. The
-libraries are those that the program links, that the manifest declares, or that features of
-dependencies load by name. The driver is never among them.
+Every other option is passed to `cargo rustc`, with `--release` unless a profile is given.
 
 Example: cargo cuda bundle --fetch --output dist/app";
-
-const WHEEL_HELP: &str = "\
-maturin builds each wheel. The wheel then gets a name with `-cu12` or `-cu13`, the dependencies
-for its major, and a library search path into NVIDIA's own wheels, instead of NVIDIA's libraries.
-auditwheel copies third-party libraries, for example OpenSSL, into the wheel. A wheel in which
-`cargo cuda audit` finds an error is not written, and the exit code is 17.
-
-Example: cargo cuda wheel --fetch --cuda 12,13";
-
-const DEVELOP_HELP: &str = "\
-Runs uv or pip, whichever manages the environment, with the package's build backend. The native
-module finds CUDA's libraries in that environment. Run the command again after a change of Rust or
-CUDA code; a change of Python code needs no build.";
-
-const AUDIT_HELP: &str =
-    "docs/audit.md describes the checks. The exit code is 17 if a finding is an error.";
-
-const FETCH_HELP: &str = "\
-Fetches one toolkit for each major that the packages declare, otherwise for each major in the lock
-file. Each toolkit has the components that the packages declare, and those that enabled features of
-dependencies name, such as `cublas` of cudarc.";
-
-const ENV_HELP: &str = "\
-Editors, makefiles and other build tools then find what `cargo cuda build` finds, for this
-workspace:
-eval \"$(cargo cuda env)\"";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(after_help = "Example: cargo cuda new --template module-cudarc hello")]
     New(new::NewArgs),
-    Init(new::InitArgs),
     /// `cargo build` with CUDA
     #[command(visible_alias = "b", after_help = CARGO_HELP)]
     Build(BuildOptions),
@@ -108,19 +78,25 @@ enum Command {
     Bundle(Box<bundle::BundleArgs>),
     #[command(after_help = "The exit code is that of a build.")]
     Doctor(doctor::DoctorArgs),
-    #[command(after_help = FETCH_HELP)]
+    #[command(
+        after_help = "Fetches a toolkit for each major that the packages declare, otherwise for each in the lock."
+    )]
     Fetch(fetch::FetchArgs),
     Toolkit(toolkit::ToolkitArgs),
     Clean(clean::CleanArgs),
-    #[command(after_help = WHEEL_HELP)]
+    #[command(after_help = "Example: cargo cuda wheel --fetch --cuda 12,13")]
     Wheel(Box<wheel::WheelArgs>),
-    #[command(after_help = DEVELOP_HELP)]
+    #[command(
+        after_help = "Run it again after a change of Rust or CUDA code; a change of Python code needs no build."
+    )]
     Develop(develop::DevelopArgs),
-    #[command(after_help = AUDIT_HELP)]
+    #[command(
+        after_help = "docs/audit.md describes the checks. The exit code is 17 if a finding is an error."
+    )]
     Audit(audit::AuditArgs),
     #[command(after_help = "Example: cargo cuda exec -- cmake -B build")]
     Exec(env::ExecArgs),
-    #[command(after_help = ENV_HELP)]
+    #[command(after_help = "Example: eval \"$(cargo cuda env)\"")]
     Env(env::EnvArgs),
     #[command(after_help = "Example: ln -sfn \"$(cargo cuda view)\" ~/cuda")]
     View(view::ViewArgs),
@@ -168,11 +144,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
                 return exit_code::USAGE.into();
             }
             // Help, or the version.
-            let text = match output::stdout_has_colour() {
-                true => error.render().ansi().to_string(),
-                false => error.render().to_string(),
-            };
-            Ok((text, exit_code::SUCCESS))
+            Ok((error.render().ansi().to_string(), exit_code::SUCCESS))
         }
     };
     let printed = result.and_then(|(text, code)| output::print(&text).map(|()| code));
@@ -280,7 +252,6 @@ fn dispatch(command: &Command, split: &SplitArguments, user_env: &Env) -> Result
     let with_success = |text: String| (text, exit_code::SUCCESS);
     match command {
         Command::New(arguments) => new::new(arguments, user_env, root),
-        Command::Init(arguments) => new::init(arguments, root).map(with_success),
         Command::Build(options)
         | Command::Run(options)
         | Command::Test(options)

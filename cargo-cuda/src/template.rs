@@ -1,7 +1,6 @@
-//! The templates of `cargo cuda new` and `init`: the files of the crates in `templates/`, embedded in this program.
+//! The templates of `cargo cuda new`: the files of the crates in `templates/`, embedded in this program.
 
 use clap::ValueEnum;
-use toml_edit::{DocumentMut, Item, Table, TableLike, TomlError};
 
 /// A file: its path in the package, and its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,12 +67,6 @@ templates! {
 }
 
 impl Template {
-    /// The name on the command line, which is also that of the directory in `templates/`.
-    pub fn name(self) -> String {
-        let value = self.to_possible_value();
-        value.map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
     /// Whether the package is a library for other crates or for Python, and not a program.
     pub fn is_library(self) -> bool {
         let mut files = self.embedded().files.iter();
@@ -84,6 +77,17 @@ impl Template {
     pub fn manifest(self, package: &str) -> String {
         let embedded = self.embedded();
         renamed(embedded.manifest, embedded.name, package)
+    }
+
+    /// The manifest of a package of this name after the keys that `cargo new` writes. The dependency on cuda-build
+    /// names its repository, and the package may be a member of a workspace.
+    pub fn tables(self, package: &str) -> String {
+        let manifest = self.manifest(package);
+        let (_, tables) = manifest.split_once("publish = false\n").unwrap_or_default();
+        let tables = tables.replace("\n# A workspace of its own.\n[workspace]\n", "");
+        let repository = concat!("git = \"", env!("CARGO_PKG_REPOSITORY"), "\"");
+        let path = "path = \"../../cuda-build\", version = \"0.1\"";
+        tables.replace(path, repository)
     }
 
     /// The other files for a package of this name.
@@ -121,76 +125,6 @@ fn renamed(text: &str, from: &str, to: &str) -> String {
     }
 }
 
-/// The dotted keys that were added to a manifest, and those that have another value than in the template.
-#[derive(Debug, Default)]
-pub struct Changes {
-    pub added: Vec<String>,
-    pub different: Vec<String>,
-}
-
-/// Adds to `manifest` what the template's manifest has in addition, and keeps comments and format. `key` and `value`
-/// are those of the dependency on cuda-build: `git` or `path`. `[lib]` is added only to a new package: other packages
-/// and tests could not use the library.
-pub fn add_to_manifest(
-    manifest: &mut DocumentMut,
-    template: &str,
-    (key, value): (&str, &str),
-    is_new: bool,
-) -> Result<Changes, TomlError> {
-    let mut template: DocumentMut = template.parse()?;
-    template.remove("workspace");
-    if !is_new {
-        template.remove("lib");
-    }
-    if let Some(package) = template.get_mut("package").and_then(Item::as_table_mut) {
-        package.retain(|key, _| ["links", "metadata"].contains(&key));
-    }
-    let dependencies = template.get_mut("build-dependencies");
-    let dependency = dependencies.and_then(|table| table.get_mut("cuda-build"));
-    if let Some(dependency) = dependency.and_then(Item::as_inline_table_mut) {
-        dependency.remove("path");
-        dependency.remove("version");
-        dependency.insert(key, value.into());
-        dependency.fmt();
-    }
-    let mut changes = Changes::default();
-    merge(manifest.as_table_mut(), &template, "", &mut changes);
-    Ok(changes)
-}
-
-fn merge(to: &mut dyn TableLike, from: &Table, prefix: &str, changes: &mut Changes) {
-    for (key, item) in from {
-        let name = format!("{prefix}{key}");
-        match (to.get_mut(key), item) {
-            (Some(existing), Item::Table(table)) if existing.is_table_like() => {
-                if let Some(existing) = existing.as_table_like_mut() {
-                    merge(existing, table, &format!("{name}."), changes);
-                }
-            }
-            (Some(existing), item) if existing.to_string().trim() == item.to_string().trim() => {}
-            (Some(_), _) => changes.different.push(name),
-            (None, item) => {
-                let mut item = item.clone();
-                clear_positions(&mut item);
-                // The key has the comment above the entry.
-                let key = from.key(key).cloned().unwrap_or_else(|| key.into());
-                if let toml_edit::Entry::Vacant(entry) = to.entry_format(&key) {
-                    entry.insert(item);
-                }
-                changes.added.push(name);
-            }
-        }
-    }
-}
-
-/// Puts an added table after the tables of the manifest. Otherwise it would keep its position in the template.
-fn clear_positions(item: &mut Item) {
-    if let Item::Table(table) = item {
-        table.set_position(None);
-        table.iter_mut().for_each(|(_, item)| clear_positions(item));
-    }
-}
-
 #[cfg(test)]
 #[allow(
     clippy::disallowed_methods,
@@ -201,6 +135,11 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+
+    /// The name on the command line, which is also that of the directory in `templates/`.
+    fn directory_name(template: Template) -> String {
+        template.to_possible_value().unwrap().get_name().to_owned()
+    }
 
     fn templates() -> impl Iterator<Item = Template> {
         Template::value_variants().iter().copied()
@@ -233,7 +172,7 @@ mod tests {
     fn every_file_of_a_template_is_embedded() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../templates");
         for template in templates() {
-            let directory = root.join(template.name());
+            let directory = root.join(directory_name(template));
             let mut expected = Vec::new();
             files(&directory, "", &mut expected);
             expected.sort();
@@ -292,75 +231,6 @@ mod tests {
         assert_eq!(
             renamed(text, "a-sys", "b-c"),
             "name = \"b-c\"\nuse b_c;\nDEP_B_C_ROOT\n"
-        );
-    }
-
-    const ORIGIN: (&str, &str) = ("git", "https://example.org/cuda-build");
-
-    fn add(manifest: &str, template: Template, is_new: bool) -> (String, Changes) {
-        let mut manifest: DocumentMut = manifest.parse().unwrap();
-        let template = template.manifest("own");
-        let changes = add_to_manifest(&mut manifest, &template, ORIGIN, is_new).unwrap();
-        (manifest.to_string(), changes)
-    }
-
-    #[test]
-    fn comments_and_format_stay() {
-        let manifest = "# Ours.\n[package]\nname    = 'own' # as published\nedition = \"2024\"\n\n[dependencies]\n\
-             # Fast.\nlibm = '0.2'\n\n[build-dependencies]\ncc = \"1\"\n\n[profile.release]\nlto = true\n";
-        let (changed, changes) = add(manifest, Template::ModuleCust, false);
-        let lines = changed
-            .lines()
-            .filter(|line| !line.starts_with("capabilities"));
-        let lines: Vec<&str> = lines.collect();
-        assert_eq!(
-            lines.join("\n"),
-            "# Ours.\n[package]\nname    = 'own' # as published\nedition = \"2024\"\n\n[package.metadata.cuda]\n\n\
-             [dependencies]\n# Fast.\nlibm = '0.2'\ncust = \"0.3\"\n\n\
-             [build-dependencies]\ncc = \"1\"\ncuda-build = { git = \"https://example.org/cuda-build\" }\n\n\
-             [profile.release]\nlto = true"
-        );
-        assert_eq!(
-            changes.added,
-            [
-                "package.metadata",
-                "dependencies.cust",
-                "build-dependencies.cuda-build"
-            ]
-        );
-        let (again, changes) = add(&changed, Template::ModuleCust, false);
-        assert_eq!(again, changed);
-        assert!(
-            changes.added.is_empty() && changes.different.is_empty(),
-            "{changes:?}"
-        );
-    }
-
-    #[test]
-    fn values_of_the_manifest_stay_and_are_reported() {
-        let manifest = "[package]\nname = \"own\"\nmetadata.cuda.capabilities = [\"9.0\"]\n\
-             [lib]\ncrate-type = [\"rlib\"]\n[build-dependencies]\ncuda-build = \"0.1\"\n";
-        let (changed, changes) = add(manifest, Template::Python, true);
-        assert!(changed.contains("metadata.cuda.capabilities = [\"9.0\"]\n"));
-        assert!(changed.contains("[lib]\ncrate-type = [\"rlib\"]\n"));
-        for key in [
-            "package.metadata.cuda.capabilities",
-            "lib.crate-type",
-            "build-dependencies.cuda-build",
-        ] {
-            assert!(
-                changes.different.iter().any(|different| different == key),
-                "{changes:?}"
-            );
-        }
-        let package = "[package]\nname = \"own\"\n";
-        assert!(add(package, Template::Python, true).0.contains("cdylib"));
-        assert!(!add(package, Template::Python, false).0.contains("cdylib"));
-        let (sys, _) = add(package, Template::Sys, false);
-        let dependency = "cuda-build = { default-features = false, git = \"https://";
-        assert!(
-            sys.contains(dependency) && sys.contains("links = \"own\""),
-            "{sys}"
         );
     }
 }

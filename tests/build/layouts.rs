@@ -39,7 +39,10 @@ impl Layout {
         if let Some(toolkit) = &toolkit {
             diagnosis.set_verdict(toolkit, self.target().is_native(), true);
         }
-        (diagnosis.text(true, false), toolkit)
+        (
+            anstream::adapter::strip_str(&diagnosis.text(true)).to_string(),
+            toolkit,
+        )
     }
 
     /// A crate with one module or library and the declared components, as its build script sees this machine.

@@ -222,7 +222,7 @@ fn an_error_has_the_nearest_way_out() {
     );
 }
 
-/// `cargo cuda toolkit gc` removes a toolkit if a larger one has all of it.
+/// A user may remove a toolkit of which a larger one has every package.
 #[test]
 fn a_larger_toolkit_with_the_locked_packages_is_used() {
     let workspace = Workspace::new(&[]);

@@ -93,7 +93,7 @@ fn errors_decide_the_exit_code_unless_allowed() {
         (&found["findings"], &found["allowed"][0]["code"]),
         (&json!([]), &json!("W02"))
     );
-    audit(&["--allow", "W99"], &renamed).failed(exit_code::USAGE, &["invalid value 'W99'", "W18"]);
+    audit(&["--allow", "W99"], &renamed).failed(exit_code::USAGE, &["invalid value 'W99'", "W22"]);
 }
 
 mod online {
@@ -204,10 +204,7 @@ mod online {
         let host = "extern \"C\" int host() { return 1; }\n".to_owned();
         let all = "compute_80,[sm_80,compute_80]";
         for (sources, finding) in [
-            (
-                vec![(kernel("a"), all), (host.clone(), "compute_80,sm_80")],
-                None,
-            ),
+            (vec![(kernel("a"), all), (host, "compute_80,sm_80")], None),
             (
                 vec![(kernel("a"), all), (kernel("b"), "compute_80,sm_80")],
                 Some(

@@ -98,12 +98,17 @@ impl Project {
         };
         store(&project.cache, majors);
         let mut new = project.command(&["new", "--template", template, name]);
-        new.arg("--cuda-build-path").arg(checkout());
         Finished::of(new.output().unwrap()).succeeded();
         let project = Self {
             path: place.join(name),
             ..project
         };
+        let manifest = project.path.join("Cargo.toml");
+        let text = fs::read_to_string(&manifest).unwrap();
+        let repository = concat!("git = \"", env!("CARGO_PKG_REPOSITORY"), "\"");
+        let path = format!("path = \"{}/cuda-build\"", checkout().display());
+        assert!(text.contains(repository), "{text}");
+        fs::write(&manifest, text.replace(repository, &path)).unwrap();
         let lock = format!("templates/{template}/Cargo.lock");
         fs::copy(checkout().join(lock), project.path.join("Cargo.lock")).unwrap();
         project.forget(name);

@@ -351,7 +351,7 @@ fn curl_follows_no_link_to_another_protocol() {
 }
 
 #[test]
-fn gc_keeps_toolkits_of_a_newer_program() {
+fn a_toolkit_of_a_newer_program_is_listed() {
     let (mirror, _) = Mirror::of_text();
     let sandbox = Sandbox::new(Tool::Nothing);
     let report = add(&sandbox, mirror.shown(), &RUNTIME).json();
@@ -363,13 +363,7 @@ fn gc_keeps_toolkits_of_a_newer_program() {
     ] {
         assert!(text.contains(from));
         fs::write(&manifest, text.replace(from, to)).unwrap();
-        let gc = sandbox.run(&["gc"]);
-        assert_eq!((gc.code, gc.stdout.as_str()), (0, "no toolkit to remove\n"));
         let list = sandbox.run(&["list"]).stdout;
         assert!(list.contains("cannot be used"), "{list}");
     }
-    fs::write(&manifest, text).unwrap();
-    fs::remove_file(root(&report).join("lib/libcudart.so.12")).unwrap();
-    sandbox.run(&["gc"]).succeeded();
-    assert!(sandbox.stored().is_empty());
 }

@@ -1,16 +1,14 @@
-//! `cargo cuda new` and `cargo cuda init`, and the packages that they make.
+//! `cargo cuda new`, and the packages that it makes.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use cargo_cuda::exit_code;
 use tempfile::TempDir;
 
 use crate::build::cuobjdump;
-use crate::project::{Project, WITH_CUBLAS, checkout};
+use crate::project::{Project, WITH_CUBLAS};
 use crate::support::{Finished, with_tools};
-use crate::wheel_template::files;
 use crate::wheels::wheels;
 
 /// `cargo cuda …` in a directory.
@@ -69,63 +67,26 @@ fn new_in_a_workspace_makes_a_member() {
     let root =
         "[workspace]\nresolver = \"3\"\nmembers = []\n\n[workspace.package]\nedition = \"2024\"\n";
     fs::write(place.path().join("Cargo.toml"), root).unwrap();
-    let checkout = checkout().to_str().unwrap();
-    let options = "--name member --template module-cudarc --cuda-build-path".split(' ');
-    let new: Vec<&str> = ["new", "my dir"]
-        .into_iter()
-        .chain(options)
-        .chain([checkout])
-        .collect();
-    let run = cargo_cuda(place.path(), &new);
+    let options = ["--name", "member", "--template", "module-cudarc"];
+    let run = cargo_cuda(place.path(), &[&["new", "my dir"], &options[..]].concat());
     run.succeeded();
     assert!(run.stdout.contains("\n  cd 'my dir'\n"), "{run:?}");
     assert!(text(place.path(), "Cargo.toml").contains("members = [\"my dir\"]"));
     let manifest = text(place.path(), "my dir/Cargo.toml");
-    let path = format!("cuda-build = {{ path = \"{checkout}/cuda-build\" }}");
-    for line in ["edition.workspace = true", "cudarc = {", &path] {
+    for line in [
+        "edition.workspace = true",
+        "cudarc = {",
+        "cuda-build = { git = ",
+    ] {
         assert!(manifest.contains(line), "{manifest}");
     }
-}
-
-#[test]
-fn init_adds_to_a_package_and_overwrites_nothing() {
-    let place = tempfile::tempdir().unwrap();
-    let package = place.path();
-    let init = |arguments: &[&str]| cargo_cuda(package, &[&["init"], arguments].concat());
-    init(&[]).failed(exit_code::CONFIGURATION, &["Cargo.toml", "cargo cuda new"]);
-    let manifest = "[package]\nname = \"own\" # ours\nversion = \"1.0.0\"\nedition = \"2024\"\n";
-    fs::write(package.join("Cargo.toml"), manifest).unwrap();
-    fs::create_dir(package.join("src")).unwrap();
-    fs::write(package.join("src/lib.rs"), "// ours\n").unwrap();
-    fs::write(package.join("build.rs"), "fn main() {}\n").unwrap();
-    let run = init(&[]);
-    run.succeeded();
-    for expected in [
-        "build.rs exists: merge ",
-        "wrote kernels/saxpy.cu\n",
-        "added to Cargo.toml: build-dependencies\n",
-        "`cargo cuda new --template library example`",
-    ] {
-        assert!(run.stdout.contains(expected), "{expected}: {}", run.stdout);
-    }
-    assert_eq!(text(package, "build.rs"), "fn main() {}\n");
-    let changed = text(package, "Cargo.toml");
-    let added = changed.strip_prefix(manifest).unwrap();
-    assert!(added.contains("cuda-build = { git = "), "{changed}");
-    assert_eq!(files(&package.join("src")), [package.join("src/lib.rs")]);
-
-    let again = init(&[]).stdout;
-    assert!(again.contains("unchanged: kernels/saxpy.cu\n"), "{again}");
-    assert_eq!(text(package, "Cargo.toml"), changed);
-
-    let no_script = format!("{manifest}build = false\n[lib]\ncrate-type = [\"cdylib\"]\n");
-    fs::write(package.join("Cargo.toml"), no_script).unwrap();
-    let python = init(&["--template", "python"]).stdout;
-    assert!(python.contains("the package needs a build script with the template's calls"));
-    assert!(!python.contains("not added to Cargo.toml"), "{python}");
-
-    fs::write(package.join("Cargo.toml"), "[workspace]\nmembers = []\n").unwrap();
-    init(&[]).failed(exit_code::CONFIGURATION, &["no `[package]`", "member"]);
+    // Cargo reads the workspace with the new member.
+    let arguments = ["metadata", "--no-deps", "--format-version=1"];
+    let metadata = Command::new("cargo")
+        .args(arguments)
+        .current_dir(place.path())
+        .output();
+    Finished::of(metadata.unwrap()).succeeded();
 }
 
 mod online {

@@ -38,19 +38,19 @@ capabilities = ["8.0"]
 components = ["cudart"]
 cudart = "shared"
 """
-# Options for maturin, and a piece of Cargo.toml with its replacement.
+# For some crates: options for maturin, and a piece of Cargo.toml with its replacement.
 STUBS = (["--generate-stubs"], "", "")
 SPECIAL = {
     # It has no library for Python, and pyo3 is optional.
     "pyo3-feature": (["--features", "pyo3"], "[dep", '[lib]\nname = "pyo3_feature"\ncrate-type = ["cdylib"]\n\n[dep'),
     # The library has the name of the package, with minus signs, which no module of Python can have.
     "pyo3-workspace-abi3-feature": ([], "[lib]", '[lib]\nname = "pyo3_workspace_abi3_feature"'),
-    # Their module has functions that make stubs.
+    # They test generated stubs, which maturin makes only on request.
     "pyo3-stub-generation-mixed": STUBS,
     "pyo3-stub-generation-mixed-py-subdir": STUBS,
     "pyo3-stub-generation-pure": STUBS,
 }
-# The kinds of difference that are not printed: a wheel for CUDA has them.
+# The kinds of difference that every wheel for CUDA may have. They are not printed.
 USUAL = {"name", "requirement", "classifier", "Root-Is-Purelib", "search path", "SBOM"}
 ADDED = {"Requires-Dist": "cuda-toolkit[cudart]>=13.0,<14", "Classifier": "Environment :: GPU :: NVIDIA CUDA :: 13"}
 # Sections that change with the search path, or with the paths of source files, which `cargo cuda wheel` replaces.
@@ -94,7 +94,7 @@ class Crate:
         )
         (out / "printed.txt").write_text(done.stdout)
         if done.returncode:
-            return [], [f"{side}: {line}" for line in done.stdout.strip().splitlines()[-8:]]
+            return [], [f"{side}: {line}" for line in done.stdout.strip().splitlines()[-5:]]
         return [Wheel(path) for path in sorted(out.glob("*.whl"))], []
 
 
@@ -103,18 +103,14 @@ class Wheel:
         self.distribution, self.version, self.tags = path.stem.split("-", 2)
         self.stem = f"{self.distribution.removesuffix('_cu13')}-{self.version}."
         archive = zipfile.ZipFile(path)
-        entries = archive.infolist()
-        self.files = {self.common(entry.filename): archive.read(entry) for entry in entries}
-        self.modes = {self.common(entry.filename): entry.external_attr >> 16 for entry in entries}
-        self.faults = [] if len(entries) == len(self.files) else ["a file is in the archive twice"]
-        record = csv.reader(self.info("RECORD").decode().splitlines())
-        listed = {self.common(name): (digest, size) for name, digest, size in record}
-        for name, data in self.files.items():
-            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-            is_record = name == f"{self.stem}dist-info/RECORD"
-            if listed.pop(name, None) != (("", "") if is_record else (f"sha256={digest}", str(len(data)))):
-                self.faults.append(f"RECORD is wrong for {name}")
-        self.faults += [f"RECORD has {name}, the archive does not" for name in listed]
+        self.files = {self.common(entry.filename): archive.read(entry) for entry in archive.infolist()}
+        self.modes = {self.common(entry.filename): entry.external_attr >> 16 for entry in archive.infolist()}
+        hashed = ((path, data) for path, data in self.files.items() if path != f"{self.stem}dist-info/RECORD")
+        expected = [f"{path},{digest(data)},{len(data)}" for path, data in hashed]
+        lines = [self.common(",".join(line)) for line in csv.reader(self.info("RECORD").decode().splitlines())]
+        self.faults = sorted({*lines} ^ {*expected, f"{self.stem}dist-info/RECORD,,"})
+        if max(len(lines), len(archive.namelist())) > len(self.files):
+            self.faults.append("there are too many lines or files")
 
     def common(self, path: str) -> str:
         """A path without `-cu13` in the names of the wheel's own directories."""
@@ -134,7 +130,8 @@ class Comparison:
 
     def __init__(self, theirs: Wheel, ours: Wheel):
         self.kinds: set[str] = set()
-        self.differences = [f"maturin's wheel: {fault}" for fault in theirs.faults] + ours.faults
+        self.differences = [f"RECORD of maturin's: {fault}" for fault in theirs.faults]
+        self.differences += [f"RECORD: {fault}" for fault in ours.faults]
         self.expect("name", ours.distribution, f"{theirs.distribution}_cu13")
         self.same("file's name", [theirs.version, theirs.tags], [ours.version, ours.tags])
         self.find_moved_programs(ours)
@@ -154,10 +151,10 @@ class Comparison:
             self.differences.append(f"{kind}: {found!r:.300}, expected {expected!r:.300}")
 
     def same(self, what: str, old, new):
-        if old != new and isinstance(old, list) and isinstance(new, list):
-            old, new = [it for it in old if it not in new] or old, [it for it in new if it not in old] or new
         if old != new:
-            self.differences.append(f"{what}: {old!r:.300} with maturin, here {new!r:.300}")
+            start = max(len(os.path.commonprefix([repr(old), repr(new)])) - 40, 0)
+            old, new = (f"{'…' * bool(start)}{repr(value)[start:start + 200]}" for value in (old, new))
+            self.differences.append(f"{what}: {old} with maturin, here {new}")
 
     def find_moved_programs(self, ours: Wheel):
         """A program that needs CUDA's libraries is in `<name>.scripts`, and a script in its place starts it."""
@@ -165,7 +162,8 @@ class Comparison:
         for moved in [path for path in ours.files if path.startswith(prefix)]:
             path = f"{ours.stem}data/scripts/{moved.removeprefix(prefix)}"
             script = ours.files.get(path, b"")
-            self.expect("moved program", (script[:10], moved.encode() in script), (b"#!python\ni", True))
+            found = (script[:9], moved.encode() in script, ours.modes[moved])
+            self.expect("moved program", found, (b"#!python\n", True, ours.modes.get(path)))
             ours.files[path] = ours.files.pop(moved)
 
     def metadata(self, old: dict[str, list[str]], new: dict[str, list[str]]):
@@ -183,9 +181,9 @@ class Comparison:
         if old == new or {old[:4], new[:4]} != {b"\x7fELF"}:
             return self.same(path, old, new)
         old, new = elf(old), elf(new)
-        # `package-1.0.data/scripts/program` is installed as `package.scripts/program`.
-        path = re.sub(r"^[^/]+\.data/(scripts/|purelib/|platlib/)", lambda found: found[1].replace("lib/", "lib/../"), path)
-        leads_to = [posixpath.normpath(path + entry.replace("$ORIGIN", "/..")) for entry in new["search path"]]
+        # The program of `package-1.0.data/scripts/program` is `package.scripts/program`.
+        installed = path.split(".data/")[-1]
+        leads_to = [posixpath.normpath(installed + entry.replace("$ORIGIN", "/..")) for entry in new["search path"]]
         self.expect("search path", leads_to, [*old["search path"], "nvidia/cu13/lib"])
         if old["needed"] != new["needed"]:
             self.expect("needed libraries", set(new["needed"]) - {"libcudart.so.13"}, set(old["needed"]))
@@ -194,7 +192,7 @@ class Comparison:
 
 
 def elf(data: bytes) -> dict[str, list]:
-    """What two builds of an ELF file have in common: not addresses, nor the paths of source files."""
+    """What two builds of an ELF file have in common: sizes, but not addresses, nor the paths of source files."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
@@ -211,13 +209,17 @@ def elf(data: bytes) -> dict[str, list]:
     }
 
 
+def digest(data: bytes) -> str:
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
 def bill(data: bytes):
     """A software bill of materials without serial number, time and directories."""
     document = json.loads(data)
     document.pop("serialNumber", None)
     document["metadata"].pop("timestamp", None)
     # Cargo omits the name of a package in a directory of that name.
-    text = re.sub(r'(path\+file://[^"#]*/([^"#/]+))#([^"@ ]+)(?=[" ])', r"\1#\2@\3", json.dumps(document))
+    text = re.sub(r'(path\+file://[^"#]*/([^"#/]+))#([^"@ ]+)(?=[" ])', r"\1#\2@\3", json.dumps(document, sort_keys=True))
     return json.loads(re.sub(r'file://[^"#]*', "file:///", text))
 
 
@@ -227,8 +229,9 @@ def result(crate: Crate, sides: dict[str, list], environment: dict[str, str]) ->
     if not (theirs and ours):
         where = "ours" if theirs else "maturin's" if ours else "both"
         return f"fails in {where}", message + our_message
-    pairs = [Comparison(*pair) for pair in zip(theirs, ours, strict=True)]
+    pairs = [Comparison(*pair) for pair in zip(theirs, ours)]
     differences = [line for pair in pairs for line in pair.differences]
+    differences += [f"wheels: {len(theirs)} with maturin, here {len(ours)}"] if len(theirs) != len(ours) else []
     kinds = sorted(set().union(*(pair.kinds for pair in pairs)) - USUAL)
     if differences:
         return f"different ({', '.join(sorted({line.split(':')[0] for line in differences}))})", differences
@@ -244,13 +247,15 @@ def main():
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
     arguments = parser.parse_args()
     work = (arguments.work or pathlib.Path(tempfile.mkdtemp())).resolve()
+    if arguments.maturin is None:
+        parser.error("maturin is not on PATH: name it with --maturin")
     originals = arguments.checkout.resolve() / "test-crates"
-    # Crates use these, outside their directories.
+    # Some crates use these.
     for path in ["some_path_dep", "transitive_path_dep"]:
         shutil.copytree(originals / path, work / "test-crates" / path, dirs_exist_ok=True)
     shutil.copy(originals.parent / "README.md", work)
 
-    maturin = pathlib.Path(arguments.maturin or parser.error("maturin is not on PATH: name it with --maturin")).absolute()
+    maturin = pathlib.Path(arguments.maturin).absolute()
     sides = {
         "maturin": [maturin, "build", "--release"],
         "ours": [arguments.tool.resolve(), "cuda", "wheel", "--cuda", "13"],

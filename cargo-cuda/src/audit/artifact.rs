@@ -6,7 +6,7 @@ use std::path::Path;
 use cuda_build::{Component, Version};
 use cuda_find_core::release::NEWEST_MAJOR;
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::package::archive::{self, WheelArchive};
 use crate::package::device::DeviceCode;
 use crate::package::elf::ElfFacts;
@@ -27,8 +27,6 @@ pub struct Artifact {
     /// The normalised name of the distribution; `None` for a library.
     pub name: Option<String>,
     pub requires: Vec<Requirement>,
-    /// The lines of `Requires-Dist` that are not valid, with the reason.
-    pub invalid_requires: Vec<String>,
     /// The paths of all files, relative to the directory in which a wheel is installed.
     pub files: BTreeSet<String>,
     pub modules: Vec<NativeModule>,
@@ -83,14 +81,12 @@ impl Artifact {
     pub fn of_wheel(wheel: &WheelArchive, path: &Path, size: u64) -> Result<Self> {
         let text = wheel.text(&format!("{}/METADATA", wheel.dist_info))?;
         let metadata = Metadata::parse(&text);
-        let mut requires = Vec::new();
-        let mut invalid_requires = Vec::new();
-        for line in metadata.all("Requires-Dist") {
-            match Requirement::parse(line) {
-                Ok(requirement) => requires.push(requirement),
-                Err(reason) => invalid_requires.push(format!("`{line}`: {reason}")),
-            }
-        }
+        let requires = metadata.all("Requires-Dist").map(|line| {
+            Requirement::parse(line).map_err(|reason| {
+                Failure::invalid_wheel(format!("it requires `{line}`: {reason}"))
+                    .hint("correct the requirement: installers refuse the wheel")
+            })
+        });
         let modules = wheel.modules().map(|(path, elf)| NativeModule {
             path: installed(path).to_owned(),
             elf: elf.clone(),
@@ -112,8 +108,7 @@ impl Artifact {
             size,
             driver: None,
             name: Some(normalized_name(metadata.one("Name")?)),
-            requires,
-            invalid_requires,
+            requires: requires.collect::<Result<_>>()?,
             files: files.collect(),
             modules: modules.collect(),
             device_files,

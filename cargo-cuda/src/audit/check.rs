@@ -145,13 +145,11 @@ checks! {
     W05: "add the package to `dependencies` in pyproject.toml, or build with `cargo cuda wheel`";
     W06: "link with `-Wl,-rpath` to the package's directory, or load the library first with `cuda-pathfinder`";
     W07: "keep only the directories of the wheel's own major: some SONAMEs are the same in two majors";
-    W08: "build with a toolkit of the major that the name has, and require packages of that major";
+    W08: "build with a toolkit of the major that the name has, and require packages of that major; what only one major \
+          needs is listed in `dependencies` of `[package.metadata.cuda.major.12]` in Cargo.toml";
     W09: "for CUDA 13 write `cuda-toolkit[cudart]>=13.0,<14`, with the extras of the needed components";
     W10: "raise the lower bound, or build with the oldest toolkit that is to be supported";
     W13: "add PTX of a capability below those of the missing GPUs, as in `capabilities = [\"8.0\", \"9.0+PTX\"]`";
-    W17: "drop capabilities that PTX covers, compress device code (`-Xfatbin -compress-all`), or request a higher \
-          limit";
-    W18: "correct the requirement: installers refuse the wheel";
     W21: "build with an older CUDA release (`--cuda`), or raise `driver` in `[package.metadata.cuda]`";
     W22: "give `module-name` in pyproject.toml and the function with `#[pymodule]` the same name";
 }

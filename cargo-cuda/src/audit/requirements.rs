@@ -1,4 +1,4 @@
-//! The wheel's requirements: missing components, missing bounds, mixed majors (W05, W08, W09, W10, W18).
+//! The wheel's requirements: missing components, missing bounds, mixed majors (W05, W08, W09, W10).
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use cuda_build::Component;
 
 use super::artifact::{Artifact, NativeModule};
 use super::check::Severity::{Error, Note, Warning};
-use super::check::{Audit, W05, W08, W09, W10, W18};
+use super::check::{Audit, W05, W08, W09, W10};
 use crate::output::joined;
 use crate::package::nvidia::{component_of, is_nvidia_library};
 use crate::package::requirement::{Requirement, major_of_word};
@@ -25,10 +25,6 @@ pub fn check(audit: &mut Audit<'_>) {
         return;
     };
     check_majors(audit, name);
-    for fault in &artifact.invalid_requires {
-        let text = format!("the wheel requires {fault}");
-        audit.add(&W18, Error, text);
-    }
     for requirement in &artifact.requires {
         if let Some(fault) = requirement.unbounded() {
             let is_of_extra = requirement.of_extra().is_some();
@@ -55,7 +51,7 @@ fn check_majors(audit: &mut Audit<'_>, name: &str) {
     ];
     parts.retain(|(_, majors)| !majors.is_empty());
     let mut others = parts.iter().map(|(_, majors)| majors);
-    if others.any(|majors| majors.is_disjoint(parts[0].1)) {
+    if others.any(|majors| !majors.is_subset(parts[0].1)) {
         let text = |(what, majors)| format!("{what} for CUDA {}", joined(majors, " and "));
         audit.add(&W08, Error, joined(parts.into_iter().map(text), ", "));
     }

@@ -1,15 +1,14 @@
 //! What the checks find: NVIDIA's libraries in the wheel (W01, W02), the driver's libraries as dependencies (W03),
-//! device code (W13, W21), the size (W17), modules that Python cannot start (W22), and the findings of the other modules.
+//! device code (W13, W21), modules that Python cannot start (W22), and the findings of the other modules.
 
 use cuda_build::Component;
 use cuda_find_core::release;
 
 use super::artifact::{Artifact, Majors, NativeModule, file_name};
 use super::check::Severity::{Error, Warning};
-use super::check::{Audit, Finding, W01, W02, W03, W13, W17, W21, W22};
+use super::check::{Audit, Finding, W01, W02, W03, W13, W21, W22};
 use super::{paths, requirements};
-use crate::output::{human_size, joined};
-use crate::package::INDEX_LIMIT;
+use crate::output::joined;
 use crate::package::elf::PYTHON_INITS;
 use crate::package::nvidia::{component_of, is_driver_library, is_nvidia_library, without_hash};
 
@@ -20,9 +19,6 @@ pub fn findings(artifact: &Artifact, majors: &Majors) -> Vec<Finding> {
     paths::check(&mut audit);
     requirements::check(&mut audit);
     check_device_code(&mut audit);
-    if artifact.is_wheel() {
-        check_size(&mut audit);
-    }
     let mut findings = audit.findings;
     findings.sort_by(|a, b| (a.code, &a.message).cmp(&(b.code, &b.message)));
     findings
@@ -96,7 +92,7 @@ fn check_copy(audit: &mut Audit<'_>, module: &NativeModule) {
 
 fn check_device_code(audit: &mut Audit<'_>) {
     for (path, code, major) in audit.artifact.device_code(audit.majors) {
-        let gaps = joined(&code.gaps(major), ", ");
+        let gaps = joined(code.gaps(major), ", ");
         let gaps = (!gaps.is_empty()).then(|| format!("GPUs {gaps}"));
         let future = (!code.runs_on_future()).then(|| "future GPUs".to_owned());
         let without_code: Vec<String> = gaps.into_iter().chain(future).collect();
@@ -111,18 +107,6 @@ fn check_device_code(audit: &mut Audit<'_>) {
             let text = format!("{needed}, and the manifest accepts driver {driver}");
             audit.add_file(&W21, Warning, path, text);
         }
-    }
-}
-
-/// W17: a file that indexes refuse, or that is near their limit.
-fn check_size(audit: &mut Audit<'_>) {
-    let size = audit.artifact.size;
-    let (shown, limit) = (human_size(size), human_size(INDEX_LIMIT));
-    let text = format!("the wheel has {shown}, and indexes accept {limit} by default");
-    if size > INDEX_LIMIT {
-        audit.add(&W17, Error, text);
-    } else if size * 10 > INDEX_LIMIT * 6 {
-        audit.add(&W17, Warning, text);
     }
 }
 
@@ -238,7 +222,6 @@ mod tests {
         let libcuda = "libcuda-df60b7cf.so.1";
         let copy = "x/libcudart-16e8815a.so.13";
         let importing = |symbol: &str| changed(|a| a.modules[0].elf.imports.push(import(symbol)));
-        let sized = |size: u64| changed(|artifact| artifact.size = size);
         let preloaded = changed(|artifact| {
             artifact.modules[0].elf.rpath.clear();
             artifact.preloads = true;
@@ -382,16 +365,6 @@ mod tests {
                 with_code(&all, &[]),
             ),
             (
-                "warning W17",
-                "70.0 MB, and indexes accept 104.9 MB",
-                sized(70_000_000),
-            ),
-            (
-                "error W18",
-                "requires `x >== 1`",
-                changed(|a| a.invalid_requires.push("`x >== 1`: reason".to_owned())),
-            ),
-            (
                 "warning W21",
                 "SASS needs driver 580.65.06 or newer, and the manifest accepts driver 570",
                 for_driver("570", with_code(&["8.0"], &["9.0"])),
@@ -408,11 +381,6 @@ mod tests {
                     artifact.modules[0].path = "saxpy/_core.abi3.so".to_owned();
                     artifact.modules[0].elf.python_inits = owned(&["PyInit_core"]);
                 }),
-            ),
-            (
-                "error W17",
-                "110.0 MB, and indexes accept 104.9 MB",
-                sized(110_000_000),
             ),
         ];
         for (start, part, artifact) in bad {

@@ -12,7 +12,7 @@ use cuda_find_core::release::{NEWEST_MAJOR, driver_floor};
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
 use super::build;
-use crate::cargo_arguments::{CargoOptions, SplitArguments, check_profile};
+use crate::cargo_arguments::{CargoOptions, SplitArguments};
 use crate::cargo_config::target_directory_name;
 use crate::exit_code;
 use crate::failure::{Failure, Result};
@@ -98,7 +98,6 @@ pub fn run(
         (file.clone(), RequestedRelease::from_env(&project.env)?)
     } else {
         let profile = cargo.value("--profile").unwrap_or("release".to_owned());
-        check_profile(&profile)?;
         let mut direct = BTreeMap::new();
         loop {
             let call = rustc_call(split, &cargo, &name, direct.keys());

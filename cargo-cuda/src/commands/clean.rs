@@ -37,7 +37,7 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String> {
     }
     let _lock = output::lock(&base.join(".cuda"))?;
     // The directory is moved before it is removed, so that no build finds only a part of its contents.
-    let removed = output::TemporaryDirectory::below(output::parent(&base))?;
+    let removed = output::temporary_directory(output::parent(&base))?;
     output::rename(&base, &removed.path().join("cargo-cuda"))?;
     Ok(format!("removed {}\n", base.display()))
 }

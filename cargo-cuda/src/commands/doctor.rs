@@ -76,7 +76,7 @@ pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(Strin
     diagnosis.add_variables(&project.env, &project.search_env.names_read());
     let text = match arguments.json {
         true => report::json(&diagnosis),
-        false => diagnosis.text(output::is_verbose(), output::stdout_has_colour()),
+        false => diagnosis.text(output::is_verbose()),
     };
     Ok((text, diagnosis.exit_code))
 }

@@ -1,16 +1,12 @@
 //! The hooks of PEP 517 and PEP 660. A build backend in Python (`cuda_backend.py`) calls them, not a user.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use cuda_find_core::{env::Env, root::Root};
-use serde::Deserialize;
 
 use crate::failure::{Failure, Result};
-use crate::output;
-use crate::wheel::backend::{Backend, BackendSettings};
+use crate::wheel::backend::{Backend, BackendSettings, split_words};
 
 /// The hooks of PEP 517 and PEP 660, for a build backend in Python
 #[derive(Args, Clone, Debug)]
@@ -34,43 +30,11 @@ enum Hook {
     PrepareMetadata,
 }
 
-/// The frontend's `config_settings`.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "kebab-case")]
-struct ConfigSettings {
-    cuda: Option<String>,
-    site_packages: Option<PathBuf>,
-    #[serde(alias = "maturin.build-args")]
-    build_args: Option<Words>,
-    allow: Option<Words>,
-    /// Settings for the backends of other packages: frontends give all settings to each package that they build.
-    #[serde(flatten)]
-    others: BTreeMap<String, serde_json::Value>,
-}
-
 /// The variable of maturin's build backend with arguments, if there are none in the settings.
 const ARGUMENTS: &str = "MATURIN_PEP517_ARGS";
 
 const SETTINGS: &str = "the settings are `cuda` (`-C cuda=13`), `build-args` (arguments for maturin, as in \
                         `-C build-args=--locked`), `site-packages` (a directory) and `allow` (codes of checks)";
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Words {
-    /// Words as a shell splits them.
-    Line(String),
-    List(Vec<String>),
-}
-
-impl Words {
-    fn list(self, name: &str) -> Result<Vec<String>, String> {
-        match self {
-            Self::List(list) => Ok(list),
-            Self::Line(line) => shlex::split(&line)
-                .ok_or_else(|| format!("`{name}` has an open quotation mark: {line}")),
-        }
-    }
-}
 
 /// Runs a hook, and returns the name of the file or directory that it made.
 pub fn run(arguments: &Pep517Args, user_env: &Env, root: &Root) -> Result<String> {
@@ -90,22 +54,12 @@ pub fn run(arguments: &Pep517Args, user_env: &Env, root: &Root) -> Result<String
 }
 
 fn settings(json: &str, user_env: &Env) -> Result<BackendSettings, String> {
-    let settings: ConfigSettings = serde_json::from_str(json).map_err(|error| error.to_string())?;
-    for name in settings.others.keys() {
-        let text = format!("warning: the setting `{name}` is not for cargo-cuda; {SETTINGS}");
-        output::message(&text);
+    let mut settings: BackendSettings =
+        serde_json::from_str(json).map_err(|error| error.to_string())?;
+    if settings.arguments.is_empty() {
+        settings.arguments = split_words(&user_env.text(ARGUMENTS).unwrap_or_default())?;
     }
-    let of_variable = || user_env.text(ARGUMENTS).map(Words::Line);
-    let arguments = settings.build_args.or_else(of_variable);
-    let list =
-        |words: Option<Words>, name: &str| words.map_or(Ok(Vec::new()), |words| words.list(name));
-    let arguments = list(arguments, "build-args")?.into_iter();
-    Ok(BackendSettings {
-        cuda: settings.cuda.map(|cuda| cuda.parse()).transpose()?,
-        site_packages: settings.site_packages,
-        arguments: arguments.map(OsString::from).collect(),
-        allow: list(settings.allow, "allow")?,
-    })
+    Ok(settings)
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
-//! `cargo cuda toolkit add|list|remove|gc`.
+//! `cargo cuda toolkit add|list|remove`.
 
 use clap::{Args, Subcommand};
 use cuda_build::Component;
-use cuda_find_core::{env::Env, target::Target};
-use serde::Serialize;
+use cuda_find_core::{env::Env, release::NEWEST_MAJOR, target::Target};
 
 use crate::failure::Result;
 use crate::output::human_size;
 use crate::report;
+use crate::store::ReleaseToFetch;
 use crate::store::{self, AddRequest, AddedToolkit, FetchFrom, ListedToolkit};
-use crate::store::{ReleaseToFetch, parse_release};
 
 /// Add, list or remove toolkits in the user's cache directory
 #[derive(Args, Clone, Debug)]
@@ -28,23 +27,18 @@ enum Action {
     /// List the toolkits that have been fetched
     #[command(visible_alias = "ls")]
     List,
-    /// Remove a toolkit
+    /// Remove a toolkit, or all of a release
     #[command(visible_alias = "rm")]
     Remove {
-        /// The toolkit's name, or a release that only one toolkit has: `13` or `13.4`
+        /// The toolkit's name, or a release: `13` or `13.4`
         toolkit: String,
-        /// Remove every toolkit of the release
-        #[arg(long)]
-        all: bool,
     },
-    /// Remove toolkits that are damaged, or whose components are all in another toolkit
-    Gc,
 }
 
 #[derive(Args, Clone, Debug)]
 struct AddArgs {
-    /// CUDA releases: `13`, `13.4`, `13.4.3` or `latest`
-    #[arg(required = true, value_name = "RELEASE", value_parser = parse_release)]
+    /// CUDA releases: `13`, `13.4` or `13.4.3`
+    #[arg(required = true, value_name = "RELEASE")]
     releases: Vec<ReleaseToFetch>,
     /// Components in addition to the default set, with those that they need
     #[arg(long, value_delimiter = ',', value_name = "COMPONENT")]
@@ -95,36 +89,25 @@ pub fn run(arguments: &ToolkitArgs, env: &Env) -> Result<String> {
             let requests = add.requests().into_iter();
             let added = requests.map(|request| store::add(&request, env));
             let added = added.collect::<Result<Vec<AddedToolkit>>>()?;
-            (one_or_more(&added), added.iter().map(added_text).collect())
+            let json = match &added[..] {
+                [toolkit] => report::json(toolkit),
+                several => report::json_list("toolkits", several),
+            };
+            (json, added.iter().map(added_text).collect())
         }
         Action::List => {
             let toolkits = store::list(env)?;
             (list(&toolkits), list_text(&toolkits))
         }
-        Action::Remove { toolkit, all } => {
-            let removed = store::remove(toolkit, *all, env)?;
-            (one_or_more(&removed), removed_text(&removed))
-        }
-        Action::Gc => {
-            let removed = store::collect_garbage(env)?;
+        Action::Remove { toolkit } => {
+            let removed = store::remove(toolkit, env)?;
             (list(&removed), removed_text(&removed))
         }
     };
     Ok(if arguments.json { json } else { text })
 }
 
-/// The report about one toolkit, or the list of reports about several.
-fn one_or_more<T: Serialize>(toolkits: &[T]) -> String {
-    match toolkits {
-        [toolkit] => report::json(toolkit),
-        several => report::json_list("toolkits", several),
-    }
-}
-
 fn removed_text(removed: &[ListedToolkit]) -> String {
-    if removed.is_empty() {
-        return "no toolkit to remove\n".to_owned();
-    }
     let line = |it: &ListedToolkit| format!("removed {} ({})\n", it.name, it.components.join(", "));
     removed.iter().map(line).collect()
 }
@@ -142,7 +125,7 @@ pub(super) fn added_text(added: &AddedToolkit) -> String {
 /// A table of the toolkits. They may share files.
 fn list_text(listed: &[ListedToolkit]) -> String {
     if listed.is_empty() {
-        return "no toolkits; add one with `cargo cuda toolkit add latest`\n".to_owned();
+        return format!("no toolkits; add one with `cargo cuda toolkit add {NEWEST_MAJOR}`\n");
     }
     let names = listed.iter().map(|toolkit| toolkit.name.len());
     let width = names.max().unwrap_or_default();
@@ -197,7 +180,7 @@ mod tests {
         let only = request(&["12", "--only", "cudart", "--locked"]).unwrap();
         assert_eq!(only.only, [Component::Cudart]);
         assert!(only.locked && !only.upgrade);
-        let several = requests(&["12", "v13", "--locked"]).unwrap();
+        let several = requests(&["12", "13", "--locked"]).unwrap();
         let releases: Vec<String> = several.iter().map(|it| it.release.to_string()).collect();
         assert_eq!(releases, ["12", "13"]);
         assert!(several.iter().all(|request| request.locked));

@@ -123,7 +123,9 @@ fn lock_with(
     let path = directory.join(".lock");
     let locked = || {
         fs::create_dir_all(directory)?;
-        let file = fs::File::options().create(true).append(true).open(&path)?;
+        // Opened for reading too, because an installer gets the file as its standard input.
+        let mut options = fs::File::options();
+        let file = options.create(true).read(true).append(true).open(&path)?;
         if let Err(fs::TryLockError::WouldBlock) = attempt(&file) {
             let text = format!(
                 "waiting for another `cargo cuda` that uses {}",
@@ -182,56 +184,11 @@ pub fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     ))
 }
 
-/// The prefix of the names of temporary directories. No user gives a directory such a name.
-const TEMPORARY_PREFIX: &str = ".cargo-cuda-";
-
-/// Creates an empty directory in `parent`, which is removed when the returned value is dropped.
+/// Creates an empty directory in `parent`, which is removed when the returned value is dropped. A killed process leaves
+/// it; `cargo clean` and `cargo cuda clean` remove it with the target directory.
 pub fn temporary_directory(parent: &Path) -> Result<tempfile::TempDir> {
-    let directory = tempfile::TempDir::with_prefix_in(TEMPORARY_PREFIX, parent);
+    let directory = tempfile::TempDir::with_prefix_in(".cargo-cuda-", parent);
     directory.map_err(Failure::io("create a directory in", parent))
-}
-
-/// A temporary directory in a directory that only this program uses. It is locked, so that no other
-/// process removes it earlier.
-#[derive(Debug)]
-pub struct TemporaryDirectory {
-    directory: tempfile::TempDir,
-    _lock: fs::File,
-}
-
-impl TemporaryDirectory {
-    /// Creates an empty directory in `parent`, and removes directories that killed processes left.
-    pub fn below(parent: &Path) -> Result<Self> {
-        // A file system without locks refuses `try_lock` too: then no directory is removed.
-        let lock = |path: &Path| {
-            let file = fs::File::open(path)?;
-            let _ = file.lock();
-            Ok(file)
-        };
-        let remove_unused = || {
-            for entry in fs::read_dir(parent)?.flatten() {
-                let name = entry.file_name();
-                let is_temporary = name.to_string_lossy().starts_with(TEMPORARY_PREFIX)
-                    && entry.file_type()?.is_dir();
-                let path = entry.path();
-                if is_temporary && fs::File::open(&path).is_ok_and(|f| f.try_lock().is_ok()) {
-                    fs::remove_dir_all(&path)?;
-                }
-            }
-            Ok(())
-        };
-        let failed = || Failure::io("create a directory in", parent);
-        // The parent stays locked until the new directory has its own lock.
-        let _parent_lock = lock(parent).map_err(failed())?;
-        remove_unused().map_err(failed())?;
-        let directory = temporary_directory(parent)?;
-        let _lock = lock(directory.path()).map_err(failed())?;
-        Ok(Self { directory, _lock })
-    }
-
-    pub fn path(&self) -> &Path {
-        self.directory.path()
-    }
 }
 
 #[cfg(test)]
@@ -239,20 +196,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-
-    #[test]
-    fn temporary_directories_of_killed_processes_are_removed() {
-        let place = tempfile::tempdir().unwrap();
-        let at = |name: &str| place.path().join(name);
-        fs::create_dir_all(at(".cargo-cuda-killed/deep")).unwrap();
-        fs::create_dir(at("fresh-data")).unwrap();
-        let first = TemporaryDirectory::below(place.path()).unwrap();
-        assert!(!at(".cargo-cuda-killed").exists() && at("fresh-data").exists());
-        let second = TemporaryDirectory::below(place.path()).unwrap();
-        assert!(first.path().exists(), "it is in use");
-        drop((first, second));
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
-    }
 
     #[test]
     fn files_have_the_mode_of_any_others() {

@@ -83,11 +83,6 @@ pub fn is_quiet() -> bool {
     OPTIONS.get().is_some_and(|options| options.quiet)
 }
 
-/// Whether text on standard output may have colours.
-pub fn stdout_has_colour() -> bool {
-    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
-}
-
 /// The width of the terminal that standard error is; `None` if it is none.
 pub fn stderr_width() -> Option<u16> {
     Some(tcgetwinsize(io::stderr()).ok()?.ws_col)
@@ -98,9 +93,9 @@ pub fn stderr_has_colour() -> bool {
     anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never
 }
 
-/// Writes the result of a command to standard output.
+/// Writes the result of a command to standard output, without its colours if they are not wanted.
 pub fn print(text: &str) -> Result<()> {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = anstream::stdout().lock();
     match write!(stdout, "{text}").and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let text = format!("could not write to standard output: {error}");

@@ -18,7 +18,6 @@ use zip::result::ZipError;
 use super::device::DeviceCode;
 use super::elf::{self, ElfFacts};
 use super::metadata::{Digest, Hasher};
-use super::nvidia::is_nvidia_library;
 use crate::failure::{Failure, Result};
 use crate::output::human_size;
 
@@ -182,29 +181,6 @@ impl WheelArchive {
             let elf = entry.elf.as_ref().filter(|_| !path.starts_with(&prefix));
             Some((path.as_str(), elf?))
         })
-    }
-
-    /// Fails if the wheel contains copies of NVIDIA's libraries. The licence forbids modified copies, and a copy of the
-    /// driver's library does not match the driver of another machine.
-    pub fn reject_nvidia_libraries(&self) -> Result<()> {
-        let mut copies = String::new();
-        for (path, entry) in &self.entries {
-            let soname = entry.elf.as_ref().and_then(|facts| facts.soname.as_deref());
-            let file_name = path.rsplit('/').next().unwrap_or_default();
-            if !path.starts_with(&self.dist_info)
-                && (is_nvidia_library(file_name) || soname.is_some_and(is_nvidia_library))
-            {
-                copies += &format!("\n  {path}");
-            }
-        }
-        if copies.is_empty() {
-            return Ok(());
-        }
-        let text = format!("the wheel contains copies of NVIDIA's libraries:{copies}");
-        Err(Failure::wheel(text).hint(
-            "build with `maturin build --auditwheel warn` (or `auditwheel repair --exclude`): users get these \
-             libraries from NVIDIA's own packages, and libcuda from the installed driver",
-        ))
     }
 
     /// The whole content of a file, which must be small.

@@ -16,7 +16,7 @@
 #![allow(clippy::disallowed_methods, reason = "the store writes only here")]
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata, TryLockError};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -97,20 +97,7 @@ impl StoreDirectory {
     /// Waits until no other command changes the store, locks it, and removes what interrupted commands have left. The
     /// lock is held as long as the returned file, or a copy of it in another process, is open.
     pub fn lock(&self) -> Result<File> {
-        create_directory(&self.directory)?;
-        let path = self.directory.join(".lock");
-        // Opened for reading too, because an installer gets this file as its standard input.
-        let mut options = File::options();
-        options.create(true).truncate(false).read(true).write(true);
-        let file = options.open(&path).map_err(failed("open", &path))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                output::status("Waiting", "for another `cargo cuda` that is fetching");
-                file.lock().map_err(failed("lock", &path))?;
-            }
-            Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
-        }
+        let file = output::lock(&self.directory).map_err(in_store)?;
         let leftovers = names(&self.directory).into_iter();
         for name in leftovers.filter(|name| name.starts_with(PART)) {
             // If it cannot be removed, the next command retries.
@@ -124,8 +111,8 @@ impl StoreDirectory {
         let directory = TempDir::with_prefix_in(PART, &self.directory)
             .map_err(failed("create a directory in", &self.directory))?;
         let part = StagingDirectory { directory };
-        create_directory(&part.site())?;
-        create_directory(&part.path("tmp"))?;
+        output::create_directory(&part.site())?;
+        output::create_directory(&part.path("tmp"))?;
         Ok(part)
     }
 
@@ -203,7 +190,7 @@ impl StagingDirectory {
             lines += &format!("{directory}/{below},,{size}\n");
         }
         let info = self.site().join(info);
-        create_directory(&info)?;
+        output::create_directory(&info)?;
         write(&info.join("RECORD"), &lines)
     }
 
@@ -218,7 +205,7 @@ impl StagingDirectory {
 
 /// Links a file or a symbolic link into `target`, or copies it if the file system has no hard links.
 fn link(source: &Path, target: &Path) -> Result<()> {
-    create_directory(target.parent().unwrap_or(target))?;
+    output::create_directory(target.parent().unwrap_or(target))?;
     match fs::hard_link(source, target) {
         // A target that exists is no error: several packages contain `nvidia/__init__.py`.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => match fs::read_link(source) {
@@ -242,13 +229,12 @@ pub(super) fn trusted(directory: &Path) -> Result<()> {
 /// An I/O error in the store.
 pub(super) fn failed(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
     let failure = Failure::io(action, path);
-    move |error| {
-        let failure = Failure {
-            code: exit_code::NO_STORE,
-            ..failure(error)
-        };
-        failure.hint("`CUDA_BUILD_CACHE_DIR` names another directory for what is fetched")
-    }
+    move |error| in_store(failure(error))
+}
+
+fn in_store(mut failure: Failure) -> Failure {
+    failure.code = exit_code::NO_STORE;
+    failure.hint("`CUDA_BUILD_CACHE_DIR` names another directory for what is fetched")
 }
 
 /// Bytes of all files below a directory. A file with several hard links is counted once.
@@ -283,10 +269,6 @@ pub(super) fn remove_file(path: &Path) {
 fn names(directory: &Path) -> Vec<String> {
     let names = Root::system().names(directory).into_iter();
     names.filter_map(|name| name.into_string().ok()).collect()
-}
-
-fn create_directory(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(failed("create", path))
 }
 
 /// Writes a file in place, so no other process may read it yet.

@@ -360,7 +360,8 @@ fn check_hashes(packages: &[PinnedPackage]) -> Result<()> {
         "the package index gives no SHA-256 for {name} {version}, which the lock file needs"
     );
     Err(Failure::installer(text).hint(
-        "lock with an index that gives SHA-256, commit the lock file, and run `cargo cuda fetch --locked` with this one",
+        "lock with an index that gives SHA-256, commit the lock file, and run `cargo cuda fetch --locked` with this \
+         index",
     ))
 }
 
@@ -531,7 +532,7 @@ nvidia-cuda-runtime==13.4.92 \\
         let place = tempfile::tempdir().unwrap();
         let below = place.path().join("below");
         let note = |file: &str, text: &str, variables: &[(&str, &str)]| {
-            crate::output::write(&below.join(file), text.as_bytes()).unwrap();
+            output::write(&below.join(file), text.as_bytes()).unwrap();
             let env = Env::from_pairs(variables.iter().copied());
             let installer = Installer::new(true, Invocation::new("uv"), &env).unwrap();
             installer.ignored_index(&below.join("member"))

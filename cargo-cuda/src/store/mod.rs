@@ -20,5 +20,5 @@ pub mod tools;
 pub use add::{AddRequest, AddedToolkit, add, lock, pin};
 pub use directory::cache_dir;
 pub use lock::{Lock, with_lock_file};
-pub use package::{AcceptedVersions, FetchFrom, PackageSet, ReleaseToFetch, parse_release};
-pub use stored::{ListedToolkit, collect_garbage, list, remove};
+pub use package::{AcceptedVersions, FetchFrom, PackageSet, ReleaseToFetch};
+pub use stored::{ListedToolkit, list, remove};

@@ -59,19 +59,6 @@ impl ReleaseToFetch {
     }
 }
 
-/// Reads a release as users write it: also `latest`, `v13` and `cuda-13.4`.
-pub fn parse_release(text: &str) -> Result<ReleaseToFetch, String> {
-    let text = text.to_ascii_lowercase();
-    if text == "latest" {
-        return Ok(ReleaseToFetch::default());
-    }
-    let mut number = text.as_str();
-    for prefix in ["cuda", "-", "v"] {
-        number = number.strip_prefix(prefix).unwrap_or(number);
-    }
-    number.parse()
-}
-
 impl Default for ReleaseToFetch {
     fn default() -> Self {
         let parts = vec![NEWEST_MAJOR];
@@ -436,22 +423,18 @@ pub(super) mod tests {
         for (text, release, clause) in [
             ("13", "13", "==13.*"),
             ("12.09", "12.9", "==12.9.*"),
-            ("v13", "13", "==13.*"),
-            ("cuda-13.4", "13.4", "==13.4.*"),
             ("12.9.2.0", "12.9.2.0", "==12.9.2.0"),
         ] {
-            let read = parse_release(text).unwrap();
+            let read: ReleaseToFetch = text.parse().unwrap();
             assert_eq!(
                 (read.to_string().as_str(), read.clause().as_str()),
                 (release, clause)
             );
         }
-        assert_eq!(parse_release("latest").unwrap().major(), NEWEST_MAJOR);
         let wrong = [
             "",
             "new",
             "v",
-            "vv13",
             "13-cuda",
             "13.x",
             "13.",
@@ -460,7 +443,7 @@ pub(super) mod tests {
             "13;evil",
         ];
         for text in wrong {
-            assert!(parse_release(text).is_err(), "{text}");
+            assert!(text.parse::<ReleaseToFetch>().is_err(), "{text}");
         }
     }
 

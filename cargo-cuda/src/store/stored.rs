@@ -11,11 +11,9 @@ use serde::{Serialize, Serializer};
 
 use super::directory::{StoreDirectory, damage};
 use super::lock::Manifest;
-use super::package::{
-    FetchFrom, OTHER_SOURCES_HINT, PackageSet, PinnedPackage, no_package, parse_release,
-};
+use super::package::{FetchFrom, OTHER_SOURCES_HINT, PackageSet, PinnedPackage, no_package};
 use crate::failure::{Failure, Result};
-use crate::output::{joined, printable};
+use crate::output::printable;
 
 /// A toolkit of the store.
 #[derive(Clone, Debug, Serialize)]
@@ -79,67 +77,28 @@ fn listed(store: &StoreDirectory, name: String) -> Option<ListedToolkit> {
     })
 }
 
-/// Removes the toolkit with this name, or the only one of this full or partial release; with `all`, every one of the
-/// release.
-pub fn remove(name: &str, all: bool, env: &Env) -> Result<Vec<ListedToolkit>> {
+/// Removes the toolkit with this name, or every one of this full or partial release.
+pub fn remove(name: &str, env: &Env) -> Result<Vec<ListedToolkit>> {
     let store = StoreDirectory::open(env, "toolkits")?;
     let _lock = store.lock()?;
-    let removed = choose(name, all, list(env)?)?;
+    let mut removed = list(env)?;
+    removed.retain(|toolkit| toolkit.is_named(name));
+    if removed.is_empty() {
+        let text = format!("there is no toolkit `{}` in the store", printable(name));
+        return Err(
+            Failure::usage(text).hint("`cargo cuda toolkit list` shows what has been fetched")
+        );
+    }
     removed.iter().try_for_each(|it| store.discard(&it.name))?;
     Ok(removed)
 }
 
-/// Removes toolkits that are not needed: those that are damaged, and those of which another toolkit of the same
-/// version has every package. To add one of the latter again, nothing has to be downloaded. Also removes what
-/// interrupted downloads have left.
-pub fn collect_garbage(env: &Env) -> Result<Vec<ListedToolkit>> {
-    let store = StoreDirectory::open(env, "toolkits")?;
-    // Another command may be repairing a toolkit, so the list is read under the lock.
-    let _lock = store.lock()?;
-    let all = list(env)?;
-    let is_garbage = |toolkit: &&ListedToolkit| {
-        toolkit.is_damaged || all.iter().any(|other| other.supersedes(toolkit))
-    };
-    let garbage: Vec<ListedToolkit> = all.iter().filter(is_garbage).cloned().collect();
-    garbage.iter().try_for_each(|it| store.discard(&it.name))?;
-    Ok(garbage)
-}
-
 impl ListedToolkit {
-    /// Whether this toolkit can be used and has every package of `other`, and more.
-    fn supersedes(&self, other: &Self) -> bool {
-        let has = |package: &PinnedPackage| {
-            let mut packages = self.packages.iter();
-            packages.any(|own| own.shares_a_file_with(package))
-        };
-        self.problem.is_none()
-            && (&self.version, &self.platform) == (&other.version, &other.platform)
-            && self.packages.len() > other.packages.len()
-            && other.packages.iter().all(has)
+    /// Whether `name` is its name, its release, or the first numbers of its release.
+    fn is_named(&self, name: &str) -> bool {
+        let below = format!("{name}.");
+        self.name == name || self.version == name || self.version.starts_with(&below)
     }
-}
-
-fn choose(name: &str, all: bool, mut stored: Vec<ListedToolkit>) -> Result<Vec<ListedToolkit>> {
-    if let Some(exact) = stored.iter().position(|toolkit| toolkit.name == name) {
-        return Ok(vec![stored.swap_remove(exact)]);
-    }
-    let release = parse_release(name).map_or_else(|_| name.to_owned(), |it| it.to_string());
-    let below = format!("{release}.");
-    stored.retain(|it| it.version == release || it.version.starts_with(&below));
-    let name = printable(name);
-    let names = stored.iter().map(|toolkit| &toolkit.name);
-    let (text, hint) = match stored.len() {
-        0 => (
-            format!("there is no toolkit `{name}` in the store"),
-            "`cargo cuda toolkit list` shows what has been fetched",
-        ),
-        2.. if !all => (
-            format!("several toolkits match `{name}`: {}", joined(names, ", ")),
-            "give the whole name of one of them, or `--all` to remove all of them",
-        ),
-        _ => return Ok(stored),
-    };
-    Err(Failure::usage(text).hint(hint))
 }
 
 /// The components of a set that the search finds in `site`.
@@ -179,62 +138,27 @@ pub(super) fn components(
 #[cfg(test)]
 mod tests {
     use super::super::directory::tests::{WHOLE, site};
-    use super::super::package::tests::package;
     use super::*;
 
-    fn toolkit(name: &str) -> ListedToolkit {
-        ListedToolkit {
-            name: name.to_owned(),
+    #[test]
+    fn a_toolkit_has_its_name_and_its_release() {
+        let toolkit = ListedToolkit {
+            name: "13.4.3-2".to_owned(),
             path: PathBuf::new(),
-            version: name.split('-').next().unwrap().to_owned(),
+            version: "13.4.3".to_owned(),
             platform: String::new(),
             components: Vec::new(),
             packages: Vec::new(),
             bytes: 0,
             problem: None,
             is_damaged: false,
-        }
-    }
-
-    #[test]
-    fn one_toolkit_matches_or_none_is_removed() {
-        let all = ["12.9.2.0-1", "13.4.3-2", "13.4.3-3", "13.5-4"]
-            .map(toolkit)
-            .to_vec();
-        let choose = |name: &str, every: bool| choose(name, every, all.clone());
-        let chosen = |name: &str| choose(name, false).map(|mut chosen| chosen.remove(0).name);
-        assert_eq!(chosen("12").unwrap(), "12.9.2.0-1");
-        assert_eq!(chosen("13.5").unwrap(), "13.5-4");
-        assert_eq!(chosen("13.4.3-3").unwrap(), "13.4.3-3");
-        assert_eq!(chosen("v12").unwrap(), "12.9.2.0-1");
-        assert_eq!(choose("13.4", true).unwrap().len(), 2);
-        let error = chosen("13.4.3").unwrap_err().message;
-        assert!(error.ends_with(": 13.4.3-2, 13.4.3-3"), "{error}");
-        for none in ["1", "", "14", "../13.5-4", "13.4.3-"] {
-            let error = chosen(none).unwrap_err();
-            assert!(error.message.contains("there is no toolkit"), "{none}");
-        }
-    }
-
-    #[test]
-    fn a_toolkit_is_superseded_by_one_with_more_packages() {
-        let with = |name: &str, packages: &[(&str, char)]| ListedToolkit {
-            packages: packages
-                .iter()
-                .map(|(name, digit)| package(name, "1", *digit))
-                .collect(),
-            ..toolkit(name)
         };
-        let small = with("13.4.3-1", &[("a", '0')]);
-        let large = with("13.4.3-2", &[("a", '0'), ("b", '1')]);
-        assert!(large.supersedes(&small) && !small.supersedes(&large) && !large.supersedes(&large));
-        assert!(!with("13.4.2-2", &[("a", '0'), ("b", '1')]).supersedes(&small));
-        assert!(!with("13.4.3-2", &[("a", '9'), ("b", '1')]).supersedes(&small));
-        let damaged = ListedToolkit {
-            problem: Some(String::new()),
-            ..large
-        };
-        assert!(!damaged.supersedes(&small));
+        for name in ["13", "13.4", "13.4.3", "13.4.3-2"] {
+            assert!(toolkit.is_named(name), "{name}");
+        }
+        for name in ["1", "", "14", "../13.4.3-2", "13.4.3-", "13."] {
+            assert!(!toolkit.is_named(name), "{name}");
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cuda_find_core::{command::Invocation, env::Env, root::Root, select::RequestedRelease};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use super::build::{self, NO_WARNING, WheelBuild};
 use super::rewrite::Purpose;
@@ -20,16 +22,52 @@ use crate::process;
 use crate::project::{BuildOptions, WorkspaceOptions};
 use crate::toolkits::{LockPolicy, release_of};
 
-/// The settings that a user gives to a frontend, as in `pip install . -C cuda=12`.
-#[derive(Debug, Default)]
+/// The settings that a user gives to a frontend, as in `pip install . -C cuda=12`. Others are for the backends of other
+/// packages: frontends give all settings to each package that they build.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
 pub struct BackendSettings {
+    #[serde(deserialize_with = "release")]
     pub cuda: Option<RequestedRelease>,
     /// The site-packages of the environment in which an editable module is used.
     pub site_packages: Option<PathBuf>,
     /// Arguments for maturin.
+    #[serde(
+        rename = "build-args",
+        alias = "maturin.build-args",
+        deserialize_with = "words"
+    )]
     pub arguments: Vec<OsString>,
     /// The codes of checks whose errors do not count.
+    #[serde(deserialize_with = "words")]
     pub allow: Vec<String>,
+}
+
+fn release<'de, D: Deserializer<'de>>(value: D) -> Result<Option<RequestedRelease>, D::Error> {
+    String::deserialize(value)?
+        .parse()
+        .map(Some)
+        .map_err(D::Error::custom)
+}
+
+/// A list, or a line of words as a shell splits them.
+fn words<'de, D: Deserializer<'de>, T: From<String>>(value: D) -> Result<Vec<T>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Words {
+        Line(String),
+        List(Vec<String>),
+    }
+    match Words::deserialize(value)? {
+        Words::List(list) => Ok(list.into_iter().map(T::from).collect()),
+        Words::Line(line) => split_words(&line).map_err(D::Error::custom),
+    }
+}
+
+/// The words of a line, as a shell splits them.
+pub fn split_words<T: From<String>>(line: &str) -> Result<Vec<T>, String> {
+    let words = shlex::split(line).ok_or_else(|| format!("an open quotation mark: {line}"))?;
+    Ok(words.into_iter().map(T::from).collect())
 }
 
 /// The backend for one call of a hook.

@@ -12,17 +12,18 @@ use cuda_build::config::{Config, Cudart};
 use cuda_build::{Capability, Component, Plan, Toolkit};
 use cuda_find_core::command::Invocation;
 use cuda_find_core::select::RequestedRelease;
+use tempfile::TempDir;
 
 use super::needs::{BuiltWith, Needs, component_of};
 use super::rewrite::{BuiltWheel, Purpose, Rewrite, is_excluded, third_party};
 use super::runpath::{ModuleSearchPath, SearchPathKind, link_arguments, needed_by_runpath};
 use super::source::WheelSource;
 use super::{programs, sdist};
-use crate::cargo_arguments::{check_profile, first_of};
+use crate::cargo_arguments::first_of;
 use crate::failure::{Failure, Result};
 use crate::isolated_build::{self, IsolatedBuild};
 use crate::missing_components::MissingComponents;
-use crate::output::{self, TemporaryDirectory, joined};
+use crate::output::{self, joined};
 use crate::package::archive::WheelArchive;
 use crate::package::elf::ElfFacts;
 use crate::process;
@@ -75,7 +76,7 @@ struct CompiledWheels {
     /// The source distribution, if the user's arguments for maturin have `--sdist`.
     sdists: Vec<PathBuf>,
     /// The directory of the files, which is removed on drop.
-    _directory: TemporaryDirectory,
+    _directory: TempDir,
 }
 
 impl CompiledWheels {
@@ -183,8 +184,8 @@ impl WheelBuild {
             .collect();
         if tags_manylinux && !nvidia.is_empty() {
             output::message(&format!(
-                "note: the wheel requires NVIDIA's packages for {}, so maturin's warning about these external libraries \
-                 is expected",
+                "note: the wheel requires NVIDIA's packages for {}, so maturin's warning about these external \
+                 libraries is expected",
                 joined(nvidia, ", ")
             ));
         }
@@ -192,7 +193,7 @@ impl WheelBuild {
         for (path, wheel) in compiled.wheels {
             wheels.push(match &auditwheel {
                 Some(auditwheel) => {
-                    let grafted = TemporaryDirectory::below(&build.directory.path)?;
+                    let grafted = output::temporary_directory(&build.directory.path)?;
                     let (out, user) = (grafted.path(), &project.env);
                     let path =
                         programs::graft(auditwheel, &path, out, &libraries, &self.excluded, user)?;
@@ -272,7 +273,7 @@ impl WheelBuild {
     /// Runs maturin. `rustc_args` are for the final crate only, not for its dependencies.
     fn compile(&self, build: &IsolatedBuild, rustc_args: &[String]) -> Result<CompiledWheels> {
         let (project, package) = (&self.source.project, &self.source.package);
-        let directory = TemporaryDirectory::below(&build.directory.path)?;
+        let directory = output::temporary_directory(&build.directory.path)?;
         let (words, profile): (&[&str], _) = match self.purpose {
             // maturin takes `editable-profile` or `profile` of `pyproject.toml`, otherwise `release`.
             Purpose::Editable(_) => (&["pep517", "build-wheel", "--editable"], None),
@@ -301,8 +302,6 @@ impl WheelBuild {
             false => "warn",
         };
         call = call.args(["--auditwheel", auditwheel]);
-        let named = [profile, self.source.maturin.profile.as_deref()];
-        named.into_iter().flatten().try_for_each(check_profile)?;
         if let Some(profile) = profile {
             call = call.args(["--profile", profile]);
         }

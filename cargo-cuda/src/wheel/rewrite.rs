@@ -158,7 +158,6 @@ impl Rewrite {
 
     /// Rewrites a wheel and its file's name in memory. The result lacks what only the finished file has.
     fn rewrite(&self, wheel: &mut WheelArchive, file_name: &mut FileName) -> Result<BuiltWheel> {
-        wheel.reject_nvidia_libraries()?;
         let [metadata_path, wheel_path] =
             ["METADATA", "WHEEL"].map(|file| format!("{}/{file}", wheel.dist_info));
         let old_metadata = wheel.text(&metadata_path)?;

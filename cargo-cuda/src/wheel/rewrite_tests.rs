@@ -227,19 +227,6 @@ fn what_is_no_64_bit_elf_file_is_data() {
 }
 
 #[test]
-fn grafted_libraries_are_refused() {
-    for file in [
-        "saxpy.libs/libcuda-df60b7cf.so.1",
-        "saxpy/libcudart.so.13",
-        "saxpy.libs/libnvidia-ml.so.1",
-    ] {
-        let error = rewrite(wheel(&[(file, "")])).err().unwrap();
-        let expected = format!("copies of NVIDIA's libraries:\n  {file}");
-        assert!(error.message.ends_with(&expected), "{error}");
-    }
-}
-
-#[test]
 fn an_error_names_the_wheel_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut pure = wheel(&[]);

@@ -236,7 +236,7 @@ impl StoredToolkits {
         entries.sort_by_key(|(version, ..)| Reverse(version.clone()));
         let (mut locked, mut candidates) = (Vec::new(), Vec::new());
         for (version, release, packages) in entries {
-            // `cargo cuda toolkit gc` removes a toolkit if a larger one has all of it.
+            // A user may remove a toolkit of which a larger one has every package.
             let smallest = |for_target: bool| {
                 let toolkits = self.toolkits.iter();
                 let toolkits = toolkits.filter(|it| (it.platform == self.platform) == for_target);
