@@ -12,9 +12,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cuda_build::compile::{
-    Call, ForList, PROGRESS_VARIABLE, Shard, WrappedNvcc, most_compilers, name_of_output,
-};
+use cuda_build::compile::{Call, ForList, PROGRESS_VARIABLE, Shard, WrappedNvcc, most_compilers};
 use cuda_build::config::capabilities_variable;
 use cuda_build::view::WRAPPED_NVCC;
 use cuda_build::{Capability, Component, Error, Plan, ToolkitVersion};
@@ -124,7 +122,7 @@ impl Wrapper {
         };
         let lacking = || self.lacking(&original, reason.as_deref()?);
         if !original.inspects() {
-            self.note(&original, self.refused(&original).or_else(lacking));
+            self.note(self.refused(&original).or_else(lacking));
         }
         let is_changed = with_list.is_some();
         let mut to_run = with_list.unwrap_or_else(|| original.clone());
@@ -170,7 +168,7 @@ impl Wrapper {
         if let Some(again) = again.filter(|again| again.success) {
             let refusal = finished.stderr.lines().next().unwrap_or_default();
             let reason = format!("nvcc refuses the list: {refusal}");
-            self.note(original, self.lacking(original, &reason));
+            self.note(self.lacking(original, &reason));
             output::of_program(&again.output());
             return ExitCode::SUCCESS;
         }
@@ -308,17 +306,12 @@ impl Wrapper {
         })
     }
 
-    /// Writes a note about a call where `cargo cuda` and `doctor` find it. Without one, removes that of an earlier
-    /// call.
-    fn note(&self, call: &Call, text: Option<String>) {
-        let name = name_of_output(&self.working.join(call.identity()));
-        let file = self.directory.wrapper_files().join(format!("{name}.note"));
+    /// Prints a note about a call, as a status line of the build if there is one.
+    fn note(&self, text: Option<String>) {
         let Some(text) = text else {
-            let _ = files::remove(&file);
             return;
         };
         let line = format!("{}: {text}", self.package);
-        let _ = files::write(&file, line.as_bytes());
         match self.env.peek(PROGRESS_VARIABLE) {
             Some(progress) => files::append_line(Path::new(progress), &format!("!{line}")),
             None => output::message(&format!("note: {line}")),

@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::list::joined;
+
 /// A dotted version of any length: `12.9.1.4`, `13.3.5.0.6`, `9.27.0.42`.
 ///
 /// Missing parts count as zero, so `12.9` equals `12.9.0`. Text after the numbers
@@ -48,6 +50,34 @@ impl Version {
     fn trimmed(&self) -> &[u64] {
         let last = self.parts.iter().rposition(|&part| part != 0);
         &self.parts[..last.map_or(0, |last| last + 1)]
+    }
+}
+
+/// The versions that a comparator of Cargo admits, as the first of them and the first above all of them: 3.8 and 4 for
+/// `^3.8`. `None` on a side without a limit.
+pub fn bounds(comparator: &semver::Comparator) -> [Option<Version>; 2] {
+    use semver::Op;
+    let mut parts = vec![comparator.major];
+    parts.extend(comparator.minor);
+    parts.extend(comparator.patch);
+    let version = |parts: &[u64]| joined(parts, ".").parse().ok();
+    let first = version(&parts);
+    // The first version above all that begin with the same `count` parts.
+    let after = |count: usize| {
+        let mut parts = parts[..count.min(parts.len())].to_vec();
+        *parts.last_mut()? += 1;
+        version(&parts)
+    };
+    let nonzero = parts.iter().position(|part| *part != 0);
+    match comparator.op {
+        Op::Greater => [after(3), None],
+        Op::GreaterEq => [first, None],
+        Op::Less => [None, first],
+        Op::LessEq => [None, after(3)],
+        Op::Tilde => [first, after(2)],
+        Op::Caret => [first, after(nonzero.map_or(3, |index| index + 1))],
+        // `=3.8`, `3.8.*`
+        _ => [first, after(3)],
     }
 }
 

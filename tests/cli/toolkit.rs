@@ -326,7 +326,7 @@ mod online {
         let runs = [start(), start()].map(|child| Finished::of(child.wait_with_output().unwrap()));
         assert_eq!(sandbox.fetches(), 1, "{runs:?}");
         assert_eq!(runs[0].json()["path"], runs[1].json()["path"]);
-        let waits = |run: &Finished| run.stderr.contains("Waiting for another");
+        let waits = |run: &Finished| run.stderr.contains("Blocking waiting for another");
         assert!(runs.iter().any(waits), "{runs:?}");
         assert_eq!(sandbox.stored().len(), 1);
     }

@@ -18,7 +18,7 @@ use cuda_find_core::{
 
 use crate::driver_limit::DriverLimit;
 use crate::failure::Failure;
-use crate::isolated_build::{TargetDirectory, wrapper_state};
+use crate::isolated_build::wrapper_state;
 use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
 use crate::report::{self, Diagnosis, RowState};
 use crate::workspace::Resolve;
@@ -55,9 +55,6 @@ pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(Strin
         diagnosis.add_absent_components(toolkit, &project);
         if let Some(text) = wrapper_state(&project, toolkit, gpus) {
             diagnosis.add(RowState::Detail, "nvcc wrapper", text);
-            for note in TargetDirectory::latest(&project)?.wrapper_notes(root) {
-                diagnosis.add(RowState::Detail, "last build", note);
-            }
         }
         let mut packages = project.packages.iter();
         let is_native = project.target.is_native();

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_build::{Component, Toolkit, ToolkitVersion, view::VIEWS_VARIABLE};
 use cuda_find_core::output as files;
-use cuda_find_core::{env::Env, list::Set, root::Root};
+use cuda_find_core::{env::Env, root::Root};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -118,13 +118,6 @@ pub struct TargetDirectory {
 }
 
 impl TargetDirectory {
-    /// The directory of the last build.
-    pub fn latest(project: &Project) -> Result<Self, Failure> {
-        let base = builds_directory(&project.env, project.workspace.as_ref())?;
-        let path = base.join("latest");
-        Ok(Self { path })
-    }
-
     /// The directory for a build. `named` is the value of `--target-dir`.
     pub fn choose(
         project: &Project,
@@ -268,16 +261,6 @@ impl TargetDirectory {
             }
         }
         Ok(())
-    }
-
-    /// What calls through the nvcc wrapper could not be given of the declared list, each text once.
-    pub fn wrapper_notes(&self, root: &Root) -> Set<String> {
-        let directory = self.wrapper_files();
-        let names = root.names(&directory).into_iter();
-        let notes = names.filter(|name| name.to_string_lossy().ends_with(".note"));
-        notes
-            .filter_map(|name| root.text(&directory.join(name)).ok())
-            .collect()
     }
 
     /// Two variables for build scripts: the path of the file with the toolkit, and the directory of views.

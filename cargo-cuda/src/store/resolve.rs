@@ -10,8 +10,9 @@
 
 use std::collections::BTreeSet;
 
-use cargo_metadata::semver::{Comparator, Op};
+use cargo_metadata::semver::Comparator;
 use cuda_build::{Component, ToolkitVersion};
+use cuda_find_core::version::bounds;
 
 use super::add::AddRequest;
 use super::package::{FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, wheel_of};
@@ -135,31 +136,8 @@ impl SetSpec<'_> {
 
 /// A comparator of Cargo as clauses for a Python package: `>=3.8` and `<4` for `^3.8`.
 fn python_clauses(comparator: &Comparator) -> impl Iterator<Item = String> + use<> {
-    let mut parts = vec![comparator.major];
-    parts.extend(comparator.minor);
-    parts.extend(comparator.patch);
-    let shown = |parts: &[u64]| Some(joined(parts, "."));
-    let first = shown(&parts);
-    // The first version above all that begin with the same `count` parts.
-    let after = |count: usize| {
-        let mut parts = parts[..count.min(parts.len())].to_vec();
-        *parts.last_mut()? += 1;
-        shown(&parts)
-    };
-    let nonzero = parts.iter().position(|part| *part != 0);
-    let (lower, upper) = match comparator.op {
-        Op::Greater => (after(3), None),
-        Op::GreaterEq => (first, None),
-        Op::Less => (None, first),
-        Op::LessEq => (None, after(3)),
-        Op::Tilde => (first, after(2)),
-        Op::Caret => (first, after(nonzero.map_or(3, |index| index + 1))),
-        // `=3.8`, `3.8.*`
-        _ => (first, after(3)),
-    };
-    let lower = lower.map(|version| format!(">={version}"));
-    let upper = upper.map(|version| format!("<{version}"));
-    lower.into_iter().chain(upper)
+    let bounds = [">=", "<"].into_iter().zip(bounds(comparator));
+    bounds.filter_map(|(operator, bound)| Some(format!("{operator}{}", bound?)))
 }
 
 /// The version of a release's newest metapackage.

@@ -31,8 +31,9 @@ use std::path::{Path, PathBuf};
 pub use cuda_find_core::link::Cudart;
 
 use crate::error::Error;
+use cuda_find_core::sources::workspace_manifest;
+use cuda_find_core::version::{Version, bounds};
 use cuda_find_core::{component::Component, env::Env, root::Root, select::RequestedRelease};
-use cuda_find_core::{sources::workspace_manifest, version::Version};
 use manifest::ManifestTable;
 
 /// A component that a crate declares.
@@ -51,24 +52,8 @@ impl Wanted {
     /// The lowest accepted version: 9.2 for `>=9.2, <10` and for `9.2`. `None` if every older version is accepted.
     pub fn lowest_version(&self) -> Option<Version> {
         let comparators = self.version.iter().flat_map(|v| &v.comparators);
-        comparators.filter_map(lowest_version).max()
+        comparators.filter_map(|it| bounds(it)[0].take()).max()
     }
-}
-
-fn lowest_version(comparator: &semver::Comparator) -> Option<Version> {
-    use semver::Op::{Greater, Less, LessEq};
-    if matches!(comparator.op, Less | LessEq) {
-        return None;
-    }
-    let mut parts = vec![comparator.major];
-    parts.extend(comparator.minor);
-    parts.extend(comparator.patch);
-    // `>9.2` excludes every 9.2.x.
-    if let (Greater, Some(last)) = (comparator.op, parts.last_mut()) {
-        *last += 1;
-    }
-    let parts: Vec<String> = parts.iter().map(u64::to_string).collect();
-    parts.join(".").parse().ok()
 }
 
 /// What a package declares. [`Config::for_major`] returns the lists for one CUDA major.
