@@ -32,9 +32,6 @@ pub enum Directive {
     },
     /// Pass an argument to the linker for every binary, `cdylib`, example, test and benchmark of this package.
     LinkArg(String),
-    /// Pass an argument to the linker for the binaries of this package alone. Cargo refuses this in a package without a
-    /// binary.
-    LinkArgBins(String),
     /// Set `DEP_<links>_<KEY>` for the build scripts of packages that depend on this package.
     Metadata {
         /// `<KEY>` in lower case; Cargo converts it to upper case.
@@ -72,7 +69,6 @@ impl Directive {
             Self::LinkSearch(path) => ("cargo::rustc-link-search=native=", path.into()),
             Self::LinkLib { kind, name } => ("cargo::rustc-link-lib=", pair(kind, name)),
             Self::LinkArg(argument) => ("cargo::rustc-link-arg=", argument.into()),
-            Self::LinkArgBins(argument) => ("cargo::rustc-link-arg-bins=", argument.into()),
             Self::Metadata { key, value } => ("cargo::metadata=", pair(key, value)),
             Self::RustcEnv { name, value } => ("cargo::rustc-env=", pair(name, value)),
             // In a message, a line break may become a space. In a path it may not, so `line` returns an error.

@@ -75,20 +75,11 @@ pub fn nixos_driver_directory(root: &Root) -> Option<&'static str> {
         .then_some("/run/opengl-driver/lib")
 }
 
-/// On NixOS, adds the driver's directory to the run-time search path of programs. A `cdylib` does not get it,
-/// because native modules are `cdylib`s and their wheels are installed on other machines. Beside a `cdylib`, only
-/// binaries get it.
-pub fn add_nixos_driver_rpath(
-    root: &Root,
-    has_cdylib: bool,
-    has_binary: bool,
-    into: &mut Directives,
-) {
-    let argument = nixos_driver_directory(root).map(|place| format!("-Wl,-rpath,{place}"));
-    match argument {
-        Some(argument) if !has_cdylib => into.push(Directive::LinkArg(argument)),
-        Some(argument) if has_binary => into.push(Directive::LinkArgBins(argument)),
-        _ => {}
+/// On NixOS, adds the driver's directory to the run-time search path of programs. A package with a `cdylib` does not
+/// get it, because native modules are `cdylib`s and their wheels are installed on other machines.
+pub fn add_nixos_driver_rpath(root: &Root, has_cdylib: bool, into: &mut Directives) {
+    if let Some(place) = nixos_driver_directory(root).filter(|_| !has_cdylib) {
+        into.push(Directive::LinkArg(format!("-Wl,-rpath,{place}")));
     }
 }
 
@@ -164,18 +155,15 @@ mod tests {
     fn only_programs_get_the_nixos_driver_rpath() {
         let top = tempfile::tempdir().unwrap();
         let root = Root::below(top.path());
-        let printed = |cdylib, binary| {
+        let printed = |cdylib| {
             let mut directives = Directives::default();
-            add_nixos_driver_rpath(&root, cdylib, binary, &mut directives);
+            add_nixos_driver_rpath(&root, cdylib, &mut directives);
             directives.to_lines().unwrap().join(" ")
         };
-        assert_eq!(printed(false, true), "", "no other system has that place");
+        assert_eq!(printed(false), "", "no other system has that place");
         std::fs::create_dir(top.path().join("etc")).unwrap();
         std::fs::write(top.path().join("etc/NIXOS"), "").unwrap();
-        let argument = "-Wl,-rpath,/run/opengl-driver/lib";
-        let expected = ["", "-bins"].map(|of| format!("cargo::rustc-link-arg{of}={argument}"));
-        assert_eq!(printed(false, true), expected[0]);
-        assert_eq!(printed(true, true), expected[1]);
-        assert_eq!(printed(true, false), "");
+        let argument = "cargo::rustc-link-arg=-Wl,-rpath,/run/opengl-driver/lib";
+        assert_eq!([printed(false), printed(true)], [argument, ""]);
     }
 }

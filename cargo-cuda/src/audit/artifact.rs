@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use cuda_build::{Component, Version};
+use cuda_build::Component;
 use cuda_find_core::release::NEWEST_MAJOR;
 
 use crate::failure::{Failure, Result};
@@ -34,8 +34,6 @@ pub struct Artifact {
     pub device_files: Vec<(String, DeviceCode)>,
     /// Whether a Python file contains calls that load libraries before the native module.
     pub preloads: bool,
-    /// The oldest driver that the manifest accepts, if the manifest is known.
-    pub driver: Option<Version>,
 }
 
 /// An ELF file.
@@ -106,7 +104,6 @@ impl Artifact {
         Ok(Self {
             path: path.display().to_string(),
             size,
-            driver: None,
             name: Some(normalized_name(metadata.one("Name")?)),
             requires: requires.collect::<Result<_>>()?,
             files: files.collect(),

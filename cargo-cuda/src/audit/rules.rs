@@ -1,12 +1,12 @@
 //! What the checks find: NVIDIA's libraries in the wheel (W01, W02), the driver's libraries as dependencies (W03),
-//! device code (W13, W21), modules that Python cannot start (W22), and the findings of the other modules.
+//! device code (W13), modules that Python cannot start (W22), and the findings of the other modules.
 
 use cuda_build::Component;
 use cuda_find_core::release;
 
 use super::artifact::{Artifact, Majors, NativeModule, file_name};
 use super::check::Severity::{Error, Warning};
-use super::check::{Audit, Finding, W01, W02, W03, W13, W21, W22};
+use super::check::{Audit, Finding, W01, W02, W03, W13, W22};
 use super::{paths, requirements};
 use crate::output::joined;
 use crate::package::elf::PYTHON_INITS;
@@ -100,12 +100,6 @@ fn check_device_code(audit: &mut Audit<'_>) {
             let without_code = without_code.join(" and ");
             let text = format!("has device functions without code for {without_code}");
             audit.add_file(&W13, Warning, path, text);
-        }
-        if let Some(driver) = &audit.artifact.driver
-            && let Some(needed) = code.needs_newer_driver_than(driver, major)
-        {
-            let text = format!("{needed}, and the manifest accepts driver {driver}");
-            audit.add_file(&W21, Warning, path, text);
         }
     }
 }
@@ -226,10 +220,6 @@ mod tests {
             artifact.modules[0].elf.rpath.clear();
             artifact.preloads = true;
         });
-        let for_driver = |driver: &str, mut artifact: Artifact| {
-            artifact.driver = driver.parse().ok();
-            artifact
-        };
         let cublas_12 = "$ORIGIN/../nvidia/cublas/lib";
         let all = ["8.0", "9.0", "10.0", "10.3", "10.7", "12.0"];
         let good = [
@@ -248,7 +238,6 @@ mod tests {
             preloaded,
             curand(&[RPATH]),
             importing("cudaMalloc"),
-            for_driver("580", with_code(&["8.0"], &["9.0"])),
             // A library without a search path of its own inherits the RPATH of what needs it.
             changed(|artifact| {
                 artifact.modules[0].path = "saxpy/_core.abi3.so".to_owned();
@@ -363,16 +352,6 @@ mod tests {
                 "warning W13",
                 "without code for future GPUs",
                 with_code(&all, &[]),
-            ),
-            (
-                "warning W21",
-                "SASS needs driver 580.65.06 or newer, and the manifest accepts driver 570",
-                for_driver("570", with_code(&["8.0"], &["9.0"])),
-            ),
-            (
-                "warning W21",
-                "PTX needs driver 575.51.03 (CUDA 12.9), and the manifest accepts driver 570",
-                for_driver("570", with_code(&[], &["7.5"])),
             ),
             (
                 "warning W22",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args, ValueEnum as _};
 use cuda_build::config::{Config, parse_size};
-use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
+use cuda_find_core::{env::Env, list::sorted_set, root::Root, select::RequestedRelease};
 
 use crate::audit::check;
 use crate::failure::{Failure, Result};
@@ -177,27 +177,19 @@ fn releases(arguments: &WheelArgs, config: &Config, env: &Env) -> Result<Vec<Req
         let majors = config.majors.iter();
         releases.extend(majors.map(|&major| RequestedRelease { major, minor: None }));
     }
-    let mut chosen: Vec<RequestedRelease> = Vec::new();
-    for release in releases {
-        check_major(release.major)?;
-        match chosen.iter().find(|other| other.major == release.major) {
-            None => chosen.push(release),
-            Some(other) if *other == release => {}
-            Some(other) => {
-                let text = format!(
-                    "wheels for CUDA {other} and {release} are requested, but there is one wheel per CUDA major"
-                );
-                return Err(
-                    Failure::usage(text).hint(format!("give one of them: `--cuda {release}`"))
-                );
-            }
-        }
+    releases.dedup();
+    let majors = sorted_set(releases.iter().map(|release| release.major));
+    if majors.len() < releases.len() {
+        let text =
+            "several releases of a CUDA major are requested, but there is one wheel per CUDA major";
+        return Err(Failure::usage(text).hint("give one of them, as in `--cuda 12,13.4`"));
     }
-    if chosen.is_empty() {
+    majors.into_iter().try_for_each(check_major)?;
+    if releases.is_empty() {
         let hint =
             "write `majors = [12, 13]` below `[package.metadata.cuda]`, or give `--cuda 12,13`";
         let text = "no CUDA majors to build wheels for are declared";
         return Err(Failure::configuration(text).hint(hint));
     }
-    Ok(chosen)
+    Ok(releases)
 }

@@ -57,14 +57,6 @@ pub fn file_name(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Copies a file into a directory, as a whole or not at all, and returns the new path.
-pub fn copy_into(file: &Path, directory: &Path) -> Result<PathBuf> {
-    let path = directory.join(file.file_name().unwrap_or_default());
-    let bytes = fs::read(file).map_err(Failure::io("read", file))?;
-    write(&path, &bytes)?;
-    Ok(path)
-}
-
 /// Copies a file to a new path, and returns its size.
 pub fn copy(file: &Path, to: &Path) -> Result<u64> {
     create_directory(parent(to))?;

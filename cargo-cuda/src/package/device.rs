@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use cuda_build::fatbin::{self, Compression, EntryHeader, Kind};
-use cuda_build::{Capability, Plan, ToolkitVersion, Version};
+use cuda_build::{Capability, Plan, ToolkitVersion};
 use cuda_find_core::capability::{self, CapabilityFacts, Support};
 use cuda_find_core::release;
 use memchr::memmem;
@@ -255,19 +255,6 @@ impl DeviceCode {
         };
         let mut portable = self.portable().into_iter();
         portable.all(|images| images.iter().any(is_compiled_later))
-    }
-
-    /// What the code needs that a driver does not have. `major` is the CUDA major that compiled the code.
-    pub fn needs_newer_driver_than(&self, driver: &Version, major: u32) -> Option<String> {
-        let supports = release::newest_for_driver(driver)?;
-        if supports.major < major && self.has(ImageKind::Sass) {
-            let needed = release::driver_floor(major)?;
-            return Some(format!("SASS needs driver {needed} or newer"));
-        }
-        let images = self.fat_binaries.iter().flatten();
-        let isa = images.map(|image| image.isa).max()?;
-        let is_newer = (isa.0.into(), isa.1.into()) > release::facts(supports)?.ptx_isa;
-        is_newer.then(|| format!("PTX needs driver {}", driver_for_ptx(isa)))
     }
 }
 

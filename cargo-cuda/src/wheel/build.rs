@@ -20,6 +20,7 @@ use super::runpath::{ModuleSearchPath, SearchPathKind, link_arguments, needed_by
 use super::source::WheelSource;
 use super::{programs, sdist};
 use crate::cargo_arguments::first_of;
+use crate::driver_limit::DriverLimit;
 use crate::failure::{Failure, Result};
 use crate::isolated_build::{self, IsolatedBuild};
 use crate::missing_components::MissingComponents;
@@ -113,6 +114,12 @@ impl WheelBuild {
         let wanted = declared.components.iter();
         let used: Vec<Component> = wanted.map(|wanted| wanted.component).collect();
         build.toolkit.check_plan(&plan, &used)?;
+        let limit = DriverLimit::of_manifests(std::iter::once(config));
+        let has_ptx = !plan.ptx.is_empty();
+        let unmet = limit.and_then(|limit| limit.unmet(build.toolkit.version(), has_ptx));
+        if let Some((text, hint)) = unmet {
+            output::message(&format!("warning: {text}\nhint: {hint}"));
+        }
         let mut linked = linked_components(config, &build.toolkit);
         linked.extend(self.rewrite(&build.toolkit).0.needs.required);
         // Checked before compiling: each linked component must have a library directory in NVIDIA's packages.
@@ -134,7 +141,6 @@ impl WheelBuild {
             purpose: self.purpose.clone(),
             needs,
             dependencies: dependencies.to_vec(),
-            driver: config.driver.clone(),
             excluded: self.excluded.clone(),
             platlib: config.wheel.platlib.unwrap_or(false),
             allow: self.allow.clone(),
@@ -209,6 +215,7 @@ impl WheelBuild {
     /// Copies a source distribution of maturin's to the output, and returns its path there.
     pub fn sdist(&self, file: &Path) -> Result<PathBuf> {
         let root = &self.source.project.root;
+        let path = self.out.join(file.file_name().unwrap_or_default());
         let pyproject = self.source.pyproject.as_ref();
         let Some(backend) = pyproject.and_then(|pyproject| pyproject.backend_file(root)) else {
             let text = format!(
@@ -217,11 +224,11 @@ impl WheelBuild {
                 output::file_name(file)
             );
             output::message(&text);
-            return output::copy_into(file, &self.out);
+            output::copy(file, &path)?;
+            return Ok(path);
         };
         let sdist = root.bytes(file).map_err(Failure::io("read", file))?;
         let sdist = sdist::with_dynamic_requirements(&sdist, &backend)?;
-        let path = self.out.join(file.file_name().unwrap_or_default());
         output::write(&path, &sdist)?;
         Ok(path)
     }

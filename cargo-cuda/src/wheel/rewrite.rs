@@ -8,7 +8,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use cuda_build::Version;
 use cuda_find_core::list;
 
 use super::needs::{BuiltWith, Needs};
@@ -51,8 +50,6 @@ pub struct Rewrite {
     pub needs: Needs,
     /// The Python packages that only the wheel of this major requires.
     pub dependencies: Vec<String>,
-    /// The oldest driver that the manifest accepts.
-    pub driver: Option<Version>,
     /// The patterns of `--exclude`.
     pub excluded: Vec<String>,
     /// Whether the wheel is installed into platlib although NVIDIA's packages are in purelib.
@@ -99,7 +96,6 @@ impl Rewrite {
             purpose: Purpose::OtherBuilder,
             needs: Needs::new(BuiltWith::newest(major)),
             dependencies: Vec::new(),
-            driver: None,
             excluded: Vec::new(),
             platlib: false,
             allow,
@@ -135,8 +131,7 @@ impl Rewrite {
 
     /// Audits a wheel before it is written. Its size is checked later, because the manifest can change the limit.
     fn audit(&self, wheel: &WheelArchive, path: &Path, file: &FileName) -> Result<Audited> {
-        let mut artifact = Artifact::of_wheel(wheel, path, 0)?;
-        artifact.driver.clone_from(&self.driver);
+        let artifact = Artifact::of_wheel(wheel, path, 0)?;
         let audited = Audited::new(&artifact, &self.allow);
         let errors = audited.of_severity(Severity::Error);
         if errors.is_empty() {

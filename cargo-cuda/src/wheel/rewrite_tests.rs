@@ -60,7 +60,6 @@ fn rewriting(major: u32) -> Rewrite {
             })
         },
         dependencies: Vec::new(),
-        driver: None,
         excluded: Vec::new(),
         platlib: false,
         allow: Vec::new(),

@@ -36,10 +36,6 @@ impl ManifestTable {
         })
     }
 
-    pub(super) fn has(&self, key: &str) -> bool {
-        self.value(key).is_some()
-    }
-
     /// The table at a dotted key; empty if there is none.
     pub(super) fn table_or_empty(&self, key: &str) -> Self {
         let mut keys = key.split('.');

@@ -89,8 +89,6 @@ pub struct Config {
     pub wheel: WheelKeys,
     /// Whether the package's library is a `cdylib`, as it is for a Python extension.
     pub cdylib: bool,
-    /// Whether the package has a binary.
-    pub(crate) has_binary: bool,
     /// The manifest of the workspace, if the package belongs to a workspace.
     pub workspace: Option<PathBuf>,
 }
@@ -154,15 +152,6 @@ impl Config {
             let types = library.texts(key).ok().flatten().unwrap_or_default();
             config.cdylib |= types.iter().any(|name| name == "cdylib");
         }
-        let programs = directory.join("src/bin");
-        config.has_binary = package.has("bin")
-            || keys.flag("autobins").ok().flatten() != Some(false)
-                && (root.is_file(&directory.join("src/main.rs"))
-                    || root.names(&programs).iter().any(|name| {
-                        let path = programs.join(name);
-                        path.extension() == Some("rs".as_ref())
-                            || root.is_file(&path.join("main.rs"))
-                    }));
         Ok(config)
     }
 

@@ -145,20 +145,6 @@ fn bad_values_name_file_and_key() {
 }
 
 #[test]
-fn a_binary_is_found_where_cargo_finds_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let package = directory.path();
-    let has_binary = |keys: &str| {
-        write(package, &format!("[package]\nname = 'a'\n{keys}\n"));
-        let config = Config::read(&Root::system(), &Env::default(), package);
-        config.unwrap().has_binary
-    };
-    assert!(!has_binary("") && has_binary("[[bin]]\nname = 'b'"));
-    put(&package.join("src/bin/b/main.rs"), "");
-    assert!(has_binary("") && !has_binary("autobins = false"));
-}
-
-#[test]
 fn package_beats_workspace_and_variables_beat_both() {
     let directory = tempfile::tempdir().unwrap();
     let tables = "[workspace]\nmembers = ['a']\nexclude = ['a', 'b']\n[workspace.metadata.cuda]\n\

@@ -102,8 +102,7 @@ impl Build {
         }
         let linked = self.linked(toolkit);
         link::directives(toolkit, &linked, self.config.cudart, stubs, directives);
-        let (has_cdylib, has_binary) = (self.config.cdylib, self.config.has_binary);
-        link::add_nixos_driver_rpath(&self.root, has_cdylib, has_binary, directives);
+        link::add_nixos_driver_rpath(&self.root, self.config.cdylib, directives);
         #[cfg(feature = "compile")]
         if !self.code.libraries.is_empty() {
             if let Some((kind, name)) = cc_variables::cxx_runtime(&self.env, &self.triple) {
