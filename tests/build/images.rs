@@ -475,7 +475,7 @@ mod online {
         fs::create_dir(package.path("out")).unwrap();
         for name in ["a", "b", "a"] {
             let build = Build::from_env(package.env("out", "8.0"), Root::system()).unwrap();
-            let library = Library::new("prebuilt").object(format!("{name}/t.o"));
+            let library = Library::new("prebuilt").file(format!("{name}/t.o"));
             build.library(library).run().unwrap();
             let archive = fs::read(package.path("out/libprebuilt.a")).unwrap();
             let text = format!("object {name}");

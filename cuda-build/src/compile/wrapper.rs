@@ -287,26 +287,6 @@ impl WrappedNvcc<'_> {
         let chosen = host_compiler::choose(&env, self.root, &self.toolkit, &self.target);
         usual != named && matches!(chosen, Err(Error::HostCompiler { .. }))
     }
-
-    /// After a call for several capabilities has failed: the capability that a source does not compile for, if it
-    /// compiles for another one.
-    pub fn failing_capability(&self, call: &Call) -> Option<Capability> {
-        for source in call.inputs().filter(|input| call.is_cuda(input)) {
-            let compiles = |capability: &Capability| {
-                let image = Image::Real(*capability);
-                let output = PathBuf::from(format!("{source}.{}.cubin", capability.sm()));
-                self.single(call, &call.single(source, image, output))
-                    .is_ok()
-            };
-            let capabilities = call.requested_capabilities();
-            let (compiling, failing): (Vec<_>, Vec<_>) =
-                capabilities.into_iter().partition(compiles);
-            if !compiling.is_empty() && !failing.is_empty() {
-                return failing.first().copied();
-            }
-        }
-        None
-    }
 }
 
 /// What a placeholder contains.

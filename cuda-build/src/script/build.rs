@@ -2,7 +2,6 @@
 //! directives.
 
 use std::cell::OnceCell;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -108,7 +107,6 @@ pub struct Build {
     #[cfg(feature = "compile")]
     pub(super) plan: OnceCell<Plan>,
     pub(super) toolkit: OnceCell<Toolkit>,
-    pub(super) root_variable: Option<String>,
     pub(super) view: OnceCell<View>,
 }
 
@@ -172,7 +170,6 @@ impl Build {
             #[cfg(feature = "compile")]
             plan: OnceCell::new(),
             toolkit: OnceCell::new(),
-            root_variable: None,
             view: OnceCell::new(),
         })
     }
@@ -211,17 +208,6 @@ impl Build {
         {
             self.plan = OnceCell::new();
         }
-    }
-
-    /// Sets the environment variable `name` to the root of the view when the crate is compiled.
-    /// Code that needs the toolkit's headers or tools at run time reads it with
-    /// `env!("MY_CUDA_ROOT")`.
-    ///
-    /// The path is valid only on the machine that builds.
-    #[must_use]
-    pub fn root_variable(mut self, name: impl Into<String>) -> Self {
-        self.root_variable = Some(name.into());
-        self
     }
 
     /// The toolkit that the search finds for this package. A module or library that is added later may need more
@@ -277,6 +263,19 @@ impl Build {
 
     /// The toolkit as one directory. Call this if the build script passes a root to CMake ([`View::cmake_defines`]), to
     /// a makefile, or to another crate's build script.
+    ///
+    /// For code that needs the toolkit's headers or tools at run time, on the machine that builds, pass the root to the
+    /// crate, which reads it with `option_env!("MY_CUDA_ROOT")`:
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), cuda_build::Error> {
+    /// let build = cuda_build::Build::new()?;
+    /// if !build.is_skipped() {
+    ///     println!("cargo::rustc-env=MY_CUDA_ROOT={}", build.view()?.root().display());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// A package with a `links` key passes the view to its dependents without this call. For `links = "foo"`, their
     /// build scripts get the view in `DEP_FOO_ROOT`, the release (`13.4`) in `DEP_FOO_VERSION`,
@@ -413,10 +412,6 @@ impl Build {
         declare_cfgs(directives);
         directives.push(Directive::Cfg(CFG_SKIPPED.to_owned()));
         self.declare_optional_components(directives);
-        if let Some(name) = self.root_variable.clone().filter(|_| self.is_skipped()) {
-            let value = OsString::new();
-            directives.push(Directive::RustcEnv { name, value });
-        }
         directives.push(Directive::Warning(format!(
             "built without CUDA, because `{variable}` is set: modules are empty, and nothing is linked"
         )));
