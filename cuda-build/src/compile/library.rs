@@ -193,7 +193,8 @@ impl Library {
         let first = sources.files.first().map(|(source, _)| source.clone());
         let first = first.unwrap_or_default();
         if self.rdc {
-            let mut options = plan.nvcc_gencode();
+            let images = Image::of_plan(plan).into_iter();
+            let mut options: Vec<String> = images.map(Image::nvcc_option).collect();
             options.extend(["-dlink", "--compiler-options=-fPIC"].map(str::to_owned));
             let archive = link::device_runtime(settings.toolkit);
             if let Some(directory) = archive.and_then(|archive| archive.parent()) {

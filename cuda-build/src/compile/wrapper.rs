@@ -99,7 +99,7 @@ impl WrappedNvcc<'_> {
     /// Writes a placeholder for what a call would link, if it would link placeholders. Archives have them as members.
     ///
     /// # Errors
-    /// As [`Self::leave_out`]; [`Error::Usage`] if it would be outside of the target directory.
+    /// As [`Self::leave_out`]; [`cuda_find_core::error::Error::Usage`] if it would be outside of the target directory.
     pub fn leave_out_linked(&self, call: &Call) -> Result<bool, Error> {
         let Some(output) = call.linked_output() else {
             return Ok(false);

@@ -127,7 +127,7 @@ impl Build {
     /// Reads the variables that Cargo sets for a build script, and the package's manifest.
     ///
     /// # Errors
-    /// [`Error::Usage`] outside a build script, [`Error::Manifest`] if the manifest cannot be used,
+    /// [`cuda_find_core::error::Error::Usage`] outside a build script, [`Error::Manifest`] if the manifest cannot be used,
     /// [`cuda_find_core::error::Error::Variable`] if a variable cannot be used.
     pub fn new() -> Result<Self, Error> {
         let build = Self::from_env(Env::from_process(), Root::system())?;
@@ -217,7 +217,7 @@ impl Build {
     /// [`cuda_find_core::error::Error::NotFound`] lists what was tried and what to do next. A variable or file that
     /// names a toolkit may be invalid, which is an error of its own.
     /// [`cuda_find_core::error::Error::UnsupportedTarget`] if CUDA does not support the platform.
-    /// [`Error::Usage`] if the sources of a library are wrong, or if the build is skipped ([`Build::is_skipped`]).
+    /// [`cuda_find_core::error::Error::Usage`] if the sources of a library are wrong, or if the build is skipped ([`Build::is_skipped`]).
     pub fn toolkit(&self) -> Result<&Toolkit, Error> {
         if let Some(toolkit) = self.toolkit.get() {
             return Ok(toolkit);

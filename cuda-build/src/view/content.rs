@@ -336,7 +336,7 @@ fn is_shared(root: &Root, include: &Path) -> bool {
 fn is_header_of(component: Component, name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let has_prefix = |facts: &&Facts| {
-        let mut prefixes = facts.header_prefixes.iter();
+        let mut prefixes = facts.header_prefixes().iter();
         prefixes.any(|prefix| name.starts_with(prefix.trim_end_matches('/')))
     };
     let facts = component.facts();
@@ -403,7 +403,7 @@ fn nvcc_profile(has_cccl_directory: bool) -> String {
     )
 }
 
-/// `version.json` in the form of NVIDIA's installers.
+/// `version.json` in the form of NVIDIA's installers, with the entry that CMake reads.
 fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String {
     // Readers expect three numbers.
     let release = [Component::Nvcc, Component::Cudart]
@@ -414,20 +414,7 @@ fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String {
             (version.parts().len() >= 3).then(|| version.to_string())
         });
     let release = release.unwrap_or_else(|| format!("{toolkit}.0"));
-    let mut text =
-        format!("{{\n  \"cuda\": {{ \"name\": \"CUDA SDK\", \"version\": \"{release}\" }}");
-    for found in found {
-        if let Some(version) = &found.version {
-            let id = found.component.id();
-            // The installers name the components as NVIDIA's redistributable archives do: `libcublas`.
-            let key = found.component.facts().redist.first().unwrap_or(&id);
-            text.push_str(&format!(
-                ",\n  \"{key}\": {{ \"name\": \"{id}\", \"version\": \"{version}\" }}"
-            ));
-        }
-    }
-    text.push_str("\n}\n");
-    text
+    format!("{{\n  \"cuda\": {{ \"name\": \"CUDA SDK\", \"version\": \"{release}\" }}\n}}\n")
 }
 
 #[cfg(test)]
