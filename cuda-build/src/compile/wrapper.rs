@@ -6,7 +6,7 @@ use super::Compiled;
 use super::call::{Call, KeepableCall};
 use super::identity::{CompilerIdentities, Variables};
 use super::job::Tools;
-use super::joining::Joining;
+use super::joining::joins_objects;
 use super::nvcc::{Nvcc, shown_nvcc};
 use super::path_names::PathNames;
 use super::progress::Progress;
@@ -17,7 +17,7 @@ use super::workers::Workers;
 use crate::error::Error;
 use crate::fatbin::{Decompress, MAGIC_BYTES, read_headers};
 use crate::host_compiler;
-use cuda_find_core::capability::{Capability, Plan};
+use cuda_find_core::capability::Capability;
 use cuda_find_core::{command::Invocation, env::Env, hash::of_content, list::Set, output};
 use cuda_find_core::{root::Root, target::Target, toolkit::Toolkit};
 
@@ -262,9 +262,8 @@ impl WrappedNvcc<'_> {
             toolkit_includes,
             tool: shown_nvcc(toolkit),
         };
-        let (plan, version) = (Plan::default(), toolkit.version());
         let tools = Tools {
-            joining: Joining::new(env, root, &compilers.nvcc, &plan, version),
+            joins_objects: joins_objects(toolkit.version(), &host),
             launcher: None,
             progress,
             store,

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::build::{Build, Built, set_cfgs};
 use crate::compile::identity::{CompilerIdentities, Variables};
 use crate::compile::{
-    Compiled, Diagnostics, Engine, Joining, Launcher, Library, Module, OutputStore, PathNames,
-    Progress, Runner, Settings, Shard, Tools, Workers, matching_files,
+    Compiled, Diagnostics, Engine, Launcher, Library, Module, OutputStore, PathNames, Progress,
+    Runner, Settings, Shard, Tools, Workers, joins_objects, matching_files,
 };
 use crate::driver::{Driver, NoDriver};
 use crate::error::Error;
@@ -267,9 +267,10 @@ impl Build {
             searched.extend(sources.searched);
         }
         searched.extend(self.code.searched.iter().cloned());
-        let version = toolkit.version();
         let tools = Tools {
-            joining: Joining::new(&self.env, &self.root, &compilers.nvcc, plan, version),
+            joins_objects: host
+                .as_ref()
+                .is_some_and(|host| joins_objects(toolkit.version(), host)),
             launcher,
             progress: Progress::from_env(&self.env, false),
             store,
