@@ -38,8 +38,6 @@ pub struct Inputs<'a> {
     pub cudarc_version: Option<u32>,
     /// Whether everything is built for this machine, so that CMake's default compilers are the right ones.
     pub is_native_cmake: bool,
-    /// The Rust triple, if this is a cross build.
-    pub cross_triple: Option<&'a str>,
     /// The directory of the driver's own `libcuda.so`, if it is installed for linking.
     pub driver_link_path: Option<PathBuf>,
     /// The directory of the driver's libraries that programs need on the loader path (NixOS).
@@ -147,22 +145,8 @@ fn path_lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Variable> {
         let directories = value.into_iter().flatten();
         directories.filter(|path| *path != stubs).collect()
     };
-    // In a cross build, the `pkg-config` crate reads only the first of these variables that is set.
-    let pkg_config = match inputs.cross_triple {
-        None => vec![PKG_CONFIG.to_owned()],
-        Some(triple) => vec![
-            format!("{PKG_CONFIG}_{}", triple.replace('-', "_")),
-            format!("{PKG_CONFIG}_{triple}"),
-            format!("TARGET_{PKG_CONFIG}"),
-            PKG_CONFIG.to_owned(),
-        ],
-    };
-    let mut users_pkg_config = pkg_config.iter().map(|name| directories_of_user(name));
-    let users_pkg_config = users_pkg_config.find(|paths| !paths.is_empty());
-    let users_pkg_config = users_pkg_config.unwrap_or_default();
     let driver_link = Vec::from_iter(inputs.driver_link_path.clone());
     let driver_loader = Vec::from_iter(inputs.driver_loader_path.map(PathBuf::from));
-    let pkg_config_path = [vec![lib.join("pkgconfig")], users_pkg_config];
     // The stubs come last, after every directory that may have the driver's real library.
     let of_user = directories_of_user("LIBRARY_PATH");
     let library_path = [vec![lib.clone()], of_user, driver_link, vec![stubs.clone()]];
@@ -170,7 +154,6 @@ fn path_lists(inputs: &Inputs<'_>, root: &Path, env: &Env) -> Vec<Variable> {
     let lists = [
         ("PATH", [vec![bin], directories_of_user("PATH")].concat()),
         ("LIBRARY_PATH", library_path.concat()),
-        (&pkg_config[0], pkg_config_path.concat()),
         (LOADER_PATH, loader_path.concat()),
     ];
     // A list cannot have a path with a colon, which separates the paths.
@@ -198,11 +181,9 @@ pub fn overridden_by_toolchain_file(env: &Env) -> Option<String> {
 
 pub const LOADER_PATH: &str = "LD_LIBRARY_PATH";
 
-const PKG_CONFIG: &str = "PKG_CONFIG_PATH";
-
 /// Whether a variable is a list to which the view's directories are added.
 fn is_path_list(name: &str) -> bool {
-    ["PATH", "LIBRARY_PATH", LOADER_PATH].contains(&name) || name.starts_with(PKG_CONFIG)
+    ["PATH", "LIBRARY_PATH", LOADER_PATH].contains(&name)
 }
 
 /// The value of `CUDARC_CUDA_VERSION`: the newest release of the toolkit's major that cudarc knows
@@ -230,55 +211,6 @@ mod tests {
         ] {
             let toolkit = ToolkitVersion::new(13, minor);
             assert_eq!(cudarc_version(known, toolkit), expected);
-        }
-    }
-
-    #[test]
-    fn pkg_config_reads_one_variable_and_looks_in_the_view_first() {
-        let user = ("PKG_CONFIG_PATH", "/own");
-        let native = "PKG_CONFIG_PATH";
-        let cross = "PKG_CONFIG_PATH_aarch64_unknown_linux_gnu";
-        for (triple, variables, name, expected) in [
-            (None, &[user][..], native, "/v/lib/pkgconfig:/own"),
-            (
-                Some("aarch64-unknown-linux-gnu"),
-                &[],
-                cross,
-                "/v/lib/pkgconfig",
-            ),
-            (
-                Some("aarch64-unknown-linux-gnu"),
-                &[user],
-                cross,
-                "/v/lib/pkgconfig:/own",
-            ),
-            (
-                Some("aarch64-unknown-linux-gnu"),
-                &[user, (cross, "/arm")],
-                cross,
-                "/v/lib/pkgconfig:/arm",
-            ),
-        ] {
-            let inputs = Inputs {
-                has_nvcc: false,
-                version: ToolkitVersion::new(13, 4),
-                host_compiler: None,
-                plan: None,
-                single: None,
-                cudarc_version: None,
-                is_native_cmake: false,
-                cross_triple: triple,
-                driver_link_path: None,
-                driver_loader_path: None,
-            };
-            let env = Env::from_pairs(variables.iter().copied());
-            let mut settings = path_lists(&inputs, Path::new("/v"), &env).into_iter();
-            let setting = settings.find(|setting| setting.0.starts_with("PKG_CONFIG"));
-            let setting = setting.unwrap();
-            assert_eq!(
-                (setting.0.as_str(), setting.1.to_str()),
-                (name, Some(expected))
-            );
         }
     }
 }

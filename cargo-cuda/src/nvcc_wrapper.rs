@@ -174,7 +174,7 @@ impl Wrapper {
         }
         output::of_program(&finished.output());
         if !finished.success {
-            self.explain_list(call, "");
+            self.explain_list(call);
         }
         let code = finished.code.and_then(|code| u8::try_from(code).ok());
         code.unwrap_or(exit_code::FAILURE).into()
@@ -276,9 +276,8 @@ impl Wrapper {
             }) => {
                 output::of_program(&output);
                 files::write(&self.directory.mark_of(&self.package, FAILED), b"")?;
-                let failing = is_changed.then(|| nvcc.failing_capability(call)).flatten();
-                if let Some(failing) = failing {
-                    self.explain_list(call, &format!(", and it fails for {failing}"));
+                if is_changed {
+                    self.explain_list(call);
                 }
                 Ok(Some(exit_code.unwrap_or(exit_code::FAILURE).into()))
             }
@@ -319,10 +318,10 @@ impl Wrapper {
     }
 
     /// A note after a call that has failed with the declared list instead of the capability that the script requested.
-    fn explain_list(&self, call: &Call, failure: &str) {
+    fn explain_list(&self, call: &Call) {
         let inputs: Vec<&str> = call.inputs().collect();
         output::message(&format!(
-            "note: {} is compiled for {}{failure}\nhint: if this code is for other capabilities, list them in the \
+            "note: {} is compiled for {}\nhint: if this code is for other capabilities, list them in the \
              workspace's Cargo.toml: `capabilities = […]` below `[workspace.metadata.cuda.package.{}]`",
             inputs.join(" "),
             call.capabilities(),

@@ -12,7 +12,8 @@ use cuda_find_core::component::Component;
 /// error from `main`, the user sees the `Debug` text.
 #[non_exhaustive]
 pub enum Error {
-    /// CUDA was not found or cannot be used, or a file or program could not be used.
+    /// CUDA was not found or cannot be used, a file or program could not be used, or the build script requests
+    /// something that is not possible.
     Find(cuda_find_core::error::Error),
     /// A key of `[package.metadata.cuda]` has a value that cannot be used.
     Manifest {
@@ -48,14 +49,6 @@ pub enum Error {
         /// The path.
         path: PathBuf,
         /// Why the view cannot be created at this path.
-        reason: String,
-        /// What to do instead.
-        hint: String,
-    },
-    /// The build script requests something that this crate cannot do: a source file that does not
-    /// exist, two modules with the same name, a feature that is off.
-    Usage {
-        /// What is wrong, in a sentence.
         reason: String,
         /// What to do instead.
         hint: String,
@@ -98,8 +91,7 @@ impl Error {
     }
 
     pub(crate) fn usage(reason: impl Into<String>, hint: impl Into<String>) -> Self {
-        let (reason, hint) = (reason.into(), hint.into());
-        Self::Usage { reason, hint }
+        Self::Find(cuda_find_core::error::Error::usage(reason, hint))
     }
 
     /// An error about the value of an environment variable.
@@ -118,7 +110,7 @@ impl Error {
         let hint = match self {
             Self::Find(error) => return error.hints(),
             Self::HostCompiler { hints, .. } => return hints.clone(),
-            Self::Usage { hint, .. } | Self::ViewNotCreated { hint, .. } => hint.clone(),
+            Self::ViewNotCreated { hint, .. } => hint.clone(),
             Self::Manifest {
                 path, line, key, ..
             } => match line {
@@ -169,7 +161,6 @@ impl fmt::Display for Error {
                 let mut tried = tried.iter();
                 tried.try_for_each(|line| write!(f, "\n  also installed: {line}"))
             }
-            Self::Usage { reason, .. } => f.write_str(reason),
             Self::ViewConflict {
                 path,
                 components: [first, second],

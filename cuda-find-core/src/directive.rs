@@ -39,13 +39,6 @@ pub enum Directive {
         /// The value.
         value: OsString,
     },
-    /// Set an environment variable that `env!` reads at compile time.
-    RustcEnv {
-        /// The variable.
-        name: String,
-        /// The value.
-        value: OsString,
-    },
     /// Show a warning to the user.
     Warning(String),
     /// A line that is not a directive. Cargo keeps it in the script's `output` file and shows it
@@ -70,7 +63,6 @@ impl Directive {
             Self::LinkLib { kind, name } => ("cargo::rustc-link-lib=", pair(kind, name)),
             Self::LinkArg(argument) => ("cargo::rustc-link-arg=", argument.into()),
             Self::Metadata { key, value } => ("cargo::metadata=", pair(key, value)),
-            Self::RustcEnv { name, value } => ("cargo::rustc-env=", pair(name, value)),
             // In a message, a line break may become a space. In a path it may not, so `line` returns an error.
             Self::Warning(text) => ("cargo::warning=", text.replace('\n', " ").into()),
             Self::Remark(text) => ("cuda-build: ", text.replace('\n', " ").into()),

@@ -57,7 +57,8 @@ pub enum Error {
         /// The Rust triple.
         triple: String,
     },
-    /// The caller requests something that does not exist, such as a component with an unknown name.
+    /// The caller requests something that is not possible: a component with an unknown name, a source file that does
+    /// not exist, two modules with the same name, a feature that is off.
     Usage {
         /// What is wrong, in a sentence.
         reason: String,

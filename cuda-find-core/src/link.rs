@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(printed(false), "", "no other system has that place");
         std::fs::create_dir(top.path().join("etc")).unwrap();
         std::fs::write(top.path().join("etc/NIXOS"), "").unwrap();
-        let argument = "cargo::rustc-link-arg=-Wl,-rpath,/run/opengl-driver/lib";
-        assert_eq!([printed(false), printed(true)], [argument, ""]);
+        assert!(printed(false).ends_with("=-Wl,-rpath,/run/opengl-driver/lib"));
+        assert_eq!(printed(true), "");
     }
 }

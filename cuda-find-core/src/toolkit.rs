@@ -23,9 +23,6 @@ const FORMAT_VERSION: i64 = 1;
 /// Something to report about a choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// Other toolkits that were found and are not used. Each text has the release, or the major if the release is
-    /// unknown, and the place.
-    OtherToolkits(Vec<String>),
     /// The components come from several steps of the search: from these places.
     Combined(Vec<String>),
     /// The locked toolkit that the request admits has not been fetched, so it is not used.
@@ -47,9 +44,6 @@ pub enum Note {
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OtherToolkits(others) => {
-                write!(f, "also found and not used: {}", others.join("; "))
-            }
             Self::Combined(origins) => write!(f, "combined from {}", origins.join(" and ")),
             Self::LockNotFetched { file, version } => write!(
                 f,

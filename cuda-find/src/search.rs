@@ -207,7 +207,7 @@ mod tests {
             assert!(lines.contains(&line), "no {line} in\n{lines}");
         }
         for (search, expected) in [
-            (search().need("cublass"), "did you mean `cublas`?"),
+            (search().need("cublass"), "known: cudart, cuda-driver"),
             (
                 search().release("new"),
                 "`new` is not a version requirement",

@@ -1,6 +1,6 @@
 //! Compares static libraries.
 
-use cuda_build::fatbin::elf;
+use crate::objects;
 
 /// Whether a file has the expected content. Objects in static libraries may have other names of
 /// temporary files.
@@ -16,7 +16,7 @@ fn same_objects(one: &[u8], other: &[u8]) -> bool {
         && objects(one).count() == objects(other).count()
         && objects(one)
             .zip(objects(other))
-            .all(|(one, other)| elf::difference(one, other).is_none())
+            .all(|(one, other)| objects::difference(one, other).is_none())
 }
 
 /// The members of a static library.

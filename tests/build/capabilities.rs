@@ -40,21 +40,3 @@ fn flags_in_a_variable() {
         }
     }
 }
-
-#[test]
-fn variables_that_a_script_names_reach_the_compilers() {
-    let mut package = Package::new("named-variables", Compiler::Nvcc13);
-    let source = "#if DEVICE != 2\n#error no option\n#endif\nextern \"C\" const char *run() { return TEXT; }\n";
-    package.write("kernels/a.cu", source);
-    package.write_script(
-        ".library(Library::new(\"l\").file(\"kernels/a.cu\").flag(\"-DDEVICE=1\").flags_from(\"MY_FLAGS\")\
-         .host_flags_from(\"MY_HOST_FLAGS\"))",
-    );
-    package.write_program(&[], &[]);
-    package.set("MY_HOST_FLAGS", "-fno-exceptions '-DTEXT=\"a b\"'");
-    package.build().unwrap_err();
-    package.set("MY_FLAGS", "-UDEVICE -DDEVICE=2 --use_fast_math");
-    package.build().unwrap();
-    package.set("MY_FLAGS", "-UDEVICE");
-    package.build().unwrap_err();
-}

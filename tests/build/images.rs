@@ -9,11 +9,12 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use cuda_build::fatbin::{Fatbin, elf};
+use cuda_build::fatbin::Fatbin;
 use cuda_build::{Build, Engine, Library, Module, ToolkitVersion};
 use cuda_find_core::{env::Env, root::Root};
 
 use crate::components::site_packages;
+use crate::objects;
 
 /// Kernels from templates, and constant, static, anonymous and managed variables.
 const KERNELS: &str = "\
@@ -242,7 +243,7 @@ impl Package {
         fs::rename(&aside, &path).unwrap();
         let difference = match self.engine {
             Some(_) => (made != expected).then(|| "the fat binary".to_owned()),
-            None => elf::difference(&made, &expected),
+            None => objects::difference(&made, &expected),
         };
         assert_eq!(difference, None, "for {capabilities}");
     }
@@ -475,7 +476,7 @@ mod online {
         fs::create_dir(package.path("out")).unwrap();
         for name in ["a", "b", "a"] {
             let build = Build::from_env(package.env("out", "8.0"), Root::system()).unwrap();
-            let library = Library::new("prebuilt").object(format!("{name}/t.o"));
+            let library = Library::new("prebuilt").file(format!("{name}/t.o"));
             build.library(library).run().unwrap();
             let archive = fs::read(package.path("out/libprebuilt.a")).unwrap();
             let text = format!("object {name}");
@@ -593,61 +594,6 @@ mod online {
             fs::exists(&unfinished).unwrap(),
             "another build is about to rename it"
         );
-    }
-
-    #[test]
-    #[ignore = "minutes: objcopy that is missing or damages objects"]
-    fn objects_are_joined_with_a_good_objcopy_alone() {
-        let mut package = Package::new(KERNELS, None, &[]);
-        let bin = package.path("bin");
-        fs::create_dir(&bin).unwrap();
-        let (compiler, objcopy) = (bin.join("g++"), bin.join("objcopy"));
-        let named = objcopy.display();
-        let text = format!(
-            "[ \"$1\" = -print-prog-name=objcopy ] && echo {named} || exec /usr/bin/g++ \"$@\""
-        );
-        write_script(&compiler, &text);
-        package.variables.push(("NVCC_CCBIN", compiler.clone()));
-        let fails = text.replacen("&&", "&& exit 3; [ \"$1\" = x ] &&", 1);
-        // A good one is replaced, so a check that succeeded does not count any more.
-        for (name, script, expected) in [
-            ("missing", "", "no `objcopy`"),
-            (
-                "format",
-                "echo 'Unable to recognise' >&2; exit 1",
-                "Unable to recognise",
-            ),
-            (
-                "nothing",
-                "exec objcopy \"$3\" \"$4\"",
-                "changed the device code",
-            ),
-            ("good", "exec objcopy \"$@\"", ""),
-            (
-                "section",
-                "objcopy \"$@\" && objcopy --add-section .more=/bin/sh \"$4\"",
-                "of the joined object differs",
-            ),
-            (
-                "query",
-                "exec objcopy \"$@\"",
-                "-print-prog-name=objcopy` failed",
-            ),
-        ] {
-            if name == "query" {
-                write_script(&compiler, &fails);
-            }
-            package.images = Some(package.path(&format!("images-{name}")));
-            package.build(name, "8.0");
-            if !script.is_empty() {
-                write_script(&objcopy, script);
-            }
-            let (calls, reason) = package.build(name, "8.0,9.0");
-            let whole = calls == ["sm_80 sm_90"];
-            assert_eq!(whole, !expected.is_empty(), "{name}: {calls:?}, {reason}");
-            assert!(reason.contains(expected), "{name}: {reason}");
-            package.check(name, "8.0,9.0");
-        }
     }
 
     /// As an upgrade replaces a toolkit: at the same path, with the same version of nvcc.

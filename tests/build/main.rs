@@ -35,6 +35,8 @@ mod mutate;
 mod named_places;
 mod newest_major;
 mod nvrtc;
+#[path = "../support/objects.rs"]
+mod objects;
 mod package;
 mod parts;
 mod random_edits;

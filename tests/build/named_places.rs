@@ -281,7 +281,7 @@ fn a_directory_that_cannot_be_read_is_named() {
 
 /// What pyenv writes for each program, and asdf.
 #[test]
-fn a_python_that_is_a_script_is_reported() {
+fn a_python_that_is_a_script_is_no_place() {
     for shim in [
         "#!/usr/bin/env bash\nset -e\n\nprogram=\"${0##*/}\"\n\nexport PYENV_ROOT=\"/home/a/.pyenv\"\n\
          exec \"/home/a/.pyenv/libexec/pyenv\" exec \"$program\" \"$@\"\n",
@@ -295,19 +295,11 @@ fn a_python_that_is_a_script_is_reported() {
             ("HOME", "@ROOT@/home"),
         ];
         let report = search(root, &env, Component::Cudart);
-        let text = format!("{:?}", report.toolkit.as_ref().unwrap_err());
-        let place = "home/.pyenv/shims/python3): a script that starts an unknown Python";
-        assert!(
-            summaries(&report).contains(place) && text.contains(place),
-            "{text}"
-        );
+        assert!(report.attempts.is_empty(), "{}", summaries(&report));
         // The packages of the prefix that it lies in count as ever: a wrapper of Nix's.
         fs::create_dir_all(root.join("home/.pyenv/lib/python3.12/site-packages/nvidia")).unwrap();
         let text = summaries(&search(root, &env, Component::Cudart));
-        assert!(
-            text.contains("python3.12/site-packages") && !text.contains("a script"),
-            "{text}"
-        );
+        assert!(text.contains("python3.12/site-packages"), "{text}");
     }
     let directory = tempfile::tempdir().unwrap();
     write(&directory.path().join("bin/python3"), "\u{7f}ELF");

@@ -111,34 +111,6 @@ mod online {
     }
 
     #[test]
-    fn pkg_config_finds_libraries_and_stubs_in_a_moved_view() {
-        let place = TempDir::new().unwrap();
-        let view = view_at(&[&site_packages(13)], &place.path().join("first"));
-        let moved = place.path().join("second");
-        fs::rename(view.root(), &moved).unwrap();
-        let mut command = Command::new("pkg-config");
-        command.env("PKG_CONFIG_PATH", moved.join("lib64/pkgconfig"));
-        command.args(["--cflags", "--libs", "cudart", "cuda-13.4", "cudart-13.4"]);
-        let printed = succeeds(&mut command);
-        let (source, program) = (place.path().join("a.c"), place.path().join("program"));
-        fs::write(
-            &source,
-            "#include <cuda.h>\nint main(void) { return cuInit(0); }\n",
-        )
-        .unwrap();
-        let mut gcc = Command::new("gcc");
-        gcc.arg(&source)
-            .arg("-o")
-            .arg(&program)
-            .arg("-Wl,--no-as-needed");
-        succeeds(gcc.args(printed.split_whitespace()));
-        let needed = dynamic(&program, "NEEDED");
-        for library in ["libcudart.so.13", "libcuda.so.1"] {
-            assert!(needed.iter().any(|name| name == library), "{needed:?}");
-        }
-    }
-
-    #[test]
     fn the_command_prints_where_the_view_is() {
         let components = site_packages(13);
         let place = TempDir::new().unwrap();

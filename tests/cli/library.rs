@@ -26,7 +26,7 @@ fn main() -> Result<(), cuda_build::Error> {
     assert!(gcc.unwrap().success());
     let library = Library::new("native")
         .glob("native/**/*.c*")
-        .object(object)
+        .file(object)
         .includes(["include", "more include"])
         .define("VALUELESS", None)
         .define("BLOCK", "256")

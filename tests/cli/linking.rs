@@ -14,9 +14,10 @@ mod online {
     /// A `-sys` crate: what it tells, what it bakes in.
     const SYS: &str = r#"
 fn main() -> Result<(), cuda_build::Error> {
-    let build = cuda_build::Build::new()?.root_variable("BAKED_ROOT");
+    let build = cuda_build::Build::new()?;
     let view = build.view()?;
     assert!(view.root().is_dir());
+    println!("cargo::rustc-env=BAKED_ROOT={}", view.root().display());
     build.run().map(|_| ())
 }
 "#;

@@ -38,6 +38,8 @@ mod library;
 mod linking;
 mod locked;
 mod missing_components;
+#[path = "../support/objects.rs"]
+mod objects;
 mod project;
 mod python_backend;
 mod python_installs;

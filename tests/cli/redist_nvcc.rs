@@ -56,7 +56,7 @@ fn debian_mirror(usr: &Path) -> Mirror {
     let facts = Component::Cudart.facts();
     mirror.add("cuda_cudart", "12.4.127", |archive| {
         let is_of_runtime = |name: &str| {
-            let mut prefixes = facts.header_prefixes.iter();
+            let mut prefixes = facts.header_prefixes().iter();
             name != "cuda" && prefixes.any(|prefix| name.starts_with(prefix))
         };
         for name in headers.iter().filter(|name| is_of_runtime(name)) {

@@ -119,7 +119,7 @@ impl Diagnosis {
         for note in toolkit.notes() {
             let state = match note {
                 Note::LockNotFetched { .. } | Note::Incompatible { .. } => RowState::Warning,
-                Note::OtherToolkits(_) | Note::Combined { .. } => RowState::Detail,
+                Note::Combined(_) => RowState::Detail,
             };
             self.add(state, "note", note.to_string());
         }

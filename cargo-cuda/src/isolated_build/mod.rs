@@ -103,7 +103,6 @@ impl IsolatedBuild {
             cudarc_version: cudarc
                 .and_then(|releases| environment::cudarc_version(releases, version)),
             is_native_cmake: is_native_build && triple.ends_with("-gnu"),
-            cross_triple: (!target.is_native()).then_some(triple),
             driver_link_path: driver_directory(root, target),
             driver_loader_path: link::nixos_driver_directory(root),
         };

@@ -6,14 +6,14 @@
 //! out. The file is compiled as a whole again if joining could give another result than one call of nvcc:
 //! if the preprocessed source depends on the list of architectures (`__CUDA_ARCH_LIST__`, which CUB and
 //! Thrust put into the names of symbols), if the architectures do not define the same kernels and variables,
-//! or if objects of this nvcc cannot be joined.
+//! or if objects of this nvcc and host compiler cannot be joined.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::depfile;
-use super::joining::{self, Joining, Reason};
+use super::joining::{self, Reason};
 use super::launcher::Launcher;
 use super::options::host_option;
 use super::progress::{PlaceInBuild, Progress, Running};
@@ -42,7 +42,8 @@ pub(super) enum ListUse {
 /// What the steps of a build share.
 #[derive(Debug, Default)]
 pub(crate) struct Tools {
-    pub(crate) joining: Joining,
+    /// See [`joins_objects`](joining::joins_objects).
+    pub(crate) joins_objects: bool,
     pub(crate) launcher: Option<Launcher>,
     pub(crate) progress: Progress,
     pub(crate) store: OutputStore,
@@ -138,6 +139,9 @@ impl Job<'_> {
         if kept.is_empty() || step.form == Form::Single || step.options_choose_images() {
             return Ok(None);
         }
+        if step.form == Form::Object && !self.tools.joins_objects {
+            return Err("objects of this nvcc or host compiler are not joined".into());
+        }
         let mut from = Vec::new();
         for kept in kept {
             if self.sees_same_text(nvcc, &kept.images)? {
@@ -181,9 +185,7 @@ impl Job<'_> {
                 .ok_or("no kept object can be used")?;
             used.insert(host);
             self.check_names(&images, &from[host].images)?;
-            self.tools
-                .joining
-                .join(step, run, &from[host].bytes, &device_code)?
+            joining::join(&from[host].bytes, &device_code)?
         } else {
             device_code.write()
         };

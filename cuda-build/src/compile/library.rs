@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::nvcc::Nvcc;
-use super::options::{Options, common_options, host_option, words_in};
+use super::options::{Options, common_options, host_option};
 use super::sources::{Language, Source, Sources};
 use super::step::{Form, Image, Settings, Step};
 use crate::error::Error;
-use cuda_find_core::{env::Env, hash::Fnv, link, root::Root};
+use cuda_find_core::{hash::Fnv, link, root::Root};
 
 /// The optimization of the host code of `.cu` files.
 const DEFAULT_OPT_LEVEL: u32 = 3;
@@ -28,7 +28,7 @@ const DEFAULT_OPT_LEVEL: u32 = 3;
 ///
 /// let library = Library::new("debugged")
 ///     .files(["kernels/a.cu", "kernels/b.cu"])
-///     .object("prebuilt/table.o")
+///     .file("prebuilt/table.o")
 ///     .includes(["include", "third_party/include"])
 ///     .debug(true)
 ///     .opt_level(1);
@@ -37,7 +37,7 @@ const DEFAULT_OPT_LEVEL: u32 = 3;
 /// nvcc compiles files that end in `.cu`. With the feature `host-sources`, a library may contain C (`.c`)
 /// and C++ (`.cpp`, `.cc`, `.cxx`), which may include the toolkit's headers. The `cc` crate chooses the
 /// compiler for them, with its usual flags (`-Wall -Wextra`) and those in `CXXFLAGS`, `CFLAGS` and the
-/// like. Objects (`.o`) go into the archive.
+/// like. Objects (`.o`), which must be position-independent (`-fPIC`), go into the archive.
 ///
 /// # Debugging and optimization
 ///
@@ -53,12 +53,9 @@ const DEFAULT_OPT_LEVEL: u32 = 3;
 pub struct Library {
     name: String,
     sources: Vec<Source>,
-    excluded: Vec<String>,
     pub(crate) options: Options,
     pub(super) opt_level: Option<u32>,
     pub(super) host_flags: Vec<String>,
-    /// The variables with more of them.
-    host_flag_variables: Vec<String>,
     rdc: bool,
 }
 
@@ -68,11 +65,9 @@ impl Library {
         Self {
             name: name.into(),
             sources: Vec::new(),
-            excluded: Vec::new(),
             options: Options::default(),
             opt_level: None,
             host_flags: Vec::new(),
-            host_flag_variables: Vec::new(),
             rdc: false,
         }
     }
@@ -105,21 +100,6 @@ impl Library {
         self
     }
 
-    /// Leaves out the files of all [`glob`](Self::glob)s of this library that match a pattern:
-    /// `glob("src/*.cu").exclude("src/moe_*.cu")`.
-    #[must_use]
-    pub fn exclude(mut self, pattern: impl Into<String>) -> Self {
-        self.excluded.push(pattern.into());
-        self
-    }
-
-    /// Adds an object file that is already compiled: `object(out.join("table.o"))`. It goes into the archive, and
-    /// must be position-independent (`-fPIC`).
-    #[must_use]
-    pub fn object(self, object: impl Into<PathBuf>) -> Self {
-        self.file(object)
-    }
-
     common_options!();
 
     /// Passes an option to the host compiler unchanged, for the host code of `.cu` files (`-Xcompiler`) and
@@ -130,21 +110,6 @@ impl Library {
         self
     }
 
-    /// Passes the options in an environment variable to the host compiler, as [`host_flag`](Self::host_flag) does:
-    /// `host_flags_from("CUDA_NVCC_FLAGS")`. The value is split as a shell does.
-    #[must_use]
-    pub fn host_flags_from(mut self, variable: impl Into<String>) -> Self {
-        self.host_flag_variables.push(variable.into());
-        self
-    }
-
-    /// Adds the flags in the variables that the build script names.
-    pub(crate) fn read_variables(&mut self, env: &Env) {
-        self.options.read_variables(env);
-        self.host_flags
-            .extend(words_in(&self.host_flag_variables, env));
-    }
-
     /// With `true`, device code in one source can use functions and variables of another
     /// (relocatable device code, `-rdc=true`). nvcc then also links the device code, and the crate links `cudadevrt`.
     /// Device code is linked within this library: what its kernels call has to be in its sources, and a source can be
@@ -153,15 +118,6 @@ impl Library {
     #[must_use]
     pub fn rdc(mut self, rdc: bool) -> Self {
         self.rdc = rdc;
-        self
-    }
-
-    /// With `true`, compiles for debuggers: host code with `-g`, device code with `-G`, which turns off its
-    /// optimization. With `false`, nothing gets debug information. By default, only C and C++ get it, if Cargo's
-    /// profile says so (`debug = …`).
-    #[must_use]
-    pub fn debug(mut self, debug: bool) -> Self {
-        self.options.debug = Some(debug);
         self
     }
 
@@ -188,7 +144,13 @@ impl Library {
     /// # Errors
     /// As [`Sources::resolve`].
     pub(crate) fn resolve(&self, root: &Root, package: &Path) -> Result<Sources, Error> {
-        Sources::resolve(&self.name, &self.sources, &self.excluded, root, package)
+        Sources::resolve(
+            &self.name,
+            &self.sources,
+            &self.options.excluded,
+            root,
+            package,
+        )
     }
 
     /// The steps, in the order in which they have to run.
@@ -231,7 +193,8 @@ impl Library {
         let first = sources.files.first().map(|(source, _)| source.clone());
         let first = first.unwrap_or_default();
         if self.rdc {
-            let mut options = plan.nvcc_gencode();
+            let images = Image::of_plan(plan).into_iter();
+            let mut options: Vec<String> = images.map(Image::nvcc_option).collect();
             options.extend(["-dlink", "--compiler-options=-fPIC"].map(str::to_owned));
             let archive = link::device_runtime(settings.toolkit);
             if let Some(directory) = archive.and_then(|archive| archive.parent()) {

@@ -35,7 +35,7 @@ pub use call::{Call, ForList, KeepableCall};
 pub(crate) use diagnostics::{Diagnostics, hint};
 pub use diagnostics::{header_hint, missing_headers};
 pub(crate) use job::Tools;
-pub(crate) use joining::Joining;
+pub(crate) use joining::joins_objects;
 pub(crate) use launcher::Launcher;
 pub use launcher::is_sccache;
 pub use library::Library;

@@ -67,7 +67,6 @@ impl Format {
 pub struct Module {
     name: String,
     source: PathBuf,
-    pub(crate) excluded: Vec<String>,
     pub(crate) engine: Engine,
     pub(crate) format: Format,
     pub(crate) options: Options,
@@ -85,7 +84,6 @@ impl Module {
         Self {
             name,
             source,
-            excluded: Vec::new(),
             engine: Engine::default(),
             format: Format::default(),
             options: Options::default(),
@@ -114,22 +112,7 @@ impl Module {
         self
     }
 
-    /// Leaves out the files that match a pattern, if this module is given to [`Build::modules`](crate::Build::modules).
-    #[must_use]
-    pub fn exclude(mut self, pattern: impl Into<String>) -> Self {
-        self.excluded.push(pattern.into());
-        self
-    }
-
     common_options!();
-
-    /// Compiles for a debugger (`-G`): device code without optimization, many times slower. The default is
-    /// `false`, whatever Cargo's profile says.
-    #[must_use]
-    pub fn debug(mut self, debug: bool) -> Self {
-        self.options.debug = Some(debug);
-        self
-    }
 
     /// Its name.
     #[must_use]

@@ -111,9 +111,6 @@ impl<'a> Nvcc<'a> {
             tool: self.tool.clone(),
             command: StepCommand::Nvcc {
                 shared: self.shared.clone(),
-                host: self
-                    .host
-                    .map_or_else(PathBuf::new, |host| host.path.clone()),
                 lists_assembled: self.host.is_some_and(|host| host.family == Family::Gcc),
             },
             identity: self

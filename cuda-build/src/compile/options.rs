@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::nvcc_options::chooses_capabilities;
 use cuda_find_core::capability::Plan;
-use cuda_find_core::command::{quoted, split_words};
-use cuda_find_core::env::Env;
+use cuda_find_core::command::quoted;
 
 /// The C++ standard of sources for which the build script sets none.
 const DEFAULT_STD: &str = "c++17";
@@ -15,11 +14,11 @@ const DEFAULT_STD: &str = "c++17";
 /// What a build script sets on a module or a library.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
+    /// Patterns of files that a pattern of the build script does not add.
+    pub(crate) excluded: Vec<String>,
     pub(crate) includes: Vec<PathBuf>,
     pub(crate) defines: Vec<(String, Option<String>)>,
     pub(crate) flags: Vec<String>,
-    /// Environment variables with more flags (`flags_from`).
-    pub(crate) flag_variables: Vec<String>,
     pub(crate) std: Option<String>,
     pub(crate) debug: Option<bool>,
     pub(crate) lineinfo: bool,
@@ -37,14 +36,8 @@ impl Options {
         self.plan.as_ref().unwrap_or(whole)
     }
 
-    /// Adds the flags in the variables that the build script names.
-    pub(crate) fn read_variables(&mut self, env: &Env) {
-        let words = words_in(&self.flag_variables, env);
-        self.flags.extend(words);
-    }
-
     /// # Errors
-    /// [`Error::Usage`] if a flag chooses capabilities: the code would have other capabilities than the crate declares.
+    /// [`Error::Find`] if a flag chooses capabilities: the code would have other capabilities than the crate declares.
     pub(crate) fn check_flags(&self, part: &str) -> Result<(), Error> {
         let mut flags = self.flags.iter();
         match flags.find(|flag| chooses_capabilities(flag)) {
@@ -102,12 +95,6 @@ impl Options {
     }
 }
 
-/// The words in the values of variables.
-pub(super) fn words_in(variables: &[String], env: &Env) -> impl Iterator<Item = String> {
-    let values = variables.iter().filter_map(|name| env.text(name));
-    values.flat_map(|value| split_words(&value))
-}
-
 /// nvcc's option that passes one flag to the host compiler.
 ///
 /// nvcc splits the value at commas, removes backslashes, and puts the rest into a shell command.
@@ -126,6 +113,14 @@ pub(super) fn host_option(flag: &str) -> String {
 /// The methods that modules and libraries have in common.
 macro_rules! common_options {
     () => {
+        /// Leaves out the files that match a pattern, if another pattern adds them: `exclude("src/moe_*.cu")` after
+        /// [`Library::glob`](crate::Library::glob) or in [`Build::modules`](crate::Build::modules).
+        #[must_use]
+        pub fn exclude(mut self, pattern: impl Into<String>) -> Self {
+            self.options.excluded.push(pattern.into());
+            self
+        }
+
         /// Adds a directory, relative to the package, to those that are searched for headers (`-I`).
         #[must_use]
         pub fn include(mut self, directory: impl Into<PathBuf>) -> Self {
@@ -174,16 +169,6 @@ macro_rules! common_options {
             flags.into_iter().fold(self, Self::flag)
         }
 
-        /// Passes the options in an environment variable after all others: `flags_from("MY_NVCC_FLAGS")`. The value is
-        /// split as a shell does. If the variable changes, the part is compiled again.
-        ///
-        /// nvcc reads `NVCC_APPEND_FLAGS` itself, for every file of every crate.
-        #[must_use]
-        pub fn flags_from(mut self, variable: impl Into<String>) -> Self {
-            self.options.flag_variables.push(variable.into());
-            self
-        }
-
         /// Sets what this part is written for: `capabilities(["9.0a"])`, `capabilities([">=8.0"])`. By default, it is
         /// compiled for every capability that the crate declares.
         ///
@@ -216,6 +201,15 @@ macro_rules! common_options {
         #[must_use]
         pub fn std(mut self, std: impl Into<String>) -> Self {
             self.options.std = Some(std.into());
+            self
+        }
+
+        /// With `true`, compiles for debuggers: host code with `-g`, and device code with `-G`, which turns off its
+        /// optimization. With `false`, nothing gets debug information. By default, only C and C++ of a library get it,
+        /// if Cargo's profile requests it (`debug = …`).
+        #[must_use]
+        pub fn debug(mut self, debug: bool) -> Self {
+            self.options.debug = Some(debug);
             self
         }
 

@@ -112,7 +112,7 @@ impl Runner {
     /// Runs all steps. If a compiler rejects a file, the other files are still compiled.
     ///
     /// # Errors
-    /// [`Error::Usage`] if a source file does not exist, [`Error::Compile`] with the compiler's own messages,
+    /// [`Error::Find`] if a source file does not exist, [`Error::Compile`] with the compiler's own messages,
     /// [`cuda_find_core::error::Error::Io`]. No partial output is left.
     pub(crate) fn run(
         mut self,

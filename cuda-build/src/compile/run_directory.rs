@@ -52,7 +52,7 @@ impl RunDirectory {
     /// depfile get their names after the program has succeeded.
     ///
     /// # Errors
-    /// [`Error::Compile`] with the program's own messages; [`Error::Usage`] for a path that nvcc cannot handle;
+    /// [`Error::Compile`] with the program's own messages; [`Error::Find`] for a path that nvcc cannot handle;
     /// [`cuda_find_core::error::Error::Io`] if a later run has taken the directory away.
     pub(super) fn execute(
         &self,
@@ -132,13 +132,6 @@ fn check_paths(step: &Step, invocation: &Invocation, output: &Path) -> Result<()
             format!("`{text}` has a character that a shell interprets in the commands of nvcc"),
             "remove `$`, backslashes, backquotes and double quotes from the names of the directories and the file, and \
              from the macro",
-        ));
-    }
-    if output.to_string_lossy().contains(',') {
-        let output = output.display();
-        return Err(Error::usage(
-            format!("nvcc cannot write to a path with a comma: {output}"),
-            "rename the directory, or set `CARGO_TARGET_DIR` to a directory without a comma",
         ));
     }
     Ok(())

@@ -36,7 +36,7 @@ impl Sources {
     /// Finds the files that the patterns name.
     ///
     /// # Errors
-    /// [`Error::Usage`] if a pattern names no file, if there is no source, for an unknown extension,
+    /// [`Error::Find`] if a pattern names no file, if there is no source, for an unknown extension,
     /// and for a host source without the feature `host-sources`.
     pub(crate) fn resolve(
         library: &str,

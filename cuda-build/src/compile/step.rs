@@ -80,8 +80,6 @@ pub(super) enum StepCommand {
     Nvcc {
         /// nvcc with the options that every source has.
         shared: Invocation,
-        /// The program that compiles the host code.
-        host: PathBuf,
         /// Whether its assembler lists the files that it reads: GNU's does.
         lists_assembled: bool,
     },
@@ -180,8 +178,7 @@ impl Step {
             StepCommand::Program(invocation) => key.invocation(invocation),
             StepCommand::Nvcc {
                 shared,
-                // These are in `identity`.
-                host: _,
+                // Follows from `identity`.
                 lists_assembled: _,
             } => key.invocation(shared),
             StepCommand::Nvrtc { library, name } => key.field((library, name)),
@@ -459,10 +456,8 @@ mod tests {
             let mut invocation = invocation();
             change(&mut invocation);
             keys.insert(step(StepCommand::Program(invocation.clone())).key());
-            let host = "gcc".into();
             let nvcc = StepCommand::Nvcc {
                 shared: invocation,
-                host,
                 lists_assembled: false,
             };
             keys.insert(step(nvcc).key());

@@ -6,7 +6,7 @@ use super::Compiled;
 use super::call::{Call, KeepableCall};
 use super::identity::{CompilerIdentities, Variables};
 use super::job::Tools;
-use super::joining::Joining;
+use super::joining::joins_objects;
 use super::nvcc::{Nvcc, shown_nvcc};
 use super::path_names::PathNames;
 use super::progress::Progress;
@@ -17,7 +17,7 @@ use super::workers::Workers;
 use crate::error::Error;
 use crate::fatbin::{Decompress, MAGIC_BYTES, read_headers};
 use crate::host_compiler;
-use cuda_find_core::capability::{Capability, Plan};
+use cuda_find_core::capability::Capability;
 use cuda_find_core::{command::Invocation, env::Env, hash::of_content, list::Set, output};
 use cuda_find_core::{root::Root, target::Target, toolkit::Toolkit};
 
@@ -99,7 +99,7 @@ impl WrappedNvcc<'_> {
     /// Writes a placeholder for what a call would link, if it would link placeholders. Archives have them as members.
     ///
     /// # Errors
-    /// As [`Self::leave_out`]; [`Error::Usage`] if it would be outside of the target directory.
+    /// As [`Self::leave_out`]; [`Error::Find`] if it would be outside of the target directory.
     pub fn leave_out_linked(&self, call: &Call) -> Result<bool, Error> {
         let Some(output) = call.linked_output() else {
             return Ok(false);
@@ -262,9 +262,8 @@ impl WrappedNvcc<'_> {
             toolkit_includes,
             tool: shown_nvcc(toolkit),
         };
-        let (plan, version) = (Plan::default(), toolkit.version());
         let tools = Tools {
-            joining: Joining::new(env, root, &compilers.nvcc, &plan, version),
+            joins_objects: joins_objects(toolkit.version(), &host),
             launcher: None,
             progress,
             store,
@@ -286,26 +285,6 @@ impl WrappedNvcc<'_> {
         let env = self.env.clone().with("NVCC_CCBIN", named);
         let chosen = host_compiler::choose(&env, self.root, &self.toolkit, &self.target);
         usual != named && matches!(chosen, Err(Error::HostCompiler { .. }))
-    }
-
-    /// After a call for several capabilities has failed: the capability that a source does not compile for, if it
-    /// compiles for another one.
-    pub fn failing_capability(&self, call: &Call) -> Option<Capability> {
-        for source in call.inputs().filter(|input| call.is_cuda(input)) {
-            let compiles = |capability: &Capability| {
-                let image = Image::Real(*capability);
-                let output = PathBuf::from(format!("{source}.{}.cubin", capability.sm()));
-                self.single(call, &call.single(source, image, output))
-                    .is_ok()
-            };
-            let capabilities = call.requested_capabilities();
-            let (compiling, failing): (Vec<_>, Vec<_>) =
-                capabilities.into_iter().partition(compiles);
-            if !compiling.is_empty() && !failing.is_empty() {
-                return failing.first().copied();
-            }
-        }
-        None
     }
 }
 

@@ -7,7 +7,7 @@ use semver::VersionReq;
 use super::Wanted;
 use crate::error::Error;
 use cuda_find_core::toml::{self, Value};
-use cuda_find_core::{list::nearest, release::newest_for_driver, root::Root, version::Version};
+use cuda_find_core::{release::newest_for_driver, root::Root, version::Version};
 
 /// One table of a manifest, with the file and the key for messages.
 pub(super) struct ManifestTable {
@@ -71,16 +71,12 @@ impl ManifestTable {
 
     /// An unknown key is an error, because a misspelled key would otherwise be ignored.
     pub(super) fn check_keys(&self, known_keys: &str) -> Result<(), Error> {
-        let known = || known_keys.split(' ');
         let mut keys = self.table.keys();
-        let Some(key) = keys.find(|key| known().all(|known| known != *key)) else {
+        let Some(key) = keys.find(|key| known_keys.split(' ').all(|known| known != *key)) else {
             return Ok(());
         };
-        let advice = match nearest(key, known()) {
-            Some(name) => format!("did you mean `{name}`?"),
-            None => format!("the known keys are {}", known_keys.replace(' ', ", ")),
-        };
-        Err(self.wrong(key, format!("unknown key; {advice}")))
+        let known_keys = known_keys.replace(' ', ", ");
+        Err(self.wrong(key, format!("unknown key; the known keys are {known_keys}")))
     }
 
     fn value(&self, key: &str) -> Option<&Value> {

@@ -5,7 +5,7 @@ use cuda_find_core::list::Set;
 use super::{offset_at, size_at, u16_at, u32_at};
 
 /// One section of a file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Section<'a> {
     name: &'a [u8],
     kind: u32,
@@ -14,7 +14,6 @@ pub(crate) struct Section<'a> {
 }
 
 /// One row of the symbol table, with the fields that `elf.h` defines.
-#[derive(PartialEq)]
 struct Symbol<'a> {
     name: &'a [u8],
     info: u8,
@@ -34,13 +33,16 @@ impl Symbol<'_> {
     }
 }
 
+/// The type of an object in the file's header.
+const RELOCATABLE: u16 = 1;
+// Types of sections.
 const SYMBOL_TABLE: u32 = 2;
-const STRING_TABLE: u32 = 3;
 const NO_BITS: u32 = 8;
 // Types of symbols: the low four bits of `Symbol::info`.
 const OBJECT: u8 = 1;
 const FUNCTION: u8 = 2;
-const FILE: u8 = 4;
+/// The largest alignment of a section of device code that [`with_section`] expects: that of a page.
+const LARGEST_ALIGNMENT: usize = 4096;
 /// The types of symbols for texture and surface references, which exist up to CUDA 11.
 const REFERENCES: std::ops::RangeInclusive<u8> = 10..=12;
 /// The bit of `Symbol::other` that marks a function as a kernel.
@@ -94,6 +96,52 @@ pub(crate) fn section<'a>(bytes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     Some(section.content)
 }
 
+/// The object `bytes` with other content in the section with this name. The content is at the end of the file, because
+/// an object has no segments, whose places in the file would have to fit.
+///
+/// `None` if the bytes are not a relocatable object with one such section, if a symbol or a relocation refers to a
+/// place inside the section, or if a linker may take the content from a section for link-time optimization instead.
+pub(crate) fn with_section(bytes: &[u8], name: &[u8], content: &[u8]) -> Option<Vec<u8>> {
+    let before = sections(bytes);
+    let index = before.iter().position(|section| section.name == name)?;
+    let relocations = [b".rela", name].concat();
+    let is_unexpected = |(other, section): (usize, &Section<'_>)| {
+        other != index && section.name == name
+            || section.name == relocations
+            || section.name.starts_with(b".gnu.lto_")
+    };
+    let symbols = symbols(&before)?.into_iter();
+    let mut inside = symbols.filter(|symbol| symbol.section == index);
+    let header = size_at(bytes, 40)? + index * usize::from(u16_at(bytes, 58)?);
+    let alignment = size_at(bytes, header + 48)?.max(1);
+    if u16_at(bytes, 16)? != RELOCATABLE
+        || before.iter().enumerate().any(is_unexpected)
+        || inside.any(|symbol| (symbol.value, symbol.size) != (0, 0))
+        || alignment > LARGEST_ALIGNMENT
+    {
+        return None;
+    }
+    let start = size_at(bytes, header + 24)?;
+    let mut object = bytes.to_vec();
+    // A search of the file for fat binaries must not find the old one.
+    object
+        .get_mut(start..start + before[index].content.len())?
+        .fill(0);
+    object.resize(object.len().next_multiple_of(alignment), 0);
+    for (field, value) in [(24, object.len()), (32, content.len())] {
+        let field = object.get_mut(header + field..header + field + 8)?;
+        field.copy_from_slice(&u64::try_from(value).ok()?.to_le_bytes());
+    }
+    object.extend_from_slice(content);
+    let after = sections(&object);
+    let is_right = |(other, section): (usize, &Section<'_>)| match other == index {
+        true => section.content == content,
+        false => before.get(other) == Some(section),
+    };
+    let is_complete = after.len() == before.len() && after.iter().enumerate().all(is_right);
+    is_complete.then_some(object)
+}
+
 fn symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
     let table = sections.iter().find(|s| s.kind == SYMBOL_TABLE)?;
     let strings = sections.get(table.link)?.content;
@@ -138,26 +186,76 @@ pub(crate) fn kernels(cubin: &[u8]) -> Option<Vec<String>> {
     Some(names.collect())
 }
 
-/// The first difference between two objects: the number of sections, the name of a section, or `symbols`;
-/// `None` if there is no difference.
-///
-/// File symbols are ignored, because they contain names of temporary files. The other symbols are compared
-/// row by row, not by the bytes of the symbol table and the string table.
-pub fn difference(one: &[u8], other: &[u8]) -> Option<String> {
-    let (one, other) = (sections(one), sections(other));
-    if one.len() != other.len() || one.is_empty() {
-        return Some(format!("{} sections against {}", one.len(), other.len()));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An object with a section of device code, a table of symbols with one symbol, and a section with this name.
+    fn object(symbol_size: u8, other: &str) -> Vec<u8> {
+        let names = format!("\0.nv_fatbin\0.symtab\0.strtab\0{other}\0");
+        let mut symbols = vec![0; 48];
+        (symbols[24 + 6], symbols[24 + 16]) = (1, symbol_size);
+        let rows: [(&str, u8, u8, &[u8]); 5] = [
+            ("\0", 0, 0, b""),
+            (".nv_fatbin\0", 1, 0, b"old code"),
+            (".symtab\0", 2, 3, &symbols),
+            (".strtab\0", 3, 0, names.as_bytes()),
+            (other, 1, 0, b"data"),
+        ];
+        let mut file = b"\x7fELF\x02\x01".to_vec();
+        file.resize(64, 0);
+        (file[16], file[58], file[60], file[62]) = (1, 64, 5, 3);
+        let mut table = Vec::new();
+        for (name, kind, link, content) in rows {
+            let mut header = [0; 64];
+            header[0] = u8::try_from(names.find(name).unwrap()).unwrap();
+            (header[4], header[40], header[48]) = (kind, link, 8);
+            let place = u16::try_from(file.len()).unwrap();
+            header[24..26].copy_from_slice(&place.to_le_bytes());
+            header[32] = u8::try_from(content.len()).unwrap();
+            file.extend(content);
+            table.extend(header);
+        }
+        let place = u16::try_from(file.len()).unwrap();
+        file[40..42].copy_from_slice(&place.to_le_bytes());
+        file.extend(table);
+        file
     }
-    for (a, b) in one.iter().zip(&other) {
-        let is_compared = ![SYMBOL_TABLE, STRING_TABLE].contains(&a.kind);
-        if a.name != b.name || a.kind != b.kind || is_compared && a.content != b.content {
-            return Some(String::from_utf8_lossy(a.name).into_owned());
+
+    #[test]
+    fn a_section_gets_other_content_at_the_end() {
+        let before = object(0, ".text");
+        let after = with_section(&before, b".nv_fatbin", b"new, longer code").unwrap();
+        assert_eq!(section(&after, b".nv_fatbin").unwrap(), b"new, longer code");
+        assert!(after.ends_with(b"new, longer code") && (after.len() - 16) % 8 == 0);
+        assert!(!after.windows(8).any(|bytes| bytes == b"old code"));
+        for name in [&b".text"[..], b".symtab", b".strtab"] {
+            assert_eq!(section(&after, name), section(&before, name));
         }
     }
-    let [one, other] = [&one, &other].map(|sections| {
-        let mut rows = symbols(sections).unwrap_or_default();
-        rows.retain(|symbol| symbol.kind() != FILE);
-        rows
-    });
-    (one != other).then(|| "symbols".to_owned())
+
+    #[test]
+    fn an_unexpected_object_is_left_alone() {
+        let changed = |place: usize, value: u8| {
+            let mut bytes = object(0, ".text");
+            bytes[place] = value;
+            bytes
+        };
+        for bytes in [
+            object(1, ".text"),
+            object(0, ".nv_fatbin"),
+            object(0, ".rela.nv_fatbin"),
+            object(0, ".gnu.lto_.decls"),
+            // 32-bit, big-endian, a shared library, a table beyond the end.
+            changed(4, 1),
+            changed(5, 2),
+            changed(16, 3),
+            changed(41, 255),
+            object(0, ".text")[..400].to_vec(),
+            Vec::new(),
+        ] {
+            assert_eq!(with_section(&bytes, b".nv_fatbin", b"new"), None);
+        }
+        assert_eq!(with_section(&object(0, ".text"), b".other", b"new"), None);
+    }
 }

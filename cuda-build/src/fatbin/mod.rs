@@ -25,7 +25,7 @@
 //! at a time and running `fatbinary` and nvFatbin on the result.
 
 mod container;
-pub mod elf;
+pub(crate) mod elf;
 mod image;
 mod kernels;
 

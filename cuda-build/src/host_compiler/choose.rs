@@ -7,6 +7,7 @@ use super::HostCompiler;
 use super::judge::{HEADER, Judge, Judged};
 use crate::cc_variables::names_for_target;
 use crate::error::Error;
+use crate::nvcc_options::arguments;
 use cuda_find_core::nvcc::{self, locate};
 use cuda_find_core::toolkit::Toolkit;
 use cuda_find_core::{component::Component, env::Env, root::Root, target::Target};
@@ -131,18 +132,12 @@ fn named_for_target(env: &Env, target: &Target) -> Option<(String, PathBuf)> {
 fn flag(env: &Env, short: &str, long: &str) -> Option<(&'static str, String)> {
     FLAG_VARIABLES.into_iter().find_map(|variable| {
         let flags = env.text(variable)?;
-        let mut words = flags.split_whitespace();
-        while let Some(word) = words.next() {
-            let mut parts = word.splitn(2, '=');
-            if parts
-                .next()
-                .is_some_and(|name| name == short || name == long)
-            {
-                let value = parts.next().or_else(|| words.next()).unwrap_or_default();
-                return Some((variable, value.to_owned()));
-            }
-        }
-        None
+        let mut arguments = arguments(flags.split_whitespace()).into_iter();
+        let found = arguments.find(|argument| {
+            let name = argument.words[0].split('=').next();
+            name == Some(short) || name == Some(long)
+        });
+        Some((variable, found?.value))
     })
 }
 

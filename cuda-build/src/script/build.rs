@@ -2,7 +2,6 @@
 //! directives.
 
 use std::cell::OnceCell;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -108,7 +107,6 @@ pub struct Build {
     #[cfg(feature = "compile")]
     pub(super) plan: OnceCell<Plan>,
     pub(super) toolkit: OnceCell<Toolkit>,
-    pub(super) root_variable: Option<String>,
     pub(super) view: OnceCell<View>,
 }
 
@@ -129,7 +127,7 @@ impl Build {
     /// Reads the variables that Cargo sets for a build script, and the package's manifest.
     ///
     /// # Errors
-    /// [`Error::Usage`] outside a build script, [`Error::Manifest`] if the manifest cannot be used,
+    /// [`Error::Find`] outside a build script, [`Error::Manifest`] if the manifest cannot be used,
     /// [`cuda_find_core::error::Error::Variable`] if a variable cannot be used.
     pub fn new() -> Result<Self, Error> {
         let build = Self::from_env(Env::from_process(), Root::system())?;
@@ -172,7 +170,6 @@ impl Build {
             #[cfg(feature = "compile")]
             plan: OnceCell::new(),
             toolkit: OnceCell::new(),
-            root_variable: None,
             view: OnceCell::new(),
         })
     }
@@ -213,17 +210,6 @@ impl Build {
         }
     }
 
-    /// Sets the environment variable `name` to the root of the view when the crate is compiled.
-    /// Code that needs the toolkit's headers or tools at run time reads it with
-    /// `env!("MY_CUDA_ROOT")`.
-    ///
-    /// The path is valid only on the machine that builds.
-    #[must_use]
-    pub fn root_variable(mut self, name: impl Into<String>) -> Self {
-        self.root_variable = Some(name.into());
-        self
-    }
-
     /// The toolkit that the search finds for this package. A module or library that is added later may need more
     /// components, but the release stays the same.
     ///
@@ -231,7 +217,7 @@ impl Build {
     /// [`cuda_find_core::error::Error::NotFound`] lists what was tried and what to do next. A variable or file that
     /// names a toolkit may be invalid, which is an error of its own.
     /// [`cuda_find_core::error::Error::UnsupportedTarget`] if CUDA does not support the platform.
-    /// [`Error::Usage`] if the sources of a library are wrong, or if the build is skipped ([`Build::is_skipped`]).
+    /// [`Error::Find`] if the sources of a library are wrong, or if the build is skipped ([`Build::is_skipped`]).
     pub fn toolkit(&self) -> Result<&Toolkit, Error> {
         if let Some(toolkit) = self.toolkit.get() {
             return Ok(toolkit);
@@ -277,6 +263,19 @@ impl Build {
 
     /// The toolkit as one directory. Call this if the build script passes a root to CMake ([`View::cmake_defines`]), to
     /// a makefile, or to another crate's build script.
+    ///
+    /// For code that needs the toolkit's headers or tools at run time, on the machine that builds, pass the root to the
+    /// crate, which reads it with `option_env!("MY_CUDA_ROOT")`:
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), cuda_build::Error> {
+    /// let build = cuda_build::Build::new()?;
+    /// if !build.is_skipped() {
+    ///     println!("cargo::rustc-env=MY_CUDA_ROOT={}", build.view()?.root().display());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// A package with a `links` key passes the view to its dependents without this call. For `links = "foo"`, their
     /// build scripts get the view in `DEP_FOO_ROOT`, the release (`13.4`) in `DEP_FOO_VERSION`,
@@ -413,10 +412,6 @@ impl Build {
         declare_cfgs(directives);
         directives.push(Directive::Cfg(CFG_SKIPPED.to_owned()));
         self.declare_optional_components(directives);
-        if let Some(name) = self.root_variable.clone().filter(|_| self.is_skipped()) {
-            let value = OsString::new();
-            directives.push(Directive::RustcEnv { name, value });
-        }
         directives.push(Directive::Warning(format!(
             "built without CUDA, because `{variable}` is set: modules are empty, and nothing is linked"
         )));

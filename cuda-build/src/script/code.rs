@@ -75,7 +75,7 @@ impl Code {
     /// Adds to `request` what is needed to compile this code.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the sources of a library are wrong, for example if a file does not exist.
+    /// [`Error::Find`] if the sources of a library are wrong, for example if a file does not exist.
     pub(super) fn added_to(
         &self,
         mut request: Request,

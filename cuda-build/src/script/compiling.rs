@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::build::{Build, Built, set_cfgs};
 use crate::compile::identity::{CompilerIdentities, Variables};
 use crate::compile::{
-    Compiled, Diagnostics, Engine, Joining, Launcher, Library, Module, OutputStore, PathNames,
-    Progress, Runner, Settings, Shard, Tools, Workers, matching_files,
+    Compiled, Diagnostics, Engine, Launcher, Library, Module, OutputStore, PathNames, Progress,
+    Runner, Settings, Shard, Tools, Workers, joins_objects, matching_files,
 };
 use crate::driver::{Driver, NoDriver};
 use crate::error::Error;
@@ -34,7 +34,6 @@ impl Build {
                 module.engine = Engine::Nvcc;
             }
         }
-        module.options.read_variables(&self.env);
         self.code.modules.push(module);
         self.forget_toolkit();
         self
@@ -58,7 +57,12 @@ impl Build {
     pub fn modules(mut self, pattern: impl Into<Module>) -> Self {
         let module: Module = pattern.into();
         let pattern = module.source().to_string_lossy();
-        match matching_files(&pattern, &module.excluded, &self.root, &self.package) {
+        match matching_files(
+            &pattern,
+            &module.options.excluded,
+            &self.root,
+            &self.package,
+        ) {
             Ok((files, searched)) => {
                 self.code.searched.extend(searched);
                 let modules = files.into_iter().map(|file| module.with_source(file));
@@ -73,8 +77,7 @@ impl Build {
 
     /// Adds host and device code that is linked into the crate.
     #[must_use]
-    pub fn library(mut self, mut library: Library) -> Self {
-        library.read_variables(&self.env);
+    pub fn library(mut self, library: Library) -> Self {
         self.code.libraries.push(library);
         self.forget_toolkit();
         self
@@ -264,9 +267,10 @@ impl Build {
             searched.extend(sources.searched);
         }
         searched.extend(self.code.searched.iter().cloned());
-        let version = toolkit.version();
         let tools = Tools {
-            joining: Joining::new(&self.env, &self.root, &compilers.nvcc, plan, version),
+            joins_objects: host
+                .as_ref()
+                .is_some_and(|host| joins_objects(toolkit.version(), host)),
             launcher,
             progress: Progress::from_env(&self.env, false),
             store,

@@ -34,19 +34,13 @@ impl Build {
         Ok(None)
     }
 
-    /// Passes the view to the crate (`root_variable`), and to the build scripts of its dependents (`DEP_<links>_…`).
+    /// Passes the view to the build scripts of the crate's dependents (`DEP_<links>_…`).
     pub(super) fn report_view(
         &self,
         toolkit: &Toolkit,
         plan: Option<&Plan>,
         directives: &mut Directives,
     ) -> Result<(), Error> {
-        if let Some(name) = &self.root_variable {
-            directives.push(Directive::RustcEnv {
-                name: name.clone(),
-                value: self.view()?.root().into(),
-            });
-        }
         if self.env.peek("CARGO_MANIFEST_LINKS").is_none() {
             return Ok(());
         }

@@ -84,7 +84,11 @@ fn equal_names_are_refused() {
         (modules, "the modules k.cu and x.cu are both named `K`"),
     ] {
         let error = build.toolkit().unwrap_err();
-        assert!(matches!(error, Error::Usage { .. }));
+        let is_usage = matches!(
+            &error,
+            Error::Find(cuda_find_core::error::Error::Usage { .. })
+        );
+        assert!(is_usage);
         assert!(error.to_string().contains(expected), "{error}");
     }
 }

@@ -60,7 +60,6 @@ pub(super) fn plan<'r>(
     planner.stubs()?;
     planner.cmake_packages()?;
     planner.layout();
-    planner.pkg_config(toolkit);
     let mut plan = planner.plan;
     let cache = cmake::initial_cache(|path| plan.has(path));
     plan.set_text("version.json", version_json(toolkit.version(), &found));
@@ -320,30 +319,6 @@ impl<'a> Planner<'a, '_> {
             self.plan.set_link("tools/util/include", "../../include");
         }
     }
-
-    /// Adds a pkg-config file for each library. As in NVIDIA's toolkits, its name contains the
-    /// component's version: `cudart-13.4.pc`. The link `cudart.pc` leads to it.
-    fn pkg_config(&mut self, toolkit: &Toolkit) {
-        let release = toolkit.version().to_string();
-        let mut files = Vec::new();
-        for found in &self.found {
-            let version =
-                (found.version.as_ref()).map_or_else(|| release.clone(), ToString::to_string);
-            let libraries = found.component.facts().libraries;
-            files.extend(libraries.iter().map(|name| ("lib", *name, version.clone())));
-        }
-        files.extend((DRIVERS.iter()).map(|driver| ("lib/stubs", driver.name, release.clone())));
-        for (directory, library, version) in files {
-            if self.plan.has(&format!("{directory}/lib{library}.so")) {
-                let name = library.to_ascii_lowercase();
-                let short: Vec<&str> = version.splitn(3, '.').take(2).collect();
-                let file = format!("{name}-{}.pc", short.join("."));
-                let text = pkg_config(library, directory, &version);
-                self.plan.set_text(format!("lib/pkgconfig/{file}"), text);
-                self.plan.set_link(format!("lib/pkgconfig/{name}.pc"), file);
-            }
-        }
-    }
 }
 
 /// Whether the directory contains headers of other projects.
@@ -361,7 +336,7 @@ fn is_shared(root: &Root, include: &Path) -> bool {
 fn is_header_of(component: Component, name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let has_prefix = |facts: &&Facts| {
-        let mut prefixes = facts.header_prefixes.iter();
+        let mut prefixes = facts.header_prefixes().iter();
         prefixes.any(|prefix| name.starts_with(prefix.trim_end_matches('/')))
     };
     let facts = component.facts();
@@ -428,7 +403,7 @@ fn nvcc_profile(has_cccl_directory: bool) -> String {
     )
 }
 
-/// `version.json` in the form of NVIDIA's installers.
+/// `version.json` in the form of NVIDIA's installers, with the entry that CMake reads.
 fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String {
     // Readers expect three numbers.
     let release = [Component::Nvcc, Component::Cudart]
@@ -439,37 +414,7 @@ fn version_json(toolkit: ToolkitVersion, found: &[&Found]) -> String {
             (version.parts().len() >= 3).then(|| version.to_string())
         });
     let release = release.unwrap_or_else(|| format!("{toolkit}.0"));
-    let mut text =
-        format!("{{\n  \"cuda\": {{ \"name\": \"CUDA SDK\", \"version\": \"{release}\" }}");
-    for found in found {
-        if let Some(version) = &found.version {
-            let id = found.component.id();
-            // The installers name the components as NVIDIA's redistributable archives do: `libcublas`.
-            let key = found.component.facts().redist.first().unwrap_or(&id);
-            text.push_str(&format!(
-                ",\n  \"{key}\": {{ \"name\": \"{id}\", \"version\": \"{version}\" }}"
-            ));
-        }
-    }
-    text.push_str("\n}\n");
-    text
-}
-
-/// A pkg-config file for one library in a directory of the view. `pcfiledir` stays valid if the view
-/// is moved. The values are not quoted, because pkgconf escapes the spaces of `pcfiledir` only in unquoted values.
-fn pkg_config(library: &str, directory: &str, version: &str) -> String {
-    let name = library.to_ascii_lowercase();
-    format!(
-        "prefix=${{pcfiledir}}/../..\n\
-         libdir=${{prefix}}/{directory}\n\
-         includedir=${{prefix}}/include\n\
-         \n\
-         Name: {name}\n\
-         Description: {library} of CUDA\n\
-         Version: {version}\n\
-         Libs: -L${{libdir}} -l{library}\n\
-         Cflags: -I${{includedir}}\n"
-    )
+    format!("{{\n  \"cuda\": {{ \"name\": \"CUDA SDK\", \"version\": \"{release}\" }}\n}}\n")
 }
 
 #[cfg(test)]

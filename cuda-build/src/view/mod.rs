@@ -8,7 +8,7 @@
 //! bin/        nvcc, with an nvcc.profile that fits the view, and its tools
 //! nvvm/       cicc, libdevice, libnvvm
 //! include/    the headers of every component; crt, cccl, nv
-//! lib/        libraries under their SONAME and their link name; archives, stubs, CMake, pkg-config
+//! lib/        libraries under their SONAME and their link name; archives, stubs, CMake
 //! lib64, targets/<platform>/, extras/CUPTI/      links to the above
 //! version.json
 //! ```

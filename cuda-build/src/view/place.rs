@@ -110,7 +110,7 @@ impl ViewPlace {
     /// cache directory (see [`cache::cache_dir`]).
     ///
     /// # Errors
-    /// [`Error::Usage`] if no variable names a cache directory. [`Error::ViewNotCreated`] if the place is below
+    /// [`Error::Find`] if no variable names a cache directory. [`Error::ViewNotCreated`] if the place is below
     /// Cargo's profile directory (`target/debug`): Cargo adds link search paths below that directory
     /// to the loader path of `cargo run`, so programs would load the stub of the driver.
     pub fn from_env(env: &Env, target: &Target) -> Result<Self, Error> {

@@ -18,7 +18,7 @@ use super::number::{Capability, Suffix};
 use super::table::{facts, renamed, supported};
 use crate::error::Error;
 use crate::list::{joined, sorted_set};
-use crate::release::{self, OLDEST_MAJOR};
+use crate::release;
 use crate::version::ToolkitVersion;
 
 /// The list of capabilities in a manifest, a variable or an option. It does not depend on a toolkit.
@@ -332,15 +332,9 @@ impl ToolkitTargets {
         if let Some(removed) = removed.filter(|removed| version >= *removed) {
             let (base, last) = (capability.base(), removed.major - 1);
             let reason = format!("capability {base} was removed in CUDA {removed}");
-            let hint = match last >= OLDEST_MAJOR {
-                true => format!("remove {capability}, or build with CUDA {last}.x"),
-                false => {
-                    format!("remove {capability}: CUDA before {OLDEST_MAJOR} is not supported")
-                }
-            };
             return (
                 format!("{reason}; {last}.x is the last that builds for it"),
-                hint,
+                format!("remove {capability}, or build with CUDA {last}.x"),
             );
         }
         let since = facts.and_then(|facts| facts.since(capability.suffix));
@@ -476,29 +470,11 @@ impl Single {
 }
 
 impl Plan {
-    /// Renders each architecture for SASS with `real`, then each architecture for PTX with `ptx`.
-    fn render(
-        &self,
-        real: &dyn Fn(&Capability) -> String,
-        ptx: &dyn Fn(&Capability) -> String,
-    ) -> Vec<String> {
-        let real = self.real.iter().map(real);
-        real.chain(self.ptx.iter().map(ptx)).collect()
-    }
-
-    /// nvcc's `-gencode` options, one for each image: `-gencode=arch=compute_80,code=sm_80` for SASS, and
-    /// `-gencode=arch=compute_80,code=compute_80` for PTX.
-    pub fn nvcc_gencode(&self) -> Vec<String> {
-        let option =
-            |c: &Capability, code: String| format!("-gencode=arch={},code={code}", c.compute());
-        self.render(&|c| option(c, c.sm()), &|c| option(c, c.compute()))
-    }
-
     /// The value of `CMAKE_CUDA_ARCHITECTURES` and `CUDAARCHS`: `80-real;90a-real;120-real;120-virtual`.
     pub fn cmake(&self) -> String {
-        let real = |c: &Capability| format!("{}-real", c.digits());
-        let ptx = |c: &Capability| format!("{}-virtual", c.digits());
-        self.render(&real, &ptx).join(";")
+        let real = self.real.iter().map(|c| format!("{}-real", c.digits()));
+        let ptx = self.ptx.iter().map(|c| format!("{}-virtual", c.digits()));
+        joined(real.chain(ptx), ";")
     }
 
     /// The value of `TORCH_CUDA_ARCH_LIST`: `8.0;9.0a;12.0+PTX`.

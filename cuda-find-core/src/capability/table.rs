@@ -89,8 +89,6 @@ impl CapabilityFacts {
 
 #[rustfmt::skip]
 static TABLE: &[CapabilityFacts] = &[
-    CapabilityFacts::new((3, 0), "Kepler", v(5, 0)).until(v(11, 0)), // GK10x
-    CapabilityFacts::new((3, 2), "Kepler", v(6, 0)).until(v(11, 0)).jetson(), // Tegra K1
     CapabilityFacts::new((3, 5), "Kepler", v(5, 0)).until(v(12, 0)), // GK110
     CapabilityFacts::new((3, 7), "Kepler", v(6, 5)).until(v(12, 0)), // Tesla K80
     CapabilityFacts::new((5, 0), "Maxwell", v(6, 5)).until(v(13, 0)), // GM107

@@ -21,11 +21,6 @@ impl Prober<'_> {
         } else {
             match candidate.kind {
                 CandidateKind::SitePackages => packages::probe(self, &mut attempt),
-                CandidateKind::PythonScript => attempt.remarks.push(
-                    "a script that starts an unknown Python interpreter, so its site-packages cannot be located; \
-                     activate a virtual environment to search its packages"
-                        .to_owned(),
-                ),
                 _ => roots::probe(self, &mut attempt),
             }
         }

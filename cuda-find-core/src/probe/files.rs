@@ -31,8 +31,9 @@ pub(super) struct SearchedDirectories<'p> {
 }
 
 impl<'p> SearchedDirectories<'p> {
-    fn empty(prober: &'p Prober<'p>) -> Self {
-        Self {
+    /// Lists the directories below `roots`, then the directories that each nvcc reports (`answers`).
+    pub(super) fn new(prober: &'p Prober<'p>, roots: &[&Path], answers: &[&NvccAnswer]) -> Self {
+        let mut searched = Self {
             prober,
             include: Vec::new(),
             lib: Vec::new(),
@@ -42,21 +43,12 @@ impl<'p> SearchedDirectories<'p> {
             remarks: Vec::new(),
             skipped: RefCell::default(),
             release: OnceCell::new(),
-        }
-    }
-
-    /// Lists the directories below `roots`, then the directories that each nvcc reports (`answers`).
-    pub(super) fn new(prober: &'p Prober<'p>, roots: &[&Path], answers: &[&NvccAnswer]) -> Self {
-        let mut searched = Self::empty(prober);
+        };
         let mut roots = roots.to_vec();
         roots.retain(|root| prober.root.is_dir(root));
         let resolved: Vec<PathBuf> = roots.iter().map(|root| prober.root.resolve(root)).collect();
         for root in &roots {
             searched.add_root(root, &resolved);
-        }
-        for root in &roots {
-            let remark = searched.conda_remark(root);
-            searched.remarks.extend(remark);
         }
         searched.nvcc = answers.iter().find_map(|answer| answer.named.clone());
         for answer in answers {
@@ -151,53 +143,13 @@ impl<'p> SearchedDirectories<'p> {
         }
     }
 
-    fn is_conda(&self, root: &Path) -> bool {
-        self.prober.root.is_dir(&root.join("conda-meta"))
-    }
-
     /// Whether this is `include` or `lib` of a conda prefix. Every package of the environment installs into these
     /// directories, so passing them to a compiler or linker would hide the system's headers and libraries. The CUDA
     /// packages of conda-forge do not need them: their files are in `targets`.
     fn is_shared_in_conda(&self, directory: &Path) -> bool {
         (directory.ends_with("include") || directory.ends_with("lib"))
-            && directory.parent().is_some_and(|root| self.is_conda(root))
-    }
-
-    /// A remark about components that are only in `include` or `lib` of a conda prefix, and therefore not used. Older
-    /// packages (`cudatoolkit` 11) and those of NVIDIA's channel install there.
-    fn conda_remark(&self, root: &Path) -> Option<String> {
-        if !self.is_conda(root) {
-            return None;
-        }
-        let top = Self {
-            include: vec![root.join("include")],
-            lib: vec![root.join("lib")],
-            ..Self::empty(self.prober)
-        };
-        let newest = |searched: &Self, component| {
-            majors()
-                .rev()
-                .find_map(|major| searched.component(component, major).ok())
-        };
-        let mut unused = Vec::new();
-        for component in Component::all() {
-            // Other components, such as the OpenCL loader, may come from packages that are not part of CUDA.
-            let is_reported = component.is_core() || component.facts().is_product();
-            if is_reported && newest(self, component).is_none() {
-                unused.extend(newest(&top, component));
-            }
-        }
-        let first = unused.first()?;
-        let names: Vec<&str> = unused.iter().map(|found| found.component.id()).collect();
-        let mut remark = format!(
-            "not used: {} at the top level of the conda prefix ({}), beside every other library of the environment",
-            names.join(", "),
-            first.evidence
-        );
-        if first.component.is_core() {
-            remark += "; install the `cuda-*` packages of conda-forge, or name another toolkit with `CUDA_HOME`";
-        }
-        Some(remark)
+            && (directory.parent())
+                .is_some_and(|root| self.prober.root.is_dir(&root.join("conda-meta")))
     }
 
     /// The first regular file of this name in a list of directories.

@@ -166,14 +166,12 @@ fn accepted_sets<'a>(request: &Request, attempts: &[&'a Attempt]) -> Vec<&'a Com
 /// required wins.
 fn select_from_named(request: &Request, attempts: &[&Attempt]) -> Option<Toolkit> {
     let all = accepted_sets(request, attempts);
-    let toolkits = || all.iter().copied().filter(|set| set.is_toolkit());
-    let (mut toolkit, _) = toolkits().find_map(|base| {
+    let mut toolkits = all.iter().filter(|set| set.is_toolkit());
+    let (toolkit, _) = toolkits.find_map(|base| {
         let mut pool = all.clone();
         pool.retain(|set| set.major == base.major);
         complete(request, &pool, false)
     })?;
-    let major = toolkit.version().major;
-    note_others(&mut toolkit, toolkits().filter(|set| set.major != major));
     Some(toolkit)
 }
 
@@ -190,9 +188,7 @@ fn select_by_step(request: &Request, places: &Places<'_>) -> Option<Toolkit> {
         here.iter().find_map(|base| {
             // Products may come from any place.
             let pool = pool(base, &all, ComponentSet::has_product);
-            let (mut toolkit, _) = complete(request, &pool, false)?;
-            let is_other = |other: &&ComponentSet| !std::ptr::eq(*other, *base);
-            note_others(&mut toolkit, here.iter().copied().filter(is_other));
+            let (toolkit, _) = complete(request, &pool, false)?;
             Some(toolkit)
         })
     };
@@ -230,17 +226,6 @@ fn pool<'a>(
     pool.retain(|set| !std::ptr::eq(*set, base) && set.major == base.major && accept(set));
     pool.insert(0, base);
     pool
-}
-
-/// Adds a note that lists the toolkits that were found but not used, so that the user sees the choice.
-fn note_others<'a>(toolkit: &mut Toolkit, others: impl Iterator<Item = &'a ComponentSet>) {
-    let mut others: Vec<String> = others
-        .map(|other| format!("CUDA {}, {}", other.shown_release(), other.origin))
-        .collect();
-    others.dedup();
-    if !others.is_empty() {
-        toolkit.note(Note::OtherToolkits(others));
-    }
 }
 
 /// Chooses a component for every need, from the first pool member that has one. Also returns the indexes of the members

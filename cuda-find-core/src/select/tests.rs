@@ -283,20 +283,6 @@ fn every_situation_has_the_expected_outcome() {
 }
 
 #[test]
-fn other_toolkits_in_the_same_step_are_reported() {
-    let places = "stored /s/13.4: PIP13; stored /s/12.9: PIP12; stored /s/12.4: LOCAL";
-    let toolkit = select(&module(), places).unwrap();
-    let [note] = toolkit.notes() else {
-        panic!("{:?}", toolkit.notes());
-    };
-    let note = note.to_string();
-    assert!(
-        note.starts_with("also found and not used: CUDA 12.9, ") && note.contains("; CUDA 12.4, "),
-        "{note}"
-    );
-}
-
-#[test]
 fn a_component_that_two_need_is_missing_once() {
     let need = |why| Need::new(Component::Cublas, Part::Shared, why);
     let request = Request {

@@ -85,9 +85,6 @@ pub enum CandidateKind {
     SystemProducts,
     /// A Python site-packages directory.
     SitePackages,
-    /// A script in place of a Python interpreter, as pyenv and asdf install it. It is unknown which interpreter the
-    /// script starts, so the site-packages are unknown too.
-    PythonScript,
     /// A file with the result of an earlier search.
     ToolkitFile,
 }

@@ -148,14 +148,13 @@ impl Steps<'_> {
 
     fn variables(&mut self, target: &Target) {
         let (root, env) = (self.root, self.env);
-        let (mut compilers, mut roots): (Vec<Named>, Vec<Named>) = (Vec::new(), Vec::new());
+        let mut roots: Vec<Named> = Vec::new();
         // On Windows, nvcc is not used.
         for variable in COMPILERS.into_iter().filter(|_| !target.is_windows()) {
             if let Some(value) = env.get(variable) {
                 let nvcc = compiler(root, env, Path::new(value));
                 let path = root_of(&nvcc);
                 self.propose(of_compiler(root, variable, &path, &nvcc));
-                compilers.push((variable, vec![nvcc]));
                 roots.push((variable, vec![path]));
             }
         }
@@ -171,11 +170,7 @@ impl Steps<'_> {
                 self.named(SearchStep::Product, &variable_label(variable), &[path]);
             }
         }
-        self.found.disagreements = disagreements(root, &roots, "places");
-        if self.found.disagreements.is_empty() {
-            // If the roots agree, two variables may still name different compilers of one root.
-            self.found.disagreements = disagreements(root, &compilers, "programs");
-        }
+        self.found.disagreements = disagreements(root, &roots);
     }
 
     fn virtual_environment(&mut self) {
@@ -384,12 +379,6 @@ impl Steps<'_> {
             }
         }
         let label = "site-packages of the Python on `PATH`";
-        // pyenv and asdf install a script with the name of Python, which selects and starts an interpreter.
-        let is_script = || root.head(&python).is_ok_and(|head| head.starts_with("#!"));
-        if packages.is_empty() && is_script() {
-            let (step, kind) = (SearchStep::Python, CandidateKind::PythonScript);
-            self.propose([Candidate::new(step, label, &python, kind)]);
-        }
         if let Some(home) = self.env.path("HOME") {
             packages.extend(site_packages_of(root, &home.join(".local")));
         }
@@ -527,7 +516,7 @@ fn program(root: &Root, nvcc: PathBuf) -> PathBuf {
 
 /// Compares each variable with the first in `named`, and returns a sentence for each that disagrees. A
 /// variable may list several paths; two variables agree if they have one place in common.
-fn disagreements(root: &Root, named: &[Named], what: &str) -> Vec<String> {
+fn disagreements(root: &Root, named: &[Named]) -> Vec<String> {
     let places = |paths: &[PathBuf]| -> BTreeSet<OsString> {
         let beside = paths.iter().flat_map(|path| associated_roots(root, path));
         let all = paths.iter().cloned().chain(beside);
@@ -546,7 +535,7 @@ fn disagreements(root: &Root, named: &[Named], what: &str) -> Vec<String> {
     let sentence = |other: &Named| {
         let (variable, first, other) = (first.0, shown(first), shown(other));
         format!(
-            "{first} and {other} name different {what}; `{variable}` takes precedence, and the other is used only for \
+            "{first} and {other} name different places; `{variable}` takes precedence, and the other is used only for \
              components missing there"
         )
     };

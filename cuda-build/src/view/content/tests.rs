@@ -365,17 +365,7 @@ fn a_script_that_starts_one_program_leads_to_it() {
 }
 
 #[test]
-fn version_json_has_the_names_of_the_installers_and_three_numbers() {
-    let components = [Component::Cudart, Component::Cublas, Component::Nvjitlink];
-    let found = components.map(|component| Found {
-        version: "12.4.127".parse().ok(),
-        ..Found::new(component, 12)
-    });
-    let found: Vec<&Found> = found.iter().collect();
-    let text = version_json(ToolkitVersion::new(12, 4), &found);
-    for key in ["cuda_cudart", "libcublas", "libnvjitlink"] {
-        assert!(text.contains(&format!("\n  \"{key}\": {{")), "{text}");
-    }
+fn version_json_has_three_numbers() {
     let text = version_json(ToolkitVersion::new(13, 4), &[]);
     let expected = "{\n  \"cuda\": { \"name\": \"CUDA SDK\", \"version\": \"13.4.0\" }\n}\n";
     assert_eq!(text, expected);
