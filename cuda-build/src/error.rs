@@ -12,8 +12,8 @@ use cuda_find_core::component::Component;
 /// error from `main`, the user sees the `Debug` text.
 #[non_exhaustive]
 pub enum Error {
-    /// CUDA was not found or cannot be used, a file or program could not be used, or the build script requests something
-    /// that is not possible.
+    /// CUDA was not found or cannot be used, a file or program could not be used, or the build script requests
+    /// something that is not possible.
     Find(cuda_find_core::error::Error),
     /// A key of `[package.metadata.cuda]` has a value that cannot be used.
     Manifest {

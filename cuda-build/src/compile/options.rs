@@ -37,7 +37,8 @@ impl Options {
     }
 
     /// # Errors
-    /// [`cuda_find_core::error::Error::Usage`] if a flag chooses capabilities: the code would have other capabilities than the crate declares.
+    /// [`cuda_find_core::error::Error::Usage`] if a flag chooses capabilities: the code would have other
+    /// capabilities than the crate declares.
     pub(crate) fn check_flags(&self, part: &str) -> Result<(), Error> {
         let mut flags = self.flags.iter();
         match flags.find(|flag| chooses_capabilities(flag)) {

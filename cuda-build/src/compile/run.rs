@@ -112,8 +112,8 @@ impl Runner {
     /// Runs all steps. If a compiler rejects a file, the other files are still compiled.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Usage`] if a source file does not exist, [`Error::Compile`] with the compiler's own messages,
-    /// [`cuda_find_core::error::Error::Io`]. No partial output is left.
+    /// [`cuda_find_core::error::Error::Usage`] if a source file does not exist, [`Error::Compile`] with the compiler's
+    /// own messages, [`cuda_find_core::error::Error::Io`]. No partial output is left.
     pub(crate) fn run(
         mut self,
         steps: &[Step],

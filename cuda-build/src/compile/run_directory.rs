@@ -52,8 +52,8 @@ impl RunDirectory {
     /// depfile get their names after the program has succeeded.
     ///
     /// # Errors
-    /// [`Error::Compile`] with the program's own messages; [`cuda_find_core::error::Error::Usage`] for a path that nvcc cannot handle;
-    /// [`cuda_find_core::error::Error::Io`] if a later run has taken the directory away.
+    /// [`Error::Compile`] with the program's own messages; [`cuda_find_core::error::Error::Usage`] for a path that nvcc
+    /// cannot handle; [`cuda_find_core::error::Error::Io`] if a later run has taken the directory away.
     pub(super) fn execute(
         &self,
         step: &Step,

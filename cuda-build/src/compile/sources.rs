@@ -36,8 +36,8 @@ impl Sources {
     /// Finds the files that the patterns name.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Usage`] if a pattern names no file, if there is no source, for an unknown extension,
-    /// and for a host source without the feature `host-sources`.
+    /// [`cuda_find_core::error::Error::Usage`] if a pattern names no file, if there is no source, for an unknown
+    /// extension, and for a host source without the feature `host-sources`.
     pub(crate) fn resolve(
         library: &str,
         named: &[Source],

@@ -19,7 +19,8 @@ impl Entry {
     /// which is the oldest that can run it.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Format`] if the text lacks `.version` or `.target`, or is for another capability.
+    /// [`cuda_find_core::error::Error::Format`] if the text lacks `.version` or `.target`, or is for another
+    /// capability.
     pub fn ptx(capability: Capability, text: &str) -> Result<Self, Error> {
         let text = text.trim_end_matches('\0');
         let fields = HeaderFields::of_ptx(text, capability);

@@ -127,8 +127,8 @@ impl Build {
     /// Reads the variables that Cargo sets for a build script, and the package's manifest.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Usage`] outside a build script, [`Error::Manifest`] if the manifest cannot be used,
-    /// [`cuda_find_core::error::Error::Variable`] if a variable cannot be used.
+    /// [`cuda_find_core::error::Error::Usage`] outside a build script, [`Error::Manifest`] if the manifest cannot be
+    /// used, [`cuda_find_core::error::Error::Variable`] if a variable cannot be used.
     pub fn new() -> Result<Self, Error> {
         let build = Self::from_env(Env::from_process(), Root::system())?;
         Ok(Self {
@@ -217,7 +217,8 @@ impl Build {
     /// [`cuda_find_core::error::Error::NotFound`] lists what was tried and what to do next. A variable or file that
     /// names a toolkit may be invalid, which is an error of its own.
     /// [`cuda_find_core::error::Error::UnsupportedTarget`] if CUDA does not support the platform.
-    /// [`cuda_find_core::error::Error::Usage`] if the sources of a library are wrong, or if the build is skipped ([`Build::is_skipped`]).
+    /// [`cuda_find_core::error::Error::Usage`] if the sources of a library are wrong, or if the build is skipped
+    /// ([`Build::is_skipped`]).
     pub fn toolkit(&self) -> Result<&Toolkit, Error> {
         if let Some(toolkit) = self.toolkit.get() {
             return Ok(toolkit);
@@ -263,19 +264,6 @@ impl Build {
 
     /// The toolkit as one directory. Call this if the build script passes a root to CMake ([`View::cmake_defines`]), to
     /// a makefile, or to another crate's build script.
-    ///
-    /// For code that needs the toolkit's headers or tools at run time, on the machine that builds, pass the root to the
-    /// crate, which reads it with `option_env!("MY_CUDA_ROOT")`:
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), cuda_build::Error> {
-    /// let build = cuda_build::Build::new()?;
-    /// if !build.is_skipped() {
-    ///     println!("cargo::rustc-env=MY_CUDA_ROOT={}", build.view()?.root().display());
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// A package with a `links` key passes the view to its dependents without this call. For `links = "foo"`, their
     /// build scripts get the view in `DEP_FOO_ROOT`, the release (`13.4`) in `DEP_FOO_VERSION`,

@@ -75,7 +75,8 @@ impl Code {
     /// Adds to `request` what is needed to compile this code.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Usage`] if the sources of a library are wrong, for example if a file does not exist.
+    /// [`cuda_find_core::error::Error::Usage`] if the sources of a library are wrong, for example if a file does not
+    /// exist.
     pub(super) fn added_to(
         &self,
         mut request: Request,

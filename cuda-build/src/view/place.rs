@@ -110,8 +110,8 @@ impl ViewPlace {
     /// cache directory (see [`cache::cache_dir`]).
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::Usage`] if no variable names a cache directory. [`Error::ViewNotCreated`] if the place is below
-    /// Cargo's profile directory (`target/debug`): Cargo adds link search paths below that directory
+    /// [`cuda_find_core::error::Error::Usage`] if no variable names a cache directory. [`Error::ViewNotCreated`] if
+    /// the place is below Cargo's profile directory (`target/debug`): Cargo adds link search paths below that directory
     /// to the loader path of `cargo run`, so programs would load the stub of the driver.
     pub fn from_env(env: &Env, target: &Target) -> Result<Self, Error> {
         if target.is_windows() {
