@@ -9,7 +9,7 @@ use std::path::Path;
 
 use cuda_build::Capability;
 use cuda_build::{
-    fatbin::{CompiledImage, Compression, Fatbin, Kind},
+    fatbin::{Compression, Entry, Fatbin, Kind},
     nvrtc::Program,
 };
 
@@ -18,8 +18,23 @@ use crate::support::{components, listed, nvrtc, tool};
 const SAXPY: &str = "extern \"C\" __global__ void saxpy(float a, const float* x, float* y, int n) {\n    \
                      int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) y[i] = a * x[i] + y[i];\n}\n";
 
+/// What a compiler made.
+#[derive(Clone)]
+enum Compiled {
+    Cubin(Capability, Vec<u8>),
+    Ptx(Capability, String),
+}
+
+fn fat_binary(images: &[Compiled]) -> Vec<u8> {
+    let entry = |image: &Compiled| match image {
+        Compiled::Cubin(capability, bytes) => Entry::cubin(*capability, bytes.clone()).unwrap(),
+        Compiled::Ptx(capability, text) => Entry::ptx(*capability, text).unwrap(),
+    };
+    Fatbin::from_entries(images.iter().map(entry).collect()).write()
+}
+
 /// Compiles `SAXPY` with this major's NVRTC for `sm_80` (a cubin) or `compute_80` (PTX).
-fn compile(major: u32, architecture: &str) -> CompiledImage {
+fn compile(major: u32, architecture: &str) -> Compiled {
     let capability: Capability = architecture.parse().unwrap();
     let options = vec![format!("-arch={architecture}"), "-std=c++17".to_owned()];
     let program = Program {
@@ -33,17 +48,14 @@ fn compile(major: u32, architecture: &str) -> CompiledImage {
         .unwrap_or_else(|failure| panic!("{failure}"))
         .image;
     if architecture.starts_with("sm_") {
-        CompiledImage::Cubin { capability, bytes }
+        Compiled::Cubin(capability, bytes)
     } else {
-        CompiledImage::Ptx {
-            capability,
-            text: String::from_utf8(bytes).unwrap(),
-        }
+        Compiled::Ptx(capability, String::from_utf8(bytes).unwrap())
     }
 }
 
 /// What `fatbinary` makes of the images, in this order.
-fn fatbinary(bin: &Path, directory: &Path, mode: &str, images: &[CompiledImage]) -> Vec<u8> {
+fn fatbinary(bin: &Path, directory: &Path, mode: &str, images: &[Compiled]) -> Vec<u8> {
     let mut arguments = vec![
         "-64".to_owned(),
         "--create=theirs.fatbin".to_owned(),
@@ -51,8 +63,8 @@ fn fatbinary(bin: &Path, directory: &Path, mode: &str, images: &[CompiledImage])
     ];
     for (index, image) in images.iter().enumerate() {
         let (kind, capability, bytes) = match image {
-            CompiledImage::Cubin { capability, bytes } => ("elf", capability, bytes.as_slice()),
-            CompiledImage::Ptx { capability, text } => ("ptx", capability, text.as_bytes()),
+            Compiled::Cubin(capability, bytes) => ("elf", capability, bytes.as_slice()),
+            Compiled::Ptx(capability, text) => ("ptx", capability, text.as_bytes()),
         };
         let file = format!("{index}.{kind}");
         fs::write(directory.join(&file), bytes).unwrap();
@@ -65,16 +77,13 @@ fn fatbinary(bin: &Path, directory: &Path, mode: &str, images: &[CompiledImage])
 }
 
 /// PTX as `fatbinary` leaves it, without comments and indentation.
-fn as_fatbinary_leaves_it(bin: &Path, directory: &Path, image: CompiledImage) -> CompiledImage {
-    let CompiledImage::Ptx { capability, .. } = image else {
+fn as_fatbinary_leaves_it(bin: &Path, directory: &Path, image: Compiled) -> Compiled {
+    let Compiled::Ptx(capability, _) = image else {
         return image;
     };
     let theirs = Fatbin::parse(&fatbinary(bin, directory, "none", &[image])).unwrap();
     let text = theirs.entries().next().unwrap().image().unwrap().to_vec();
-    CompiledImage::Ptx {
-        capability,
-        text: String::from_utf8(text).unwrap(),
-    }
+    Compiled::Ptx(capability, String::from_utf8(text).unwrap())
 }
 
 mod online {
@@ -116,9 +125,9 @@ mod online {
                 let image = compile(major, architecture);
                 as_fatbinary_leaves_it(&tools.bin, directory.path(), image)
             });
-            let images: Vec<CompiledImage> = images.collect();
+            let images: Vec<Compiled> = images.collect();
             let theirs = fatbinary(&tools.bin, directory.path(), "none", &images);
-            let written = Fatbin::from_images(images).unwrap().write();
+            let written = fat_binary(&images);
             let first = written.iter().zip(&theirs).position(|(a, b)| a != b);
             assert_eq!((first, written.len()), (None, theirs.len()), "CUDA {major}");
             let read = Fatbin::parse(&theirs).unwrap();
@@ -138,7 +147,7 @@ mod online {
             ["sm_80", "sm_120", "compute_120"].map(|architecture| compile(13, architecture));
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("saxpy.fatbin");
-        fs::write(&path, Fatbin::from_images(images.to_vec()).unwrap().write()).unwrap();
+        fs::write(&path, fat_binary(&images)).unwrap();
         let names = ["sm_80.cubin", "sm_120.cubin", "sm_120.ptx"];
         assert_eq!(listed(&tools.bin, &path), names);
         for option in ["-xelf", "-xptx"] {
@@ -150,8 +159,8 @@ mod online {
             .zip(["1.sm_80.cubin", "2.sm_120.cubin", "1.sm_120.ptx"])
         {
             let expected = match image {
-                CompiledImage::Cubin { bytes, .. } => bytes.as_slice(),
-                CompiledImage::Ptx { text, .. } => text.as_bytes(),
+                Compiled::Cubin(_, bytes) => bytes.as_slice(),
+                Compiled::Ptx(_, text) => text.as_bytes(),
             };
             let extracted = fs::read(directory.path().join(format!("saxpy.{name}"))).unwrap();
             assert!(extracted == expected, "{name} came out changed");
@@ -174,7 +183,7 @@ mod online {
             assert_eq!(read.write(), theirs);
         }
         // The source's name makes the header longer.
-        let CompiledImage::Cubin { bytes, .. } = compile(13, "sm_120") else {
+        let Compiled::Cubin(_, bytes) = compile(13, "sm_120") else {
             unreachable!("a real architecture gives a cubin");
         };
         let directory = tempfile::tempdir().unwrap();

@@ -132,7 +132,7 @@ const SCRIPT: &str = r#"
                 _ => library.files(source.split(' ')),
             };
             let objects = entry.lines().filter_map(|line| line.strip_prefix("object "));
-            library = objects.fold(library, Library::object);
+            library = objects.fold(library, Library::file);
             with_options!(library, lines);
             build = build.library(library);
         } else {

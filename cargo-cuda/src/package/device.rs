@@ -396,7 +396,7 @@ fn driver_for_ptx((major, minor): (u16, u16)) -> String {
 mod tests {
     use std::io::Cursor;
 
-    use cuda_build::fatbin::{CompiledImage, Fatbin};
+    use cuda_build::fatbin::{Entry, Fatbin};
 
     use super::*;
 
@@ -483,12 +483,10 @@ mod tests {
     }
 
     fn fatbin(capabilities: &[&str]) -> Vec<u8> {
-        let image = |capability: &&str| CompiledImage::Ptx {
-            capability: capability.parse().unwrap(),
-            text: ptx_text(capability),
+        let entry = |capability: &&str| {
+            Entry::ptx(capability.parse().unwrap(), &ptx_text(capability)).unwrap()
         };
-        let images = capabilities.iter().map(image).collect();
-        Fatbin::from_images(images).unwrap().write()
+        Fatbin::from_entries(capabilities.iter().map(entry).collect()).write()
     }
 
     fn found(bytes: Vec<u8>) -> Vec<String> {
@@ -516,11 +514,8 @@ mod tests {
         assert!(found(b"\n.target sm_80\n".to_vec()).is_empty());
         assert!(found(fatbin(&["80"])[..40].to_vec()).is_empty());
         let no_function = ptx_text("80").replace(".entry", ".loc");
-        let image = CompiledImage::Ptx {
-            capability: "80".parse().unwrap(),
-            text: no_function,
-        };
-        assert!(found(Fatbin::from_images(vec![image]).unwrap().write()).is_empty());
+        let entry = Entry::ptx("80".parse().unwrap(), &no_function).unwrap();
+        assert!(found(Fatbin::from_entries(vec![entry]).write()).is_empty());
         assert!(found(fatbin::MAGIC_BYTES.repeat(600_000)).is_empty());
     }
 

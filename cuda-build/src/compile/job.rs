@@ -21,7 +21,7 @@ use super::run_directory::RunDirectory;
 use super::step::{Form, Image, Step, StepCommand, depfile_of, with_ending};
 use super::store::{CompilerOutput, OutputStore};
 use crate::error::Error;
-use crate::fatbin::{CompiledImage, Entry, Fatbin, Kind, elf};
+use crate::fatbin::{Entry, Fatbin, Kind, elf};
 use crate::freshness::{RunStart, StaleReason};
 use crate::includes::Scan;
 use crate::nvrtc::{Nvrtc, Program};
@@ -433,14 +433,12 @@ impl Job<'_> {
         let compiled = input.nvrtc.compile(&program);
         let compiled = compiled.map_err(|reason| failed(&program.options, reason))?;
         let bytes = compiled.image;
+        let of_entry = |entry| Fatbin::from_entries(vec![entry]).write();
         let bytes = match image {
             _ if step.form == Form::Single => bytes,
-            Image::Real(capability) => {
-                Fatbin::from_images(vec![CompiledImage::Cubin { capability, bytes }])?.write()
-            }
+            Image::Real(capability) => of_entry(Entry::cubin(capability, bytes)?),
             Image::Ptx(capability) => {
-                let text = String::from_utf8_lossy(&bytes).into_owned();
-                Fatbin::from_images(vec![CompiledImage::Ptx { capability, text }])?.write()
+                of_entry(Entry::ptx(capability, &String::from_utf8_lossy(&bytes))?)
             }
         };
         Ok(CompilerOutput {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{CONTAINER_HEADER, CompiledImage, ENTRY_HEADER, MAGIC, MAGIC_BYTES, flag};
+use super::{CONTAINER_HEADER, ENTRY_HEADER, MAGIC, MAGIC_BYTES, flag};
 use super::{invalid, offset_at, u16_at, u32_at, u64_at};
 use crate::error::Error;
 use cuda_find_core::capability::{Capability, Suffix};
@@ -219,9 +219,9 @@ impl Entry {
 /// of a host object has one container for each translation unit.
 ///
 /// ```
-/// use cuda_build::fatbin::{Fatbin, CompiledImage, Kind};
-/// let text = ".version 8.0\n.target sm_80\n.address_size 64\n".to_owned();
-/// let fatbin = Fatbin::from_images(vec![CompiledImage::Ptx { capability: "8.0".parse()?, text }])?;
+/// use cuda_build::fatbin::{Entry, Fatbin, Kind};
+/// let text = ".version 8.0\n.target sm_80\n.address_size 64\n";
+/// let fatbin = Fatbin::from_entries(vec![Entry::ptx("8.0".parse()?, text)?]);
 /// let parsed = Fatbin::parse(&fatbin.write())?;
 /// assert_eq!(parsed.write(), fatbin.write());
 /// let header = parsed.entries().next().unwrap().header();
@@ -270,18 +270,8 @@ impl Fatbin {
         Ok(Self { entries })
     }
 
-    /// Makes one container of these images in this order.
-    ///
-    /// # Errors
-    /// [`cuda_find_core::error::Error::Format`] in these cases: the bytes of a cubin are not a cubin; PTX lacks
-    /// `.version` or `.target`; an image was compiled for another capability than the one in its `capability` field.
-    pub fn from_images(images: Vec<CompiledImage>) -> Result<Self, Error> {
-        let entries = images.into_iter().map(CompiledImage::into_entry);
-        entries.collect::<Result<_, _>>().map(Self::from_entries)
-    }
-
     /// One container with these entries in this order.
-    pub(crate) fn from_entries(entries: Vec<Entry>) -> Self {
+    pub fn from_entries(entries: Vec<Entry>) -> Self {
         Self { entries }
     }
 
@@ -310,15 +300,13 @@ mod tests {
     use super::*;
 
     fn sample() -> Vec<u8> {
-        let ptx = |capability: &str, version: &str| CompiledImage::Ptx {
-            capability: capability.parse().unwrap(),
-            text: format!(
-                ".version {version}\n.target sm_{}\n",
-                capability.replace('.', "")
-            ),
+        let ptx = |capability: &str, version: &str| {
+            let digits = capability.replace('.', "");
+            let text = format!(".version {version}\n.target sm_{digits}\n");
+            Entry::ptx(capability.parse().unwrap(), &text).unwrap()
         };
-        let images = vec![ptx("8.0", "8.0"), ptx("9.0a", "8.3"), ptx("10.0f", "8.8")];
-        Fatbin::from_images(images).unwrap().write()
+        let entries = vec![ptx("8.0", "8.0"), ptx("9.0a", "8.3"), ptx("10.0f", "8.8")];
+        Fatbin::from_entries(entries).write()
     }
 
     #[test]

@@ -1,59 +1,40 @@
 //! Converts the output of a compiler, a cubin or PTX, to an entry.
 
-use std::fmt;
-
 use super::{ENTRY_HEADER, Entry, bytes_at, elf, flag, invalid, u16_at, u32_at};
 use crate::error::Error;
 use cuda_find_core::capability::{Capability, Suffix};
 
-/// The output of a compiler, as input for a fat binary.
-#[derive(Clone, Debug)]
-pub enum CompiledImage {
-    /// SASS.
-    Cubin {
-        /// The capability that the code is for.
-        capability: Capability,
-        /// The ELF file that `ptxas` or NVRTC made.
-        bytes: Vec<u8>,
-    },
-    /// PTX.
-    Ptx {
-        /// The capability that its `.target` names, which is the oldest that can run it.
-        capability: Capability,
-        /// The text, with or without the NUL that NVRTC puts at its end.
-        text: String,
-    },
-}
-
-impl CompiledImage {
-    /// Checks the image and makes its entry.
-    pub(super) fn into_entry(self) -> Result<Entry, Error> {
-        let description = self.to_string();
-        let refused = |reason: String| invalid(format!("{description}: {reason}"));
-        let (fields, mut payload) = match self {
-            Self::Cubin { capability, bytes } => {
-                (HeaderFields::of_cubin(&bytes, capability), bytes)
-            }
-            Self::Ptx { capability, text } => {
-                let text = text.trim_end_matches('\0');
-                let payload = format!("{text}\0").into_bytes();
-                (HeaderFields::of_ptx(text, capability), payload)
-            }
-        };
-        let fields = fields.map_err(refused)?;
-        payload.resize(payload.len().next_multiple_of(8), 0);
-        Entry::new(fields.to_bytes(payload.len()), payload)
-            .ok_or_else(|| refused("the header is incomplete".to_owned()))
+impl Entry {
+    /// The entry for an ELF file with SASS that `ptxas` or NVRTC made for a capability.
+    ///
+    /// # Errors
+    /// [`cuda_find_core::error::Error::Format`] if the bytes are not a cubin, or one for another capability.
+    pub fn cubin(capability: Capability, bytes: Vec<u8>) -> Result<Self, Error> {
+        let fields = HeaderFields::of_cubin(&bytes, capability);
+        Self::of_image(fields, bytes)
+            .map_err(|reason| invalid(format!("cubin {}: {reason}", capability.sm())))
     }
-}
 
-impl fmt::Display for CompiledImage {
-    /// `cubin sm_90a`, `PTX compute_120`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cubin { capability, .. } => write!(f, "cubin {}", capability.sm()),
-            Self::Ptx { capability, .. } => write!(f, "PTX {}", capability.compute()),
-        }
+    /// The entry for PTX, with or without the NUL that NVRTC puts at its end. `capability` is that of its `.target`,
+    /// which is the oldest that can run it.
+    ///
+    /// # Errors
+    /// [`cuda_find_core::error::Error::Format`] if the text lacks `.version` or `.target`, or is for another
+    /// capability.
+    pub fn ptx(capability: Capability, text: &str) -> Result<Self, Error> {
+        let text = text.trim_end_matches('\0');
+        let fields = HeaderFields::of_ptx(text, capability);
+        Self::of_image(fields, format!("{text}\0").into_bytes())
+            .map_err(|reason| invalid(format!("PTX {}: {reason}", capability.compute())))
+    }
+
+    fn of_image(
+        fields: Result<HeaderFields, String>,
+        mut payload: Vec<u8>,
+    ) -> Result<Self, String> {
+        payload.resize(payload.len().next_multiple_of(8), 0);
+        let header = fields?.to_bytes(payload.len());
+        Self::new(header, payload).ok_or_else(|| "the header is incomplete".to_owned())
     }
 }
 
@@ -193,22 +174,16 @@ mod tests {
         bytes
     }
 
-    fn ptx(capability: &str, text: &str) -> CompiledImage {
-        CompiledImage::Ptx {
-            capability: capability.parse().unwrap(),
-            text: text.to_owned(),
-        }
+    fn ptx(capability: &str, text: &str) -> Result<Entry, Error> {
+        Entry::ptx(capability.parse().unwrap(), text)
     }
 
-    fn sass(capability: &str, bytes: Vec<u8>) -> CompiledImage {
-        CompiledImage::Cubin {
-            capability: capability.parse().unwrap(),
-            bytes,
-        }
+    fn sass(capability: &str, bytes: Vec<u8>) -> Result<Entry, Error> {
+        Entry::cubin(capability.parse().unwrap(), bytes)
     }
 
-    fn error_for(image: CompiledImage) -> String {
-        Fatbin::from_images(vec![image]).unwrap_err().to_string()
+    fn error_for(entry: Result<Entry, Error>) -> String {
+        entry.err().unwrap().to_string()
     }
 
     #[test]
@@ -237,8 +212,8 @@ mod tests {
                 "\n".repeat(extra)
             );
             let with_nul = format!("{text}\0");
-            let plain = Fatbin::from_images(vec![ptx("12.0", &text)]).unwrap();
-            let same = Fatbin::from_images(vec![ptx("12.0", &with_nul)]).unwrap();
+            let plain = Fatbin::from_entries(vec![ptx("12.0", &text).unwrap()]);
+            let same = Fatbin::from_entries(vec![ptx("12.0", &with_nul).unwrap()]);
             assert_eq!(same.write(), plain.write());
             let entry = plain.entries().next().unwrap();
             assert_eq!(entry.image(), Some(text.as_bytes()));

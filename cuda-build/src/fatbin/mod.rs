@@ -30,7 +30,6 @@ mod image;
 mod kernels;
 
 pub use container::{Compression, Decompress, Entry, EntryHeader, Fatbin, Kind, read_headers};
-pub use image::CompiledImage;
 pub(crate) use kernels::kernels;
 
 /// The number that every container starts with.

@@ -264,19 +264,6 @@ impl Build {
     /// The toolkit as one directory. Call this if the build script passes a root to CMake ([`View::cmake_defines`]), to
     /// a makefile, or to another crate's build script.
     ///
-    /// For code that needs the toolkit's headers or tools at run time, on the machine that builds, pass the root to the
-    /// crate, which reads it with `option_env!("MY_CUDA_ROOT")`:
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), cuda_build::Error> {
-    /// let build = cuda_build::Build::new()?;
-    /// if !build.is_skipped() {
-    ///     println!("cargo::rustc-env=MY_CUDA_ROOT={}", build.view()?.root().display());
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// A package with a `links` key passes the view to its dependents without this call. For `links = "foo"`, their
     /// build scripts get the view in `DEP_FOO_ROOT`, the release (`13.4`) in `DEP_FOO_VERSION`,
     /// the view's directories in `DEP_FOO_INCLUDE` and `DEP_FOO_LIB` (lists as in `PATH`), and the
