@@ -23,7 +23,7 @@ use crate::{nvcc_wrapper, output, signals, store};
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
 #[derive(Debug, Parser)]
 #[command(name = "cargo cuda", bin_name = "cargo cuda", version, styles = output::STYLES)]
-#[command(after_help = "`cargo cuda help exit-codes` lists the exit codes.")]
+#[command(after_help = "docs/exit-codes.md lists the exit codes.")]
 struct CommandLine {
     #[command(flatten)]
     terminal: TerminalOptions,
@@ -37,11 +37,6 @@ Every other option is passed to cargo. The output is in `<target>/cargo-cuda`, u
 is given. `--locked` also fails if `cuda-toolkits.lock` would change.
 
 Example: cargo cuda build --release --fetch --cuda 12 --capabilities 8.0,9.0+PTX";
-
-const BUNDLE_HELP: &str = "\
-Every other option is passed to `cargo rustc`, with `--release` unless a profile is given.
-
-Example: cargo cuda bundle --fetch --output dist/app";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -74,21 +69,17 @@ enum Command {
     /// `cargo install` with CUDA
     #[command(after_help = CARGO_HELP)]
     Install(BuildOptions),
-    #[command(after_help = BUNDLE_HELP)]
+    #[command(after_help = "Example: cargo cuda bundle --fetch --output dist/app")]
     Bundle(Box<bundle::BundleArgs>),
     #[command(after_help = "The exit code is that of a build.")]
     Doctor(doctor::DoctorArgs),
-    #[command(
-        after_help = "Fetches a toolkit for each major that the packages declare, otherwise for each in the lock."
-    )]
+    #[command(after_help = "One toolkit for each major of the packages, otherwise of the lock")]
     Fetch(fetch::FetchArgs),
     Toolkit(toolkit::ToolkitArgs),
     Clean(clean::CleanArgs),
     #[command(after_help = "Example: cargo cuda wheel --fetch --cuda 12,13")]
     Wheel(Box<wheel::WheelArgs>),
-    #[command(
-        after_help = "Run it again after a change of Rust or CUDA code; a change of Python code needs no build."
-    )]
+    #[command(after_help = "Run it again after a change of Rust or CUDA code")]
     Develop(develop::DevelopArgs),
     #[command(
         after_help = "docs/audit.md describes the checks. The exit code is 17 if a finding is an error."
@@ -102,9 +93,6 @@ enum Command {
     View(view::ViewArgs),
     #[command(hide = true)]
     Pep517(pep517::Pep517Args),
-    /// The exit codes of `cargo cuda`
-    #[command(hide = true, help_template = "{about}{after-help}", after_help = exit_code::table())]
-    ExitCodes,
 }
 
 /// The parser of the command line. Usage errors and `--version` print `name` as the name of the program.
@@ -280,7 +268,6 @@ fn dispatch(command: &Command, split: &SplitArguments, user_env: &Env) -> Result
         Command::Clean(arguments) => {
             clean::run(arguments, &configured_env(), root).map(with_success)
         }
-        Command::ExitCodes => Ok(with_success(exit_code::table() + "\n")),
         Command::Toolkit(arguments) => {
             // Outside a workspace there is no lock file, unless `CUDA_BUILD_LOCK` names one.
             let here = std::env::current_dir().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Exit codes. `TABLE` is what `cargo cuda help exit-codes` prints and docs/exit-codes.md contains.
+//! Exit codes. docs/exit-codes.md contains the table.
 
 use crate::failure::Failure;
 
@@ -37,13 +37,4 @@ exit_codes! {
     SHARD = 25, "a build script failed in a shard, which leaves out some of the files of its package";
     NO_STORE no_store = 26, "the store cannot be written or is not trusted";
     INSTALLER installer = 27, "uv, pip or curl failed";
-}
-
-/// The table, for `cargo cuda help exit-codes`.
-pub fn table() -> String {
-    let line = |(code, meaning): &(u8, &str)| format!("  {code:2}  {meaning}\n");
-    TABLE.iter().map(line).collect::<String>()
-        + "
-Once cargo has started, a command of cargo ends with cargo's own exit code. `exec` ends with the
-exit code of its program, `develop` with that of pip or uv."
 }

@@ -37,8 +37,6 @@ pub struct Finder<'a> {
     pub workspace: Option<&'a Workspace>,
     /// Whether a missing toolkit is fetched.
     pub fetch: bool,
-    /// Whether a toolkit without a compiler is accepted if no other is found.
-    pub accept_without_compiler: bool,
     /// How the workspace's lock file is treated.
     pub lock: LockPolicy,
 }
@@ -94,7 +92,6 @@ impl<'a> Finder<'a> {
             target,
             workspace,
             fetch: false,
-            accept_without_compiler: false,
             lock: LockPolicy::Prefer,
         }
     }
@@ -172,7 +169,7 @@ impl<'a> Finder<'a> {
             };
             return Err(Failure::lock(text).hint(format!("run `cargo cuda fetch{target}`")));
         } else {
-            self.find_without_fetching(&requests)?
+            self.search().find_first(&requests)?
         };
         if uses_fetched && (self.fetch || self.lock == LockPolicy::Unchanged) {
             self.pin(&toolkit)?;
@@ -182,18 +179,6 @@ impl<'a> Finder<'a> {
             output::message(&format!("warning: {note}"));
         }
         Ok(toolkit)
-    }
-
-    fn find_without_fetching(&self, requests: &[Request]) -> Result<Toolkit, Error> {
-        let found = self.search().find_first(requests);
-        if !self.accept_without_compiler || !matches!(found, Err(Error::NotFound { .. })) {
-            return found;
-        }
-        // The reason is empty because it is never printed: if this search also fails, the first
-        // error is returned, which is more useful.
-        let runtime = Need::new(Component::Cudart, Part::Shared, "");
-        let request = self.request(vec![vec![runtime]])?;
-        self.search().find(&request).or(found)
     }
 
     /// Finds a toolkit with the shared libraries of `components`, which need no compiler.
@@ -448,7 +433,7 @@ impl<'a> Finder<'a> {
             if added.unavailable.contains(&guess.component) {
                 let reason = match add.locked {
                     true => "the lock file may not change".to_owned(),
-                    false => format!("it is not available for CUDA {}", added.version),
+                    false => format!("it is not available for CUDA {}", added.toolkit.version),
                 };
                 output::message(&format!("note: {guess} was not fetched: {reason}"));
             }

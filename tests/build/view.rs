@@ -42,6 +42,7 @@ fn added(major: u32, components: &[Component]) -> PathBuf {
     };
     store::add(&request, &Env::from_process())
         .unwrap_or_else(|error| panic!("{error:?}"))
+        .toolkit
         .path
 }
 

@@ -17,8 +17,8 @@ fn run(arguments: &[&str]) -> Finished {
 fn every_command_has_help() {
     let command_line = cli::command_line("cargo cuda");
     let commands = command_line.get_subcommands().map(clap::Command::get_name);
-    let commands: Vec<&str> = commands.filter(|name| *name != "exit-codes").collect();
-    assert!(commands.len() > 20);
+    let commands: Vec<&str> = commands.collect();
+    assert!(commands.len() > 15);
     for command in commands {
         run(&[command, "--help"]).succeeded();
     }
@@ -53,19 +53,11 @@ fn commands_of_the_documents_are_valid() {
 }
 
 #[test]
-fn help_and_document_have_the_same_exit_codes() {
-    let help = run(&["help", "exit-codes"]);
-    help.succeeded();
+fn the_document_has_the_exit_codes() {
     let document = fs::read_to_string(checkout().join("docs/exit-codes.md")).unwrap();
     for (code, meaning) in exit_code::TABLE {
-        let (line, row) = (
-            format!("  {code:2}  {meaning}\n"),
-            format!("| {code} | {meaning} |\n"),
-        );
-        assert!(
-            help.stdout.contains(&line) && document.contains(&row),
-            "{code}"
-        );
+        let row = format!("| {code} | {meaning} |\n");
+        assert!(document.contains(&row), "{code}");
     }
     let rows = document.lines().filter(|line| line.starts_with("| "));
     assert_eq!(rows.count(), exit_code::TABLE.len() + 1);

@@ -146,7 +146,7 @@ pub fn run(
         needs.built_with = BuiltWith::of(&found);
         toolkit = Some(found);
     }
-    needs.add_module(&program)?;
+    needs.add_module(&program);
 
     let bundled = toolkit.as_ref().filter(|_| !arguments.no_libraries);
     let mut files = BundledFiles::new();

@@ -114,8 +114,15 @@ fn removed_text(removed: &[ListedToolkit]) -> String {
 
 /// The text report about an added toolkit.
 pub(super) fn added_text(added: &AddedToolkit) -> String {
-    let toolkit = format!("CUDA {} ({})", added.version, added.components.join(", "));
-    let (path, size) = (added.path.display(), human_size(added.bytes));
+    let ListedToolkit {
+        version,
+        path,
+        bytes,
+        components,
+        ..
+    } = &added.toolkit;
+    let toolkit = format!("CUDA {version} ({})", components.join(", "));
+    let (path, size) = (path.display(), human_size(*bytes));
     match added.new {
         true => format!("added {toolkit}, {size}\n  {path}\n"),
         false => format!("{toolkit} is already fetched, {size}\n  {path}\n"),

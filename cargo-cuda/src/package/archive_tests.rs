@@ -51,8 +51,7 @@ fn a_written_wheel_reads_back() {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path().join("out/saxpy-0.1.0-py3-none-any.whl");
     let written = write(&wheel(), &target).unwrap();
-    assert_eq!(written.size, std::fs::metadata(&target).unwrap().len());
-    assert_eq!(written.files.len(), wheel().entries.len() + 1);
+    assert_eq!(written, std::fs::metadata(&target).unwrap().len());
     let read = WheelArchive::open(&target).unwrap();
     assert_eq!(contents(&read), contents(&wheel()));
     assert_eq!(read.dist_info, wheel().dist_info);

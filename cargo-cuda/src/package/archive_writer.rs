@@ -1,12 +1,12 @@
 //! Writes wheels, so that the same content always gives the same bytes.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use zip::read::ZipFile;
 use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
+use zip::{CompressionMethod, DateTime, System, ZipWriter};
 
 use super::archive::{Content, WheelArchive, WheelFile};
 use super::metadata::record_line;
@@ -20,18 +20,10 @@ const LEVEL: i64 = 6;
 /// The type of a regular file in a Unix mode.
 const REGULAR: u32 = 0o100_000;
 
-/// The sizes of a written wheel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
-    pub size: u64,
-    /// The files with their compressed sizes, the largest first.
-    pub files: Vec<(String, u64)>,
-}
-
 /// Writes a wheel atomically. Files are sorted, followed by the
 /// metadata, and `RECORD` is last. Dates are 1980-01-01, and modes are 0644 or 0755. A file that has
-/// neither a new content nor a new name is copied as it is compressed.
-pub fn write(wheel: &WheelArchive, target: &Path) -> Result<Written> {
+/// neither a new content nor a new name is copied as it is compressed. Returns the wheel's size.
+pub fn write(wheel: &WheelArchive, target: &Path) -> Result<u64> {
     output::write_with(target, |file| {
         let mut zip = ZipWriter::new(BufWriter::with_capacity(1 << 18, &mut *file));
         if let Err(error) = fill(wheel, &mut zip) {
@@ -40,20 +32,8 @@ pub fn write(wheel: &WheelArchive, target: &Path) -> Result<Written> {
             return Err(error);
         }
         zip.finish()?.flush()?;
-        written(file)
+        Ok(file.metadata()?.len())
     })
-}
-
-fn written(file: &File) -> io::Result<Written> {
-    let size = file.metadata()?.len();
-    let archive = ZipArchive::new(BufReader::new(file))?;
-    let mut files = Vec::new();
-    for index in 0..archive.len() {
-        let entry = archive.by_index_data(index)?;
-        files.push((entry.name()?.into_owned(), entry.compressed_size()));
-    }
-    files.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
-    Ok(Written { size, files })
 }
 
 type Writer<'a> = ZipWriter<BufWriter<&'a mut File>>;

@@ -18,7 +18,7 @@ use super::package::{
 };
 use super::redist::Mirror;
 use super::resolve::{SetSpec, resolve};
-use super::stored::{components, lossy};
+use super::stored::{ListedToolkit, components, listed};
 use crate::cargo_config;
 use crate::exit_code;
 use crate::failure::{Failure, Result};
@@ -99,21 +99,12 @@ fn default_set(
 /// The result of [`add`].
 #[derive(Clone, Debug, Serialize)]
 pub struct AddedToolkit {
-    /// The name of the toolkit's directory in the store.
-    pub name: String,
-    /// The toolkit's directory, which has the layout of site-packages.
-    #[serde(serialize_with = "lossy")]
-    pub path: PathBuf,
-    /// The release: `13.4.3`, or `13.5` if it was resolved without a metapackage.
-    pub version: String,
-    /// The components that were found in the directory.
-    pub components: Vec<String>,
+    #[serde(flatten)]
+    pub toolkit: ListedToolkit,
     /// Whether this call wrote the toolkit.
     pub new: bool,
     /// The packages that an installer fetched. The store already had the others.
     pub fetched: Vec<String>,
-    /// The size of all files of the toolkit.
-    pub bytes: u64,
     /// The optional components that could not be fetched.
     #[serde(skip)]
     pub unavailable: Vec<Component>,
@@ -134,19 +125,14 @@ pub fn add(request: &AddRequest, env: &Env) -> Result<AddedToolkit> {
     if !is_locked {
         run.remember(&set)?;
     }
-    let name = set.name(run.target.directory());
-    let manifest = run.store.manifest(&name).ok().flatten().unwrap_or_default();
+    let toolkit = listed(&run.store, set.name(run.target.directory())).unwrap_or_default();
     let mut unavailable = request.optional.clone();
-    unavailable.retain(|it| !manifest.components.contains(&it.to_string()));
+    unavailable.retain(|it| !toolkit.components.contains(&it.to_string()));
     Ok(AddedToolkit {
-        unavailable,
-        path: run.store.path(&name),
-        name,
-        version: set.version,
-        components: manifest.components,
+        toolkit,
         new: fetched.is_some(),
         fetched: fetched.unwrap_or_default(),
-        bytes: manifest.bytes,
+        unavailable,
     })
 }
 

@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::output::printable;
 
 /// A toolkit of the store.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ListedToolkit {
     /// Its directory's name.
     pub name: String,
@@ -42,7 +42,7 @@ pub struct ListedToolkit {
 }
 
 /// Serializes a path. Bytes that are not UTF-8 are replaced, because JSON is UTF-8.
-pub(super) fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())
 }
 
@@ -54,7 +54,7 @@ pub fn list(env: &Env) -> Result<Vec<ListedToolkit>> {
     Ok(names.filter_map(|name| listed(&store, name)).collect())
 }
 
-fn listed(store: &StoreDirectory, name: String) -> Option<ListedToolkit> {
+pub(super) fn listed(store: &StoreDirectory, name: String) -> Option<ListedToolkit> {
     let path = store.path(&name);
     let (manifest, damage, unreadable) = match store.manifest(&name).transpose()? {
         Ok(manifest) => {
@@ -144,14 +144,8 @@ mod tests {
     fn a_toolkit_has_its_name_and_its_release() {
         let toolkit = ListedToolkit {
             name: "13.4.3-2".to_owned(),
-            path: PathBuf::new(),
             version: "13.4.3".to_owned(),
-            platform: String::new(),
-            components: Vec::new(),
-            packages: Vec::new(),
-            bytes: 0,
-            problem: None,
-            is_damaged: false,
+            ..ListedToolkit::default()
         };
         for name in ["13", "13.4", "13.4.3", "13.4.3-2"] {
             assert!(toolkit.is_named(name), "{name}");

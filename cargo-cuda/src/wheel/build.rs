@@ -14,7 +14,7 @@ use cuda_find_core::command::Invocation;
 use cuda_find_core::select::RequestedRelease;
 use tempfile::TempDir;
 
-use super::needs::{BuiltWith, Needs, component_of};
+use super::needs::{BuiltWith, Needs};
 use super::rewrite::{BuiltWheel, Purpose, Rewrite, is_excluded, third_party};
 use super::runpath::{ModuleSearchPath, SearchPathKind, link_arguments, needed_by_runpath};
 use super::source::WheelSource;
@@ -27,6 +27,7 @@ use crate::missing_components::MissingComponents;
 use crate::output::{self, joined};
 use crate::package::archive::WheelArchive;
 use crate::package::elf::ElfFacts;
+use crate::package::nvidia::component_of;
 use crate::process;
 
 /// Omits maturin's warning about a build backend with another name than `maturin`.
@@ -250,7 +251,7 @@ impl WheelBuild {
             let needed_directly = needed_by_runpath(needed.iter().copied(), &build.toolkit)?;
             for soname in needed {
                 // Libraries that the toolkit lacks are checked when the wheel is rewritten.
-                let component = component_of(soname, major).ok().flatten();
+                let component = component_of(soname);
                 let found = component.and_then(|component| build.toolkit.get(component));
                 let has_library = found.is_some_and(|found| !found.libraries.is_empty());
                 more.extend(component.filter(|c| has_library && !linked.contains(c)));

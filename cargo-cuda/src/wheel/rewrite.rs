@@ -73,8 +73,6 @@ pub struct BuiltWheel {
     /// they must be installed on the user's machine. Unless `--exclude` names them or another builder
     /// chose the tag, the wheel has no manylinux tag then.
     pub expected_on_system: Vec<String>,
-    /// The files with their compressed sizes, the largest first.
-    pub files: Vec<(String, u64)>,
     /// What the audit found in the file.
     pub audited: Audited,
 }
@@ -123,9 +121,7 @@ impl Rewrite {
         if !self.is_editable() {
             built.audited = self.audit(&wheel, &built.path, &file_name)?;
         }
-        let written = archive_writer::write(&wheel, &built.path)?;
-        built.size = written.size;
-        built.files = written.files;
+        built.size = archive_writer::write(&wheel, &built.path)?;
         Ok(built)
     }
 
@@ -163,7 +159,7 @@ impl Rewrite {
             move_programs(wheel, &name)?;
         }
         for (path, facts) in wheel.modules() {
-            needs.add_module(facts)?;
+            needs.add_module(facts);
             if !self.is_renamed() {
                 self.check_known(path, facts)?;
             }
@@ -251,7 +247,7 @@ impl Rewrite {
     fn check_known(&self, path: &str, facts: &ElfFacts) -> Result<()> {
         let declared = &self.needs;
         let mut needs = declared.clone();
-        needs.add_module(facts)?;
+        needs.add_module(facts);
         let mut lines = needs.requirements()?;
         let known = declared.requirements()?;
         lines.retain(|line| !known.contains(line));

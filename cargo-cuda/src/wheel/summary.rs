@@ -18,7 +18,7 @@ pub fn report(built: &[BuiltWheel], sdists: &[PathBuf]) -> String {
     for wheel in built {
         let size = human_size(wheel.size);
         text.push_str(&format!("{} ({size})\n", wheel.path.display()));
-        text.push_str(&largest_parts(wheel));
+        text.push_str(&device_code(wheel));
         let mut line = |line: &str| text.push_str(&format!("  {line}\n"));
         for requirement in wheel.cuda_requirements() {
             line(&format!("requires {requirement}"));
@@ -52,15 +52,8 @@ fn is_local(wheel: &BuiltWheel) -> bool {
     file_name(&wheel.path).contains("-linux_")
 }
 
-/// Files with at least a tenth of the wheel's size, in their compressed size, and the device code for each capability,
-/// in the size that it has inside the files. The largest are first.
-fn largest_parts(wheel: &BuiltWheel) -> String {
-    let mut text = String::new();
-    for (path, size) in &wheel.files {
-        if size * 10 >= wheel.size {
-            text += &format!("  {path}: {}\n", human_size(*size));
-        }
-    }
+/// The device code for each capability, in the size that it has inside the files. The largest is first.
+fn device_code(wheel: &BuiltWheel) -> String {
     let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
     let devices = &wheel.audited.device_code;
     for image in devices.iter().flat_map(|device| &device.images) {
@@ -68,12 +61,11 @@ fn largest_parts(wheel: &BuiltWheel) -> String {
     }
     let mut sizes: Vec<(String, u64)> = sizes.into_iter().filter(|(_, size)| *size > 0).collect();
     sizes.sort_by_key(|(_, size)| Reverse(*size));
-    if !sizes.is_empty() {
-        let shown = |(label, size): &(String, u64)| format!("{label} {}", human_size(*size));
-        let sizes = joined(sizes.iter().map(shown), ", ");
-        text += &format!("  device code: {sizes}\n");
+    if sizes.is_empty() {
+        return String::new();
     }
-    text
+    let shown = |(label, size): &(String, u64)| format!("{label} {}", human_size(*size));
+    format!("  device code: {}\n", joined(sizes.iter().map(shown), ", "))
 }
 
 /// The warnings of the audit. A warning about several wheels is printed once, and names them.
@@ -98,7 +90,7 @@ pub fn check_sizes(built: &[BuiltWheel], max_size: Option<u64>) -> Result<()> {
     let mut too_large = String::new();
     for wheel in built.iter().filter(|wheel| wheel.size > limit) {
         let (path, size) = (wheel.path.display(), human_size(wheel.size));
-        too_large.push_str(&format!("\n{path} has {size}\n{}", largest_parts(wheel)));
+        too_large.push_str(&format!("\n{path} has {size}\n{}", device_code(wheel)));
     }
     if too_large.is_empty() {
         return Ok(());
@@ -145,7 +137,6 @@ mod tests {
                 .to_vec(),
             glibc: Some("2.34".to_owned()),
             size,
-            files: vec![("saxpy/a.so".to_owned(), size - 1), ("b.py".to_owned(), 1)],
             expected_on_system: Vec::new(),
             audited: Audited {
                 device_code: vec![
@@ -163,13 +154,12 @@ mod tests {
         let text = report(&built, &[]);
         for line in [
             "my dist/saxpy_cu12-0.1.0.whl (2.0 kB)",
-            "  saxpy/a.so: 2.0 kB",
             "  device code: SASS 8.0 1.3 kB, PTX 12.0 7 B",
             "  requires cuda-toolkit[cudart]>=13.0,<14",
         ] {
             assert!(text.lines().any(|l| l == line), "`{line}`: {text}");
         }
-        assert!(!text.contains("b.py") && !text.contains("numpy"), "{text}");
+        assert!(!text.contains("numpy"), "{text}");
         let expected = "to publish:\n  \
             uv publish 'my dist/saxpy_cu12-0.1.0.whl' 'my dist/saxpy_cu13-0.1.0.whl'\nor:\n  \
             twine upload 'my dist/saxpy_cu12-0.1.0.whl' 'my dist/saxpy_cu13-0.1.0.whl'\n";

@@ -395,7 +395,7 @@ impl Runner {
             (self.diagnostics).add(&output.printed, &mut self.compiled.warnings);
         }
         let inputs = never_fresh_because.map_or(Ok(inputs.as_slice()), Err);
-        if let Some(reason) = self.freshness.record(&step.output, step.key(), inputs)? {
+        if let Some(reason) = self.freshness.record(&step.output, step.key(), inputs) {
             let never_fresh = (step.output.clone(), reason);
             self.compiled.never_fresh.push(never_fresh);
         }

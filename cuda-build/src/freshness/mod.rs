@@ -14,7 +14,6 @@ mod file;
 mod records;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use cuda_find_core::hash::Fnv;
@@ -24,10 +23,6 @@ pub(crate) use file::Files;
 use file::State;
 pub(crate) use records::path_from_bytes;
 use records::{InputState, OutputRecord, Records};
-
-/// How often records are written while steps run. After a build was killed, the next build repeats only the steps
-/// since the last write.
-const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The paths that a tool looked at while it made an output.
 #[derive(Clone, Debug, Default)]
@@ -133,7 +128,6 @@ pub(crate) struct Freshness {
     /// For each input that was read from the file of records: whether it is unchanged; `None` if not yet checked.
     unchanged: Vec<Option<bool>>,
     unsaved: bool,
-    saved: Instant,
 }
 
 impl Freshness {
@@ -150,7 +144,6 @@ impl Freshness {
             unchanged: vec![None; records.inputs.len()],
             records,
             unsaved: false,
-            saved: Instant::now(),
         }
     }
 
@@ -263,19 +256,16 @@ impl Freshness {
 
     /// Records that tools made `output`. `states` has one value for each run of a tool, or the reason why the paths
     /// that a run looked at are unknown. Returns why `output` was not recorded; `None` if it was.
-    ///
-    /// # Errors
-    /// [`cuda_find_core::error::Error::Io`] if the records cannot be written.
     pub(crate) fn record(
         &mut self,
         output: &Path,
         key: u64,
         states: Result<&[InputStates], String>,
-    ) -> Result<Option<String>, Error> {
+    ) -> Option<String> {
         self.files.forget(output);
         self.records.outputs.remove(output.as_os_str());
         self.unsaved = true;
-        let reason = match (states, self.files.state(output)) {
+        match (states, self.files.state(output)) {
             (Err(reason), _) => Some(reason),
             (Ok(states), Some(state @ State::File { .. })) if !records::is_unwritable(output) => {
                 let inputs = states.iter().flat_map(|of_run| &of_run.0);
@@ -289,11 +279,7 @@ impl Freshness {
                 None
             }
             (Ok(_), _) => Some(format!("{} cannot be read", output.display())),
-        };
-        if self.saved.elapsed() > SAVE_INTERVAL {
-            self.save()?;
         }
-        Ok(reason)
     }
 
     /// Whether every path in `states` still has its recorded state.
@@ -324,7 +310,6 @@ impl Freshness {
             cuda_find_core::output::write(&self.path, &self.records.to_bytes())?;
             self.unsaved = false;
         }
-        self.saved = Instant::now();
         Ok(())
     }
 
@@ -346,6 +331,8 @@ impl Freshness {
 mod tests {
     use std::fs;
     use std::thread::sleep;
+
+    use std::time::Duration;
 
     use super::*;
 
@@ -389,9 +376,7 @@ mod tests {
             freshness.stale_reason(&self.path("out"), 1);
             let states = freshness.after_run(&start, reads);
             let states = states.as_ref().map(std::slice::from_ref);
-            let reason = freshness
-                .record(&self.path("out"), 1, states.map_err(Clone::clone))
-                .unwrap();
+            let reason = freshness.record(&self.path("out"), 1, states.map_err(Clone::clone));
             freshness.finish().unwrap();
             reason
         }
