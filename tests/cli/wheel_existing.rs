@@ -130,8 +130,9 @@ mod online {
         fs::remove_dir_all(&dist).unwrap();
 
         let old = wheel(&work, 10, "");
-        let words = "`libcudart.so.13` of CUDA 13, but the package is for CUDA 12";
-        rewrite(&old, "--cuda 12").failed(exit_code::WHEEL, &[words]);
+        let words =
+            "error[W08]: the name `fast-cu12` is for CUDA 12, the native modules are for CUDA 13";
+        rewrite(&old, "--cuda 12").failed(exit_code::AUDIT, &[words]);
         for several in ["--cuda 12,13", "--cuda 13.4"] {
             rewrite(&old, several).failed(exit_code::USAGE, &["takes one CUDA major"]);
         }
@@ -146,7 +147,6 @@ mod online {
             exit_code::WHEEL,
             &[
                 "the index accepts 1.0 kB per file",
-                MODULE,
                 "hint: drop capabilities",
                 "max-size = ",
             ],

@@ -206,7 +206,6 @@ mod online {
         assert_eq!(run.code, 0, "{run:?}");
         assert!(!run.stderr.contains("warning[W"), "{run:?}");
         for (count, line) in [
-            (2, "  saxpy/_native.abi3.so: "),
             (2, "  device code: "),
             (2, "  requires glibc 2."),
             (1, "  requires nvidia-cuda-runtime-cu12>=12.0,<13\n"),
@@ -214,11 +213,8 @@ mod online {
         ] {
             assert_eq!(run.stdout.matches(line).count(), count, "{run:?}");
         }
-        let note = "maturin's warning about external libraries is expected";
+        let note = "maturin's warning about these external libraries is expected";
         assert!(run.stderr.contains(note), "{run:?}");
-        let test = wheel(&project, &cache, &["--cuda", "13", "--profile", "test"]).output();
-        let words = ["profile `test` builds no program and no library"];
-        Finished::of(test.unwrap()).failed(exit_code::USAGE, &words);
         let wheels = files(&project.join("dist"));
         assert_eq!(wheels.len(), 2, "{wheels:?}");
         for (wheel, major, version, directory) in [
