@@ -116,7 +116,6 @@ impl Rewrite {
         })?;
         let rewritten = self.rewrite(&mut wheel, &mut file_name);
         let mut built = rewritten.map_err(|failure| failure.in_file(&old_name))?;
-        output::create_directory(out_dir)?;
         built.path = out_dir.join(file_name.to_string());
         if !self.is_editable() {
             built.audited = self.audit(&wheel, &built.path, &file_name)?;
