@@ -119,7 +119,7 @@ mod online {
                 "hint: to write the wheel nevertheless: `--allow W04`",
             ],
         );
-        assert!(files(&dist).is_empty(), "{:?}", files(&dist));
+        assert!(!dist.exists());
         // Nothing that the module needs is in the other major's directory.
         let old = wheel(&work, 10, "-Wl,-rpath,$ORIGIN/../nvidia/cuda_runtime/lib");
         rewrite(&old, "--cuda 13").ended_with(0, &["warning[W07]", "nvidia/cuda_runtime/lib"]);
