@@ -134,8 +134,8 @@ fn every_place_of_a_list_holds_something() {
         }
         for (wrong, reason) in [
             ("typo", "/typo): does not exist"),
-            ("empty", "/empty): contains no CUDA component"),
-            ("home", "/home): contains no CUDA component"),
+            ("empty", "/empty): no CUDA component was found in it"),
+            ("home", "/home): no CUDA component was found in it"),
             ("home/bin/other", "/home/bin/other): not a directory"),
         ] {
             for list in [

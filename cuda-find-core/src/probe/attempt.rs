@@ -30,7 +30,7 @@ impl Prober<'_> {
             let unreadable = self.why_unreadable(path).unwrap_or("not a directory");
             attempt.remarks.push(match self.root.closed(path) {
                 Some(error) => format!("cannot be read: {error}"),
-                None if self.root.is_dir(path) => "contains no CUDA component".to_owned(),
+                None if self.root.is_dir(path) => "no CUDA component was found in it".to_owned(),
                 None => unreadable.to_owned(),
             });
         }
