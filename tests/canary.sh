@@ -29,5 +29,6 @@ if ((major == 11)); then
 fi
 
 "${cuda[@]}" toolkit list
-(cd "$place" && "${cuda[@]}" new --vcs none --cuda-build-path "$root" app && cd app && "${cuda[@]}" build)
+(cd "$place" && "${cuda[@]}" new --vcs none app && cd app &&
+    sed -i "s#git = \"[^\"]*\"#path = \"$root/cuda-build\"#" Cargo.toml && "${cuda[@]}" build)
 echo "canary: the newest release of each major was fetched; CUDA $((major - 1)) built the template"

@@ -81,9 +81,7 @@ enum Command {
     Wheel(Box<wheel::WheelArgs>),
     #[command(after_help = "Run it again after a change of Rust or CUDA code")]
     Develop(develop::DevelopArgs),
-    #[command(
-        after_help = "docs/audit.md describes the checks. The exit code is 17 if a finding is an error."
-    )]
+    #[command(after_help = "The exit code is 17 if a finding is an error")]
     Audit(audit::AuditArgs),
     #[command(after_help = "Example: cargo cuda exec -- cmake -B build")]
     Exec(env::ExecArgs),

@@ -78,12 +78,8 @@ LD_ORIGIN_PATH=/app/bin exec $as_root chroot root /app/bin/bundled
         let alone = ["--no-libraries", "--output", "dist/alone"];
         let listed = project.run(&[&finished[..], &alone].concat());
         listed.succeeded();
-        for text in [
-            "apt install cuda-cudart-13-4\n",
-            "'cuda-toolkit[cudart]>=13.0,<14'",
-        ] {
-            assert!(listed.stdout.contains(text), "{text}: {listed:?}");
-        }
+        let requirement = "'cuda-toolkit[cudart]>=13.0,<14'";
+        assert!(listed.stdout.contains(requirement), "{listed:?}");
         let alone = project.path.join("dist/alone");
         assert!(alone.join("bin/bundled").is_file());
         let text = fs::read_to_string(alone.join("bundle.txt")).unwrap();

@@ -130,9 +130,8 @@ mod online {
         fs::remove_dir_all(&dist).unwrap();
 
         let old = wheel(&work, 10, "");
-        let words =
-            "error[W08]: the name `fast-cu12` is for CUDA 12, the native modules are for CUDA 13";
-        rewrite(&old, "--cuda 12").failed(exit_code::AUDIT, &[words]);
+        let words = "`libcudart.so.13` of CUDA 13, but the package is for CUDA 12";
+        rewrite(&old, "--cuda 12").failed(exit_code::WHEEL, &[words]);
         for several in ["--cuda 12,13", "--cuda 13.4"] {
             rewrite(&old, several).failed(exit_code::USAGE, &["takes one CUDA major"]);
         }

@@ -146,7 +146,7 @@ pub fn run(
         needs.built_with = BuiltWith::of(&found);
         toolkit = Some(found);
     }
-    needs.add_module(&program);
+    needs.add_module(&program)?;
 
     let bundled = toolkit.as_ref().filter(|_| !arguments.no_libraries);
     let mut files = BundledFiles::new();
@@ -416,25 +416,15 @@ fn description(sizes: &Sizes, files: &BundledFiles, major: u32) -> String {
     text
 }
 
-/// What installs the libraries on the target system. NVIDIA's apt repository has them as `libcublas-13-4`; the names of
-/// products such as cuDNN do not follow from the toolkit's release.
+/// What installs the libraries on the target system.
 fn installation(needs: &Needs) -> Result<String> {
     let pip = needs.requirements()?.join("' '");
     if pip.is_empty() {
         return Ok("  needs no library of NVIDIA's but the driver's\n".to_owned());
     }
-    let mut text = format!("  install with: pip install --target /opt/cuda '{pip}'\n");
-    let name = |component: &Component| {
-        let facts = component.facts();
-        let name = format!(" {}-{}", facts.redist.first()?, needs.built_with.toolkit);
-        facts
-            .is_part_of_toolkit()
-            .then(|| name.replace(['_', '.'], "-"))
-    };
-    if let Some(names) = needs.required.iter().map(name).collect::<Option<String>>() {
-        text += &format!("  or from NVIDIA's repository: apt install{names}\n");
-    }
-    Ok(text)
+    Ok(format!(
+        "  install with: pip install --target /opt/cuda '{pip}'\n"
+    ))
 }
 
 #[cfg(test)]

@@ -142,11 +142,7 @@ fn list_text(listed: &[ListedToolkit]) -> String {
         let (name, components) = (&toolkit.name, toolkit.components.join(", "));
         text += &format!("{name:width$}  {size:>8}  {components}\n");
         if let Some(problem) = &toolkit.problem {
-            let repair = match toolkit.is_damaged {
-                true => format!("`cargo cuda toolkit add {}` repairs it", toolkit.version),
-                false => format!("`cargo cuda toolkit remove {}` removes it", toolkit.name),
-            };
-            text += &format!("  cannot be used: {problem}; {repair}\n");
+            text += &format!("  cannot be used: {problem}; `cargo cuda toolkit remove {name}`\n");
         }
     }
     text

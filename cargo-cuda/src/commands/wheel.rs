@@ -10,7 +10,7 @@ use cuda_find_core::{env::Env, list::sorted_set, root::Root, select::RequestedRe
 use crate::audit::check;
 use crate::failure::{Failure, Result};
 use crate::isolated_build::gpus;
-use crate::output;
+use crate::output::{self, joined};
 use crate::package::archive::WheelArchive;
 use crate::project::{BuildOptions, WorkspaceOptions};
 use crate::wheel::build::{Prepared, WheelBuild};
@@ -177,12 +177,14 @@ fn releases(arguments: &WheelArgs, config: &Config, env: &Env) -> Result<Vec<Req
         let majors = config.majors.iter();
         releases.extend(majors.map(|&major| RequestedRelease { major, minor: None }));
     }
-    releases.dedup();
+    let releases = sorted_set(releases);
     let majors = sorted_set(releases.iter().map(|release| release.major));
     if majors.len() < releases.len() {
-        let text =
-            "several releases of a CUDA major are requested, but there is one wheel per CUDA major";
-        return Err(Failure::usage(text).hint("give one of them, as in `--cuda 12,13.4`"));
+        let requested = joined(&releases, ", ");
+        let text = format!("{requested} are requested, but there is one wheel per CUDA major");
+        return Err(
+            Failure::usage(text).hint("give one release of a major, as in `--cuda 12,13.4`")
+        );
     }
     majors.into_iter().try_for_each(check_major)?;
     if releases.is_empty() {

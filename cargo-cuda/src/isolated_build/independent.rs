@@ -3,7 +3,7 @@
 //!
 //! A package depends on CUDA through code that runs during the build, a build script or a procedural macro, or through
 //! libraries that it links by an attribute. That code reads CUDA's variables or starts CUDA's programs, whose names
-//! contain one of [`WORDS`] or [`LIBRARIES`], or it reads the view through CMake, pkg-config or a compiler, and the
+//! contain one of [`WORDS`] or [`LIBRARIES`], or it reads the view through CMake or a compiler, and the
 //! view has only CUDA. So for a package of a registry, a file with one of these words decides: a file of the package,
 //! except the Rust sources of its library, or a Rust source of a crate that this code uses. The code of a local package
 //! may change between two builds, and a package of git may read files of its repository, so both always count.

@@ -177,7 +177,7 @@ pub fn files(directory: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Creates an empty directory in `parent`, which is removed when the returned value is dropped. A killed process leaves
-/// it; `cargo clean` and `cargo cuda clean` remove it with the target directory.
+/// it.
 pub fn temporary_directory(parent: &Path) -> Result<tempfile::TempDir> {
     let directory = tempfile::TempDir::with_prefix_in(".cargo-cuda-", parent);
     directory.map_err(Failure::io("create a directory in", parent))

@@ -160,11 +160,8 @@ impl DeviceCode {
                     let start = entry.payload_len.min(PAYLOAD_START) as usize;
                     let start = read(payload, start).unwrap_or_default();
                     code.release = code.release.max(entry.release(&start));
-                    if has_code(entry, &start) {
-                        DeviceImage::of_entry(entry)
-                            .into_iter()
-                            .for_each(|image| add(&mut images, image));
-                    }
+                    let image = DeviceImage::of_entry(entry).filter(|_| has_code(entry, &start));
+                    image.into_iter().for_each(|image| add(&mut images, image));
                     end = payload - entry.header_len;
                 }
                 images.sort();
@@ -194,14 +191,16 @@ impl DeviceCode {
     /// The fat binaries that every GPU needs. One whose images all have a letter is for these GPUs alone, and the
     /// program has other code for others.
     fn portable(&self) -> Vec<&[DeviceImage]> {
-        let all = self.fat_binaries.iter().map(Vec::as_slice);
         let has_plain = |images: &&[DeviceImage]| {
             let mut images = images.iter();
             images.any(|image| image.capability.suffix.is_none())
         };
-        match all.clone().any(|images| has_plain(&images)) {
-            true => all.filter(has_plain).collect(),
-            false => all.collect(),
+        let all = self.fat_binaries.iter().map(Vec::as_slice);
+        let (plain, with_letters): (Vec<_>, Vec<_>) = all.partition(has_plain);
+        if plain.is_empty() {
+            with_letters
+        } else {
+            plain
         }
     }
 
@@ -295,9 +294,9 @@ fn runs_on(images: &[DeviceImage], device: Capability, major: u32) -> Runs {
 
 /// Whether an image has functions or variables. nvcc also writes images for sources without any.
 fn has_code(entry: &EntryHeader, payload: &[u8]) -> bool {
-    let signs: [&str; 3] = match entry.kind {
-        Kind::Elf => [".text.", ".nv.global", ".nv.constant3"],
-        Kind::Ptx => [".entry", ".func", ".global"],
+    let signs: &[&str] = match entry.kind {
+        Kind::Elf => &[".text.", ".nv.global", ".nv.constant3"],
+        Kind::Ptx => &[".entry", ".func", ".global", ".const"],
         _ => return true,
     };
     let image = match entry.compression {
@@ -513,10 +512,14 @@ mod tests {
         assert!(found(b".version 8.0\n.target sm_%d\n".to_vec()).is_empty());
         assert!(found(b"\n.target sm_80\n".to_vec()).is_empty());
         assert!(found(fatbin(&["80"])[..40].to_vec()).is_empty());
-        let no_function = ptx_text("80").replace(".entry", ".loc");
-        let entry = Entry::ptx("80".parse().unwrap(), &no_function).unwrap();
-        assert!(found(Fatbin::from_entries(vec![entry]).write()).is_empty());
+        let images_with = |line: &str| {
+            let text = ptx_text("80").replace(".visible .entry f() { ret; }", line);
+            let entry = Entry::ptx("80".parse().unwrap(), &text).unwrap();
+            found(Fatbin::from_entries(vec![entry]).write()).len()
+        };
+        assert_eq!(images_with(""), 0);
         assert!(found(fatbin::MAGIC_BYTES.repeat(600_000)).is_empty());
+        assert_eq!(images_with(".visible .const .align 4 .b8 table[16];"), 1);
     }
 
     #[test]

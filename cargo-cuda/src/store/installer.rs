@@ -90,35 +90,35 @@ impl Installer {
         }
     }
 
-    /// A note if a project file that uv would read here names an index: it is ignored.
+    /// A note if the project file that uv would read here names an index: it is ignored.
     fn ignored_index(&self, here: &Path) -> Option<String> {
-        const KEYS: [&str; 4] = ["index", "index-url", "extra-index-url", "find-links"];
-        if !self.is_uv
-            || ["UV_CONFIG_FILE", "UV_NO_CONFIG"]
-                .iter()
-                .any(|name| self.env.peek(name).is_some())
-        {
+        const VARIABLES: &str =
+            "UV_CONFIG_FILE UV_NO_CONFIG UV_INDEX UV_DEFAULT_INDEX UV_INDEX_URL UV_FIND_LINKS";
+        let is_set = |name: &str| self.env.peek(name).is_some();
+        if !self.is_uv || VARIABLES.split(' ').any(is_set) {
             return None;
         }
-        let mut files = here.ancestors().flat_map(|directory| {
-            [("uv.toml", &[][..]), ("pyproject.toml", &["tool", "uv"])]
-                .map(|(name, table)| (directory.join(name), table))
-        });
-        let file = files.find_map(|(file, table)| {
+        let read = |file: PathBuf, table: &[&str]| {
             let text = Root::system().text(&file).ok()?;
             let settings: toml::Value = toml::from_str(&text).ok()?;
-            let settings = table
-                .iter()
-                .try_fold(&settings, |settings, key| settings.get(key))?;
-            let tables = [Some(settings), settings.get("pip")].into_iter().flatten();
-            let mut keys = tables.flat_map(|table| KEYS.iter().filter_map(|key| table.get(key)));
-            keys.next().map(|_| file)
+            let settings = table.iter().try_fold(&settings, |it, key| it.get(key));
+            Some((file, settings?.clone()))
+        };
+        let (file, settings) = here.ancestors().find_map(|directory| {
+            read(directory.join("uv.toml"), &[])
+                .or_else(|| read(directory.join("pyproject.toml"), &["tool", "uv"]))
         })?;
-        Some(format!(
-            "note: the package index in {} is not used, because all projects share what is fetched; name it for uv in \
-             the environment (`UV_INDEX`, or `UV_CONFIG_FILE` with a `uv.toml`) or in your own configuration",
-            file.display()
-        ))
+        let indexes = settings.get("index").and_then(toml::Value::as_array);
+        // An explicit index is for the packages that the project names.
+        let mut indexes = indexes.into_iter().flatten();
+        let is_named = indexes.any(|it| it.get("explicit").is_none());
+        (is_named || settings.get("index-url").is_some()).then(|| {
+            format!(
+                "note: the package index in {} is not used, because all projects share what is fetched; name it for uv \
+                 in the environment (`UV_INDEX`) or in your own configuration",
+                file.display()
+            )
+        })
     }
 
     /// The name for messages.
@@ -551,12 +551,7 @@ nvidia-cuda-runtime==13.4.92 \\
             note("pyproject.toml", index, &[("UV_CONFIG_FILE", "uv.toml")]),
             None
         );
-        let noted = note(
-            "uv.toml",
-            "[pip]\nindex-url = 'https://mirror.invalid'\n",
-            &[],
-        )
-        .unwrap();
+        let noted = note("uv.toml", "index-url = 'https://mirror.invalid'\n", &[]).unwrap();
         assert!(noted.contains("below/uv.toml is not used"), "{noted}");
     }
 }

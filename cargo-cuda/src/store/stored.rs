@@ -35,10 +35,6 @@ pub struct ListedToolkit {
     pub bytes: u64,
     /// Why it cannot be used; `None` if it can.
     pub problem: Option<String>,
-    /// Whether the problem is that files are missing or have another size. Otherwise the toolkit may be intact, such as
-    /// one of a newer cargo-cuda.
-    #[serde(skip)]
-    pub is_damaged: bool,
 }
 
 /// Serializes a path. Bytes that are not UTF-8 are replaced, because JSON is UTF-8.
@@ -64,7 +60,6 @@ pub(super) fn listed(store: &StoreDirectory, name: String) -> Option<ListedToolk
         Err(reason) => (Manifest::default(), None, Some(reason)),
     };
     Some(ListedToolkit {
-        is_damaged: damage.is_some(),
         // A directory's name is the version and a digest.
         version: name.split('-').next().unwrap_or_default().to_owned(),
         platform: manifest.platform,

@@ -14,12 +14,11 @@ use cuda_find_core::command::Invocation;
 use cuda_find_core::select::RequestedRelease;
 use tempfile::TempDir;
 
-use super::needs::{BuiltWith, Needs};
+use super::needs::{BuiltWith, Needs, component_of};
 use super::rewrite::{BuiltWheel, Purpose, Rewrite, is_excluded, third_party};
 use super::runpath::{ModuleSearchPath, SearchPathKind, link_arguments, needed_by_runpath};
 use super::source::WheelSource;
 use super::{programs, sdist};
-use crate::cargo_arguments::first_of;
 use crate::driver_limit::DriverLimit;
 use crate::failure::{Failure, Result};
 use crate::isolated_build::{self, IsolatedBuild};
@@ -27,7 +26,6 @@ use crate::missing_components::MissingComponents;
 use crate::output::{self, joined};
 use crate::package::archive::WheelArchive;
 use crate::package::elf::ElfFacts;
-use crate::package::nvidia::component_of;
 use crate::process;
 
 /// Omits maturin's warning about a build backend with another name than `maturin`.
@@ -251,7 +249,7 @@ impl WheelBuild {
             let needed_directly = needed_by_runpath(needed.iter().copied(), &build.toolkit)?;
             for soname in needed {
                 // Libraries that the toolkit lacks are checked when the wheel is rewritten.
-                let component = component_of(soname);
+                let component = component_of(soname, major).ok().flatten();
                 let found = component.and_then(|component| build.toolkit.get(component));
                 let has_library = found.is_some_and(|found| !found.libraries.is_empty());
                 more.extend(component.filter(|c| has_library && !linked.contains(c)));
@@ -294,17 +292,6 @@ impl WheelBuild {
             }
         };
         let mut call = self.maturin.clone().args(words);
-        let ours = [
-            "--auditwheel",
-            "--skip-auditwheel",
-            "--manifest-path",
-            "-m",
-            "--out",
-            "-o",
-        ];
-        if let Some(option) = first_of(&self.source.options, &ours) {
-            return Err(option_of_ours(option));
-        }
         let auditwheel = match self.source.maturin.skips_auditwheel() {
             true => "skip",
             false => "warn",
@@ -387,15 +374,6 @@ fn undeclared() -> Failure {
         "no compute capability is declared, and a wheel is built for other machines than this one";
     Failure::capability(text).hint(
         "declare capabilities in Cargo.toml:\n[package.metadata.cuda]\ncapabilities = [\"8.0\", \"9.0+PTX\"]",
-    )
-}
-
-fn option_of_ours(option: &str) -> Failure {
-    let text =
-        format!("the arguments for maturin contain `{option}`, which `cargo cuda` sets itself");
-    Failure::usage(text).hint(
-        "give `--out` and `--manifest-path` to `cargo cuda wheel`, before `--`; for a wheel without a manylinux tag, \
-         write `auditwheel = \"skip\"` below `[tool.maturin]` in pyproject.toml",
     )
 }
 

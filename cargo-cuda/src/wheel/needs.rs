@@ -19,7 +19,7 @@ use crate::dependencies::Guess;
 use crate::failure::{Failure, Result};
 use crate::output::joined;
 use crate::package::elf::ElfFacts;
-use crate::package::nvidia::{self, has_metapackage};
+use crate::package::nvidia::{self, LibraryOrigin, has_metapackage};
 use crate::package::requirement::METAPACKAGE;
 use crate::package::symbols::{self, Added};
 
@@ -96,6 +96,29 @@ pub fn check_major(major: u32) -> Result<()> {
     let text = format!("wheels for CUDA {major} are not supported, only for {majors}");
     Err(Failure::wheel(text).hint(format!(
         "give `--cuda {NEWEST_MAJOR}`, or correct `majors` in `[package.metadata.cuda]`"
+    )))
+}
+
+/// The component that contains a needed library; `None` for the driver's and third-party libraries. Fails if the
+/// library belongs to another CUDA major.
+pub fn component_of(soname: &str, major: u32) -> Result<Option<Component>> {
+    let LibraryOrigin::Component(component) = nvidia::origin(soname) else {
+        return Ok(None);
+    };
+    // A product's SONAME follows its own versions, whatever the CUDA major.
+    let majors = nvidia::majors_of_soname(soname);
+    if component.facts().is_product() || majors.contains(&major) {
+        return Ok(Some(component));
+    }
+    let mut belongs_to = joined(majors.iter().map(|it| format!("CUDA {it}")), " or ");
+    if belongs_to.is_empty() {
+        belongs_to = "a CUDA that cargo-cuda does not support".to_owned();
+    }
+    let needs = format!("the native module needs `{soname}` of {belongs_to}");
+    let text = format!("{needs}, but the package is for CUDA {major}");
+    Err(Failure::wheel(text).hint(format!(
+        "build with a toolkit of CUDA {major}; if a crate's build script found the other CUDA in an earlier build, use \
+         a separate target directory for each major"
     )))
 }
 
@@ -186,10 +209,10 @@ impl Needs {
     }
 
     /// Adds what a native module needs.
-    pub fn add_module(&mut self, facts: &ElfFacts) {
+    pub fn add_module(&mut self, facts: &ElfFacts) -> Result<()> {
         let major = self.major();
         for soname in &facts.needed {
-            self.required.extend(nvidia::component_of(soname));
+            self.required.extend(component_of(soname, major)?);
         }
         for import in &facts.imports {
             let libraries = match &import.library {
@@ -197,7 +220,7 @@ impl Needs {
                 None => &facts.needed,
             };
             for library in libraries {
-                let Some(component) = nvidia::component_of(library) else {
+                let Some(component) = component_of(library, major)? else {
                     continue;
                 };
                 match symbols::added(component, major, &import.symbol) {
@@ -213,6 +236,7 @@ impl Needs {
             }
         }
         self.has_lto_ir |= facts.has_lto_ir();
+        Ok(())
     }
 
     fn raise(&mut self, component: Component, version: Version) {

@@ -33,7 +33,7 @@ fn module(needed: &[&str], imports: &[(&str, &str)]) -> ElfFacts {
 /// The requirements of a module that needs these libraries.
 fn of_module(needed: &[&str], major: u32) -> Vec<String> {
     let mut needs = Needs::new(newest(major));
-    needs.add_module(&module(needed, &[]));
+    needs.add_module(&module(needed, &[])).unwrap();
     needs.requirements().unwrap()
 }
 
@@ -182,7 +182,9 @@ fn symbols_raise_the_lower_bound() {
         ),
     ] {
         let mut needs = Needs::new(newest(major));
-        needs.add_module(&module(&[soname], &[(soname, symbol)]));
+        needs
+            .add_module(&module(&[soname], &[(soname, symbol)]))
+            .unwrap();
         assert_eq!(needs.requirements().unwrap(), [expected], "{symbol}");
     }
 }
@@ -197,7 +199,7 @@ fn symbols_without_versions_raise_the_bound_too() {
             library: None,
         });
     }
-    needs.add_module(&facts);
+    needs.add_module(&facts).unwrap();
     assert_eq!(
         needs.requirements().unwrap(),
         ["nvidia-nccl-cu13>=2.30.7,<3"]
@@ -211,7 +213,7 @@ fn between_compared_versions_the_build_is_the_bound() {
         &["libcublas.so.12"],
         &[("libcublas.so.12", "cublasDgemmGroupedBatched")],
     );
-    needs.add_module(&facts);
+    needs.add_module(&facts).unwrap();
     assert_eq!(
         needs.requirements().unwrap(),
         ["nvidia-cublas-cu12>=12.4.5,<13"]
@@ -294,7 +296,7 @@ fn optional_components_are_extras() {
     // A module that needs an optional component always requires it.
     let mut needs = declared(keys, 13);
     let facts = module(&["libcufft.so.12"], &[]);
-    needs.add_module(&facts);
+    needs.add_module(&facts).unwrap();
     assert_eq!(
         needs.requirements().unwrap(),
         [
@@ -333,7 +335,28 @@ fn a_version_line_of_its_own_must_be_known() {
 }
 
 #[test]
-fn majors_without_wheels_are_refused() {
+fn libraries_of_another_major_are_errors() {
+    for (soname, expected) in [
+        (
+            "libcudart.so.12",
+            "needs `libcudart.so.12` of CUDA 12, but the package is for CUDA 13",
+        ),
+        (
+            "libcusolver.so.11",
+            "of CUDA 11 or CUDA 12, but the package",
+        ),
+        (
+            "libcudart.so.99",
+            "of a CUDA that cargo-cuda does not support, but",
+        ),
+        ("libnvrtc-builtins.so.12.0", "of CUDA 12, but"),
+    ] {
+        let error = component_of(soname, 13).unwrap_err().message;
+        assert!(error.contains(expected), "{error}");
+    }
+    let cudart = component_of("libcudart.so.12", 12).unwrap();
+    assert_eq!(cudart, Some(Cudart));
+    assert_eq!(component_of("libnvinfer.so.10", 12).unwrap(), None);
     let error = check_major(14).unwrap_err().message;
     assert!(error.contains("CUDA 14 are not supported"), "{error}");
 }

@@ -13,7 +13,7 @@ use cuda_find_core::list;
 use super::needs::{BuiltWith, Needs};
 use super::{requirements, sbom};
 use crate::audit::artifact::Artifact;
-use crate::audit::check::Severity;
+use crate::audit::check::{Severity, W02};
 use crate::audit::report::Audited;
 use crate::failure::{Failure, Result};
 use crate::output::{self, joined};
@@ -128,7 +128,9 @@ impl Rewrite {
     fn audit(&self, wheel: &WheelArchive, path: &Path, file: &FileName) -> Result<Audited> {
         let artifact = Artifact::of_wheel(wheel, path, 0)?;
         let audited = Audited::new(&artifact, &self.allow);
-        let errors = audited.of_severity(Severity::Error);
+        // A tool may have changed a copy of NVIDIA's libraries, and the wheel requires the package with the original.
+        let mut errors = Vec::from_iter(&audited.findings);
+        errors.retain(|finding| finding.severity == Severity::Error || finding.code == W02.code);
         if errors.is_empty() {
             return Ok(audited);
         }
@@ -158,7 +160,7 @@ impl Rewrite {
             move_programs(wheel, &name)?;
         }
         for (path, facts) in wheel.modules() {
-            needs.add_module(facts);
+            needs.add_module(facts)?;
             if !self.is_renamed() {
                 self.check_known(path, facts)?;
             }
@@ -246,7 +248,7 @@ impl Rewrite {
     fn check_known(&self, path: &str, facts: &ElfFacts) -> Result<()> {
         let declared = &self.needs;
         let mut needs = declared.clone();
-        needs.add_module(facts);
+        needs.add_module(facts)?;
         let mut lines = needs.requirements()?;
         let known = declared.requirements()?;
         lines.retain(|line| !known.contains(line));

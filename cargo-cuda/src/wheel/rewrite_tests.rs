@@ -226,6 +226,26 @@ fn what_is_no_64_bit_elf_file_is_data() {
 }
 
 #[test]
+fn copies_of_nvidias_libraries_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    for (path, soname, code) in [
+        ("saxpy.libs/libcuda-df60b7cf.so.1", "libcuda.so.1", "W01"),
+        ("saxpy/libcudart.so.13", "libcudart.so.13", "W02"),
+    ] {
+        let mut copy = module();
+        copy.elf = Some(ElfFacts {
+            soname: Some(soname.to_owned()),
+            ..ElfFacts::default()
+        });
+        let mut wheel = wheel(&[]);
+        wheel.entries.insert(path.to_owned(), copy);
+        let refused = rewriting(13).apply(wheel, Path::new(NAME), directory.path());
+        let message = refused.err().unwrap().message;
+        assert!(message.contains(&format!("[{code}]: {path}")), "{message}");
+    }
+}
+
+#[test]
 fn an_error_names_the_wheel_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut pure = wheel(&[]);

@@ -13,6 +13,9 @@ use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::toolkits::LockPolicy;
 use crate::workspace::{Package, Resolve};
 
+/// The options of maturin that `cargo cuda` sets.
+const OURS: &str = "--auditwheel --skip-auditwheel --manifest-path -m --out -o";
+
 /// A crate with its `pyproject.toml`.
 #[derive(Clone, Debug)]
 pub struct WheelSource {
@@ -75,6 +78,15 @@ impl WheelSource {
         }
         let mut parts = passthrough.splitn(2, |argument| argument == "--");
         let options = parts.next().unwrap_or_default().to_vec();
+        if let Some(option) = first_of(&options, &Vec::from_iter(OURS.split(' '))) {
+            let text = format!(
+                "the arguments for maturin contain `{option}`, which `cargo cuda` sets itself"
+            );
+            return Err(Failure::usage(text).hint(
+                "remove it; for a wheel without a manylinux tag, write `auditwheel = \"skip\"` below `[tool.maturin]` \
+                 in pyproject.toml",
+            ));
+        }
         let mut rustc_args = parts.next().unwrap_or_default().to_vec();
         if rustc_args.is_empty() {
             rustc_args.extend(maturin.rustc_args.iter().map(OsString::from));

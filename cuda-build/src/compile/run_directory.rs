@@ -134,5 +134,12 @@ fn check_paths(step: &Step, invocation: &Invocation, output: &Path) -> Result<()
              from the macro",
         ));
     }
+    if output.to_string_lossy().contains(',') {
+        let output = output.display();
+        return Err(Error::usage(
+            format!("nvcc cannot write to a path with a comma: {output}"),
+            "rename the directory, or set `CARGO_TARGET_DIR` to a directory without a comma",
+        ));
+    }
     Ok(())
 }

@@ -99,8 +99,9 @@ pub(crate) fn section<'a>(bytes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 /// The object `bytes` with other content in the section with this name. The content is at the end of the file, because
 /// an object has no segments, whose places in the file would have to fit.
 ///
-/// `None` if the bytes are not a relocatable object with one such section, if a symbol or a relocation refers to a
-/// place inside the section, or if a linker may take the content from a section for link-time optimization instead.
+/// `None` if the bytes are not a relocatable object with one such section, if a symbol refers to a place inside the
+/// section, if the section itself has relocations, or if a linker may take the content from a section for link-time
+/// optimization instead.
 pub(crate) fn with_section(bytes: &[u8], name: &[u8], content: &[u8]) -> Option<Vec<u8>> {
     let before = sections(bytes);
     let index = before.iter().position(|section| section.name == name)?;

@@ -70,7 +70,7 @@ pub enum Strength {
 }
 
 /// Which CUDA release to use: any of one major (`13`), or exactly one (`13.4`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestedRelease {
     /// The CUDA major.
     pub major: u32,
