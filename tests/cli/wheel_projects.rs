@@ -210,6 +210,14 @@ fn main() {
     }
 
     #[test]
+    fn a_lone_program_needs_no_pyproject() {
+        let (work, cache) = work("wheel-lone-program");
+        program(&work, "lone", WORKSPACE);
+        let wheels = built(&work, &cache, &["--profile", "dev"]);
+        assert!(names(&wheels)[0].starts_with("lone_cu13-0.1.0-py3-none-manylinux"));
+    }
+
+    #[test]
     fn auditwheel_is_skipped_if_pyproject_says_so() {
         let (work, cache) = work("wheel-skip-auditwheel");
         program(&work, "skipping", WORKSPACE);

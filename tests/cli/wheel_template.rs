@@ -120,6 +120,52 @@ pub fn loaded(run: &Finished, soname: &str) -> PathBuf {
     fs::canonicalize(line.unwrap().rsplit(' ').next().unwrap()).unwrap()
 }
 
+/// The first reason why an import fails is the one that a user sees.
+#[test]
+fn a_failed_import_names_the_library() {
+    let place = tempfile::tempdir().unwrap();
+    let package = place.path().join("saxpy");
+    fs::create_dir(&package).unwrap();
+    let init = checkout().join("templates/python/python/saxpy/__init__.py");
+    fs::copy(init, package.join("__init__.py")).unwrap();
+    let reason = "libcudart.so.13: cannot open shared object file";
+    let native = format!("raise ImportError('{reason}')\n");
+    fs::write(package.join("_native.py"), native).unwrap();
+    let mut import = Command::new(system_python());
+    import.args(["-I", "-c"]).arg(format!(
+        "import sys; sys.path.insert(0, {:?}); import saxpy",
+        place.path()
+    ));
+    let run = Finished::of(import.output().unwrap());
+    assert_ne!(run.code, 0);
+    let last = run.stderr.lines().last().unwrap_or_default();
+    assert!(last.contains(reason), "{run:?}");
+}
+
+/// The real maturin requires cffi for a project that declares such bindings, and the template's backend passes it on.
+#[test]
+fn the_backend_requires_what_maturin_requires() {
+    let place = tempfile::tempdir().unwrap();
+    let template = checkout().join("templates/python");
+    let project = fs::read_to_string(template.join("pyproject.toml")).unwrap();
+    let bindings = "[tool.maturin]\nbindings = \"cffi\"";
+    for (project, expected) in [
+        (project.replace("[tool.maturin]", bindings), "['cffi']\n"),
+        (project, "[]\n"),
+    ] {
+        fs::write(place.path().join("pyproject.toml"), project).unwrap();
+        let mut hook = Command::new(tools::tool("maturin").with_file_name("python"));
+        hook.env("PYTHONPATH", &template).current_dir(place.path());
+        hook.args([
+            "-c",
+            "import cuda_backend as b; print(b.get_requires_for_build_editable())",
+        ]);
+        let run = Finished::of(hook.output().unwrap());
+        run.succeeded();
+        assert_eq!(run.stdout, expected, "{run:?}");
+    }
+}
+
 mod online {
     use cargo_cuda::exit_code;
     use cargo_cuda::package::archive::WheelArchive;
