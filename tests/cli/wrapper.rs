@@ -353,7 +353,6 @@ mod online {
         project.run(&["build"]).succeeded();
         let [wrapper, nvcc] = compilers(&project);
         let place = project.path.join("calls");
-        let notes = project.target.join("cargo-cuda/latest/.cuda/nvcc");
         let sources = [
             (
                 "k.cu",
@@ -384,17 +383,15 @@ mod online {
                 sources
                     .iter()
                     .for_each(|(name, text)| fs::write(place.join(name), text).unwrap());
-                files_with("note", &notes)
-                    .iter()
-                    .for_each(|note| fs::remove_file(note).unwrap());
                 let mut call = Command::new(program);
                 call.args(line.split_whitespace())
                     .current_dir(&place)
                     .env("CUDA_COMPUTE_CAP", "80");
                 call.env("CUDA_BUILD_IMAGES", project.path.with_extension("images"));
-                call.output().unwrap().status.success()
+                Finished::of(call.output().unwrap())
             };
-            let is_made = run(&wrapper);
+            let wrapped = run(&wrapper);
+            let is_made = wrapped.code == 0;
             let made = ["o", "out", "a", "fatbin"]
                 .map(|it| files_with(it, &place))
                 .concat();
@@ -402,8 +399,8 @@ mod online {
                 let images = cuobjdump(file).join(" ");
                 images.contains("sm_80") && images.contains("sm_90")
             });
-            let has_note = !files_with("note", &notes).is_empty();
-            if is_made && (has_both || has_note) || !run(&nvcc) {
+            let has_note = wrapped.stderr.contains("note: ");
+            if is_made && (has_both || has_note) || run(&nvcc).code != 0 {
                 continue;
             }
             let code = ["o", "out", "a", "fatbin", "cubin"].map(|it| files_with(it, &place));
