@@ -23,7 +23,7 @@ use crate::{nvcc_wrapper, output, signals, store};
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
 #[derive(Debug, Parser)]
 #[command(name = "cargo cuda", bin_name = "cargo cuda", version, styles = output::STYLES)]
-#[command(after_help = "docs/exit-codes.md lists the exit codes.")]
+#[command(after_help = concat!("Exit codes: ", env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/exit-codes.md"))]
 struct CommandLine {
     #[command(flatten)]
     terminal: TerminalOptions,

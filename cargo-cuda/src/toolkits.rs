@@ -174,10 +174,7 @@ impl<'a> Finder<'a> {
         if uses_fetched && (self.fetch || self.lock == LockPolicy::Unchanged) {
             self.pin(&toolkit)?;
         }
-        let is_about_lock = |note: &&Note| matches!(note, Note::LockNotFetched { .. });
-        for note in toolkit.notes().iter().filter(is_about_lock) {
-            output::message(&format!("warning: {note}"));
-        }
+        warn_about_lock(&toolkit);
         Ok(toolkit)
     }
 
@@ -185,7 +182,9 @@ impl<'a> Finder<'a> {
     pub fn find_libraries(&self, components: &BTreeSet<Component>) -> Result<Toolkit> {
         let needs = components.iter();
         let needs = needs.map(|c| Need::new(*c, Part::Shared, "the program needs its libraries"));
-        Ok(self.search().find(&self.request(vec![needs.collect()])?)?)
+        let toolkit = self.search().find(&self.request(vec![needs.collect()])?)?;
+        warn_about_lock(&toolkit);
+        Ok(toolkit)
     }
 
     /// Finds a toolkit that also has the guessed components, otherwise fetches one. If a toolkit is found without them,
@@ -524,4 +523,11 @@ pub fn choose_target(
         ));
     }
     Ok(if jetson { target.on_jetson() } else { target })
+}
+
+fn warn_about_lock(toolkit: &Toolkit) {
+    let is_about_lock = |note: &&Note| matches!(note, Note::LockNotFetched { .. });
+    for note in toolkit.notes().iter().filter(is_about_lock) {
+        output::message(&format!("warning: {note}"));
+    }
 }

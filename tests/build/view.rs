@@ -1,4 +1,4 @@
-//! Views of real components: what compilers, linkers, pkg-config and CMake make of them.
+//! Views of real components: what compilers, linkers and CMake make of them.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -114,15 +114,9 @@ fn removed_text(removed: &[ListedToolkit]) -> String {
 
 /// The text report about an added toolkit.
 pub(super) fn added_text(added: &AddedToolkit) -> String {
-    let ListedToolkit {
-        version,
-        path,
-        bytes,
-        components,
-        ..
-    } = &added.toolkit;
-    let toolkit = format!("CUDA {version} ({})", components.join(", "));
-    let (path, size) = (path.display(), human_size(*bytes));
+    let stored = &added.toolkit;
+    let toolkit = format!("CUDA {} ({})", stored.version, stored.components.join(", "));
+    let (path, size) = (stored.path.display(), human_size(stored.bytes));
     match added.new {
         true => format!("added {toolkit}, {size}\n  {path}\n"),
         false => format!("{toolkit} is already fetched, {size}\n  {path}\n"),
@@ -142,7 +136,9 @@ fn list_text(listed: &[ListedToolkit]) -> String {
         let (name, components) = (&toolkit.name, toolkit.components.join(", "));
         text += &format!("{name:width$}  {size:>8}  {components}\n");
         if let Some(problem) = &toolkit.problem {
-            text += &format!("  cannot be used: {problem}; `cargo cuda toolkit remove {name}`\n");
+            text += &format!(
+                "  cannot be used: {problem}; `cargo cuda toolkit remove {name}` removes it\n"
+            );
         }
     }
     text
