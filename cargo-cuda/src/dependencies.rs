@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use cargo_metadata::semver::VersionReq;
 use cargo_metadata::{Metadata, Node, Package};
-use cuda_build::Component;
+use cuda_build::diagnosis::ORDINARY_NAMES;
+use cuda_build::{Component, ToolkitVersion};
+use cuda_find_core::release;
 
 /// The result of `cargo metadata` with the features of a build.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +14,10 @@ pub struct Dependencies {
     /// The CUDA releases (13040 is CUDA 13.4) that every version of cudarc in the dependencies supports. A cudarc whose
     /// features select a release is not counted; `None` if each cudarc selects a release, or there is none.
     pub cudarc: Option<Vec<u32>>,
+    /// The features of cudarc that select a release: `cuda-12080`.
+    pub selected: Vec<SelectedRelease>,
+    /// The products of which cudarc reads the version in a header, with the versions that it supports.
+    pub products: Vec<(Component, VersionReq)>,
     /// Components that dependencies probably need, each once, in the order of [`Component::all`].
     pub guesses: Vec<Guess>,
 }
@@ -46,10 +53,99 @@ impl Dependencies {
                 features.push((feature.as_str(), package.name.as_str(), linkage));
             }
         }
+        let cudarc = nodes.iter().filter(|(package, _)| package.name == "cudarc");
         Self {
             cudarc: releases_of_cudarc(&nodes),
+            selected: cudarc
+                .clone()
+                .filter_map(|(_, node)| SelectedRelease::of(node))
+                .collect(),
+            products: cudarc
+                .flat_map(|(package, node)| products_of_cudarc(package, node))
+                .collect(),
             guesses: guesses(&features),
         }
+    }
+}
+
+impl Dependencies {
+    /// The newest CUDA release that every cudarc supports.
+    pub fn newest_for_cudarc(&self) -> Option<ToolkitVersion> {
+        let known = self.cudarc.iter().flatten().copied();
+        let newest = known.max().and_then(ToolkitVersion::from_cuda_version);
+        let is_bound = |it: &&SelectedRelease| {
+            let mut used = it.components.iter().map(|component| component.facts());
+            it.is_linked && used.any(|facts| facts.soname_tells_major(it.release.major))
+        };
+        let selected = self.selected.iter().filter(is_bound);
+        let of_majors = selected.filter_map(|it| release::newest_of(it.release.major));
+        of_majors.chain(newest).min()
+    }
+}
+
+/// A CUDA release that a feature of cudarc selects.
+#[derive(Clone, Debug)]
+pub struct SelectedRelease {
+    /// 12.8 for the feature `cuda-12080`.
+    pub release: ToolkitVersion,
+    /// The components that cudarc uses.
+    components: Vec<Component>,
+    /// Whether their libraries are linked. Otherwise, they are loaded when the program runs.
+    pub is_linked: bool,
+}
+
+impl SelectedRelease {
+    fn of(node: &Node) -> Option<Self> {
+        let features = node.features.iter().map(|feature| feature.as_str());
+        let release = features.clone().filter_map(release_of_feature).max()?;
+        let uses = |component: Component| {
+            let names = component.facts().libraries.iter().copied();
+            let name = (component == Component::Cudart).then_some("runtime");
+            let mut names = names.chain(name);
+            names.any(|name| features.clone().any(|it| it.eq_ignore_ascii_case(name)))
+        };
+        Some(Self {
+            release: ToolkitVersion::from_cuda_version(release)?,
+            components: Component::all().filter(|it| uses(*it)).collect(),
+            is_linked: Linkage::of(features.clone()) == Linkage::Linked,
+        })
+    }
+
+    /// The first component whose library has another interface in another major.
+    pub fn component_of_another(&self, major: u32) -> Option<Component> {
+        let differs = |component: &&Component| {
+            let facts = component.facts();
+            let soname = facts.soname(0, self.release.major);
+            soname.is_some() && soname != facts.soname(0, major)
+        };
+        self.components.iter().find(differs).copied()
+    }
+}
+
+/// The release of a feature such as `cuda-13040`.
+fn release_of_feature(feature: &str) -> Option<u32> {
+    feature.strip_prefix("cuda-")?.parse().ok()
+}
+
+/// The products whose version cudarc reads in a header (`nccl-version-from-build-system`), with the versions that it
+/// supports: those of its features, such as `nccl-02030` for 2.30. It fails for newer ones without `fallback-latest`.
+fn products_of_cudarc(package: &Package, node: &Node) -> Vec<(Component, VersionReq)> {
+    let has = |name: &str| node.features.iter().any(|feature| feature.as_str() == name);
+    let products = Component::all().filter(|component| component.facts().is_product());
+    let bound = |component: Component| {
+        let start = format!("{component}-");
+        let number = |feature: &String| feature.strip_prefix(&start)?.parse::<u64>().ok();
+        let newest = package.features.keys().filter_map(number).max()?;
+        let reads_header = has(&format!("{start}version-from-build-system"));
+        let accepted = format!("<{}.{}", newest / 1000, newest % 1000 + 1).parse();
+        accepted
+            .ok()
+            .filter(|_| reads_header)
+            .map(|accepted| (component, accepted))
+    };
+    match has("fallback-latest") {
+        true => Vec::new(),
+        false => products.filter_map(bound).collect(),
     }
 }
 
@@ -94,9 +190,6 @@ fn guesses(features: &[(&str, &str, Linkage)]) -> Vec<Guess> {
     Component::all().filter_map(guess).collect()
 }
 
-/// Components whose names are also features of crates that have nothing to do with CUDA.
-pub const ORDINARY_NAMES: [Component; 2] = [Component::Opencl, Component::Sanitizer];
-
 /// Whether a feature has the name of a component or of one of its libraries. The driver's components are not fetched,
 /// components of every toolkit need no guess, and no feature names the version of a header package.
 fn is_named(component: Component, feature: &str) -> bool {
@@ -113,14 +206,18 @@ fn is_named(component: Component, feature: &str) -> bool {
 /// `cuda-13040`. If no such feature is selected, cudarc detects the release, and its build fails if that release is
 /// newer than all supported releases.
 fn releases_of_cudarc(nodes: &[(&Package, &Node)]) -> Option<Vec<u32>> {
-    let release = |feature: &str| feature.strip_prefix("cuda-")?.parse::<u32>().ok();
     let mut supported_by_all: Option<Vec<u32>> = None;
     for (package, node) in nodes {
         let mut features = node.features.iter();
-        if package.name != "cudarc" || features.any(|feature| release(feature).is_some()) {
+        if package.name != "cudarc" || features.any(|feature| release_of_feature(feature).is_some())
+        {
             continue;
         }
-        let supported: Vec<u32> = package.features.keys().filter_map(|f| release(f)).collect();
+        let supported: Vec<u32> = package
+            .features
+            .keys()
+            .filter_map(|f| release_of_feature(f))
+            .collect();
         match &mut supported_by_all {
             Some(releases) => releases.retain(|release| supported.contains(release)),
             None => supported_by_all = Some(supported),

@@ -1,8 +1,11 @@
-//! Which CUDA releases a driver runs: machine code of its major, and PTX of releases that are not newer.
+//! Which CUDA releases a driver runs: machine code of its major, and PTX of releases that are not newer; and which
+//! releases cudarc knows.
 
 use cuda_build::config::Config;
 use cuda_build::{Component, ToolkitVersion};
-use cuda_find_core::release::{self, FIRST_PACKAGED, driver_floor, is_nvcc_packaged};
+use cuda_find_core::release::{
+    self, FIRST_PACKAGED, driver_floor, is_nvcc_packaged, source_of_nvcc,
+};
 use cuda_find_core::select::{Request, RequestedRelease};
 
 /// A driver that programs have to run with.
@@ -12,8 +15,8 @@ pub struct DriverLimit {
     supports: ToolkitVersion,
     /// `this machine's driver`
     subject: String,
-    /// `install`, before a newer driver.
-    verb: &'static str,
+    /// `install`, before a newer driver; `None` if this is about cudarc.
+    verb: Option<&'static str>,
 }
 
 impl DriverLimit {
@@ -22,7 +25,7 @@ impl DriverLimit {
         Self {
             supports,
             subject: "this machine's driver".to_owned(),
-            verb: "install",
+            verb: Some("install"),
         }
     }
 
@@ -32,14 +35,36 @@ impl DriverLimit {
         Some(Self {
             supports: release::newest_for_driver(driver)?,
             subject: format!("the oldest driver that the manifest accepts ({driver})"),
-            verb: "require",
+            verb: Some("require"),
         })
+    }
+
+    /// The newest release that cudarc knows. Its build fails with a newer one.
+    pub fn of_cudarc(knows: ToolkitVersion) -> Self {
+        Self {
+            supports: knows,
+            subject: "the cudarc in Cargo.lock".to_owned(),
+            verb: None,
+        }
+    }
+
+    /// The one that supports fewer releases.
+    pub fn lower(limits: impl Iterator<Item = Self>) -> Option<Self> {
+        limits.min_by_key(|limit| limit.supports)
     }
 
     /// Which code of a toolkit the driver does not run, and a hint. `None` if it runs all, or all but PTX, which is
     /// counted only with `has_ptx`.
     pub fn unmet(&self, toolkit: ToolkitVersion, has_ptx: bool) -> Option<(String, String)> {
-        let (supports, subject, verb) = (self.supports, &self.subject, self.verb);
+        let (supports, subject) = (self.supports, &self.subject);
+        let Some(verb) = self.verb else {
+            let text = format!("{subject} does not know a release after {supports}");
+            let hint = format!(
+                "update cudarc, or build with CUDA {supports}{}",
+                source_of_nvcc(supports)
+            );
+            return (supports < toolkit).then_some((text, hint));
+        };
         let (text, floor) = if supports.major < toolkit.major {
             let text = format!(
                 "{subject} supports only CUDA {supports} and older: programs built with CUDA {toolkit} do not run \
@@ -58,7 +83,7 @@ impl DriverLimit {
             Some(floor) => format!("{verb} driver {floor} or newer"),
             None => format!("{verb} a newer driver"),
         };
-        if let Some(older) = release::releases().filter(|it| *it <= supports).last() {
+        if let Some(older) = release::releases().rfind(|it| *it <= supports) {
             hint += &format!(", or build with CUDA {older}{}", source_of_nvcc(older));
         }
         Some((text, hint))
@@ -96,14 +121,6 @@ impl DriverLimit {
     }
 }
 
-/// Where nvcc of a release comes from if its Python packages have none, in parentheses.
-fn source_of_nvcc(release: ToolkitVersion) -> String {
-    if is_nvcc_packaged(release.major) {
-        return String::new();
-    }
-    format!(" (its wheels have no nvcc; `cargo cuda toolkit add {release} --from redist` has it)")
-}
-
 #[cfg(test)]
 mod tests {
     use cuda_find_core::select::{Need, Part};
@@ -116,7 +133,13 @@ mod tests {
         let no_start = "supports only CUDA 12.2 and older: ";
         for (driver, toolkit, needs_nvcc, release, text) in [
             (12_020, "*", false, "12.2", note),
-            (12_070, "*", false, "12.6", "12.7 and older (its wheels"),
+            (
+                12_070,
+                "*",
+                false,
+                "12.6",
+                "12.7 and older (its Python packages",
+            ),
             (13_030, "*", true, "13.3", "CUDA 13.3 and older"),
             (13_990, "*", true, "13", note),
             (13_000, "<13", false, "12", note),

@@ -57,6 +57,16 @@ impl Environment {
                 continue;
             };
             let (kept, other) = (user.display(), value.display());
+            // Only this program understands a list of roots, and CMake in its own variable.
+            let is_list = Path::new(&value) == root && user.as_encoded_bytes().contains(&b':');
+            if is_list && name != "CUDAToolkit_ROOT" {
+                let note = format!(
+                    "note: build scripts get {name}={other}, because they may not understand the list {kept}"
+                );
+                environment.notes.push(note);
+                environment.variables.push((name.to_owned(), value));
+                continue;
+            }
             let note = format!("note: {name} stays as you set it, {kept}, and is not {other}");
             environment.notes.push(note);
             environment.kept.push((name.to_owned(), user.to_owned()));

@@ -18,7 +18,6 @@ use cuda_build::view::WRAPPED_NVCC;
 use cuda_build::{Capability, Component, Error, Plan, ToolkitVersion};
 use cuda_find_core::capability::Declared;
 use cuda_find_core::command::Invocation;
-use cuda_find_core::error::Error as FindError;
 use cuda_find_core::output as files;
 use cuda_find_core::{
     env::Env,
@@ -120,9 +119,8 @@ impl Wrapper {
                 }
             }
         };
-        let lacking = || self.lacking(&original, reason.as_deref()?);
-        if !original.inspects() {
-            self.note(self.refused(&original).or_else(lacking));
+        if let Some(reason) = reason.filter(|_| !original.inspects()) {
+            self.note(self.lacking(&original, &reason));
         }
         let is_changed = with_list.is_some();
         let mut to_run = with_list.unwrap_or_else(|| original.clone());
@@ -293,18 +291,6 @@ impl Wrapper {
         call.note(self.list.as_ref()?, self.default_capability(), reason)
     }
 
-    /// Why the toolkit cannot compile for what a call requests, if so. nvcc will refuse the call.
-    fn refused(&self, call: &Call) -> Option<String> {
-        let mut requested = call.requested_capabilities().into_iter();
-        requested.find_map(|capability| {
-            let declared = Declared::parse([capability.to_string()]).ok()?;
-            match declared.plan(self.release?, &[], None) {
-                Err(FindError::Capability { reason, hint }) => Some(format!("{reason}; {hint}")),
-                _ => None,
-            }
-        })
-    }
-
     /// Prints a note about a call, as a status line of the build if there is one.
     fn note(&self, text: Option<String>) {
         let Some(text) = text else {
@@ -321,8 +307,8 @@ impl Wrapper {
     fn explain_list(&self, call: &Call) {
         let inputs: Vec<&str> = call.inputs().collect();
         output::message(&format!(
-            "note: {} is compiled for {}\nhint: if this code is for other capabilities, list them in the \
-             workspace's Cargo.toml: `capabilities = […]` below `[workspace.metadata.cuda.package.{}]`",
+            "note: {} is compiled for {}; `capabilities` below `[workspace.metadata.cuda.package.{}]` gives this package \
+             another list",
             inputs.join(" "),
             call.capabilities(),
             self.package

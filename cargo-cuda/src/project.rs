@@ -172,14 +172,19 @@ impl Project {
         if fetch {
             workspace_options.resolve = Resolve::Always;
         }
-        let workspace = workspace_options.load(root, &env)?;
-        let mut packages = Vec::new();
-        packages.extend(workspace.iter().flat_map(|it| it.packages.iter().cloned()));
-        if let Some(name) = &workspace_options.package {
-            packages.retain(|package| package.name == *name);
+        let mut workspace = workspace_options.load(root, &env)?;
+        let cargo = &workspace_options.cargo;
+        let mut names = Vec::from_iter(workspace_options.package.clone());
+        names.extend(cargo.values("--package").chain(cargo.values("-p")));
+        if let Some(workspace) = workspace.as_mut().filter(|_| !names.is_empty()) {
+            workspace.retain_needed_by(&names);
         }
+        let packages = workspace.iter().flat_map(|it| it.packages.iter().cloned());
+        let packages: Vec<Package> = packages.collect();
         let workspace_root = workspace.as_ref().map(|workspace| workspace.root.as_path());
-        let jetson = packages.iter().any(|package| package.config.jetson);
+        let jetson = packages
+            .iter()
+            .any(|package| package.config.is_for_jetson());
         let target = workspace_options.target.as_deref();
         Ok(Self {
             root: root.clone(),

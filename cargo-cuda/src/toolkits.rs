@@ -64,15 +64,6 @@ fn nvcc_needs() -> Vec<Need> {
     ]
 }
 
-/// The versions of products that a request accepts. A toolkit's release decides the versions of its own components.
-fn accepted_versions(request: &Request) -> AcceptedVersions {
-    let products = request.needs_to_fetch().iter();
-    let products = products.filter(|need| need.is_product());
-    products
-        .filter_map(|need| Some((need.component, need.version.clone()?)))
-        .collect()
-}
-
 fn nvrtc_need() -> Need {
     let why = format!("{COMPILER_REASON}; nvcc can be used instead");
     Need::new(Component::Nvrtc, Part::Shared, why)
@@ -171,8 +162,9 @@ impl<'a> Finder<'a> {
         } else {
             self.search().find_first(&requests)?
         };
-        if uses_fetched && (self.fetch || self.lock == LockPolicy::Unchanged) {
-            self.pin(&toolkit)?;
+        if uses_fetched && self.lock == LockPolicy::Unchanged && toolkit.is_fetched() {
+            // Fails if the lock file does not pin the toolkit.
+            store::lock(&self.add_request(last_request)?, self.env)?;
         }
         warn_about_lock(&toolkit);
         Ok(toolkit)
@@ -200,20 +192,25 @@ impl<'a> Finder<'a> {
         if is_locked_but_not_fetched || self.lock_lacks(last_request)? {
             self.fetch_for(last_request)?;
         }
+        // A fetched toolkit that is not locked is one of this machine alone.
+        let is_unlocked =
+            self.newest_locked(last_request)?.is_none() && store::has_lock_file(self.env);
+        let is_usable = |toolkit: &Toolkit| !(is_unlocked && toolkit.is_fetched());
         match search.find_first(&with_guesses) {
             Err(Error::NotFound { .. }) => {}
+            Ok(toolkit) if !is_usable(&toolkit) => {}
             found => return Ok(found?),
         }
         match search.find_first(requests) {
-            Ok(toolkit) => self.fetch_guesses(&toolkit)?,
-            Err(_) => _ = self.fetch_for(last_request)?,
+            Ok(toolkit) if is_usable(&toolkit) => self.fetch_guesses(&toolkit)?,
+            _ => _ = self.fetch_for(last_request)?,
         }
         let found = search.find_first(&with_guesses);
         Ok(found.or_else(|_| search.find_first(requests))?)
     }
 
-    /// Pins a toolkit for each declared major, so that the lock file does not depend on which toolkits this machine
-    /// has. If no toolkit of a major is found, versions are resolved and locked, but not fetched.
+    /// Pins a toolkit for each declared major, without fetching it, so that the lock file does not depend on which
+    /// toolkits this machine has.
     fn lock_declared_majors(&self) -> Result<()> {
         let majors = self.majors_to_choose_from()?;
         if majors.len() < 2 {
@@ -227,8 +224,8 @@ impl<'a> Finder<'a> {
                 continue;
             }
             let requests = finder.requests(&finder.sources())?;
-            if let Ok(toolkit) = finder.search().find_first(&requests) {
-                finder.pin(&toolkit)?;
+            let found = finder.search().find_first(&requests);
+            if found.is_ok_and(|toolkit| !toolkit.is_fetched()) {
                 continue;
             }
             match store::lock(&finder.add_request(&request)?, self.env) {
@@ -240,32 +237,6 @@ impl<'a> Finder<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Pins a toolkit of the store, unless the lock file pins it already. A toolkit from elsewhere has no packages that
-    /// could be pinned.
-    fn pin(&self, toolkit: &Toolkit) -> Result<()> {
-        let request = self.any_compiler_request()?;
-        let Some(toolkits) = sources::toolkits_dir(self.env) else {
-            return Ok(());
-        };
-        let mut names_in_store = toolkit.components().iter().filter_map(|found| {
-            let path = found.paths().next()?;
-            path.strip_prefix(&toolkits).ok()?.iter().next()
-        });
-        let Some(name) = names_in_store.next().and_then(|name| name.to_str()) else {
-            return Ok(());
-        };
-        let mut add = self.add_request(&request)?;
-        if self.newest_locked(&request)?.is_none() {
-            let major = toolkit.version().major;
-            let requested = RequestedRelease::from_env(self.env)?;
-            let release = requested.unwrap_or(RequestedRelease { major, minor: None });
-            add.release = release.into();
-        } else if !self.lock_lacks(&request)? {
-            return Ok(());
-        }
-        store::pin(name, &add, self.env)
     }
 
     /// The newest toolkit of the lock file that satisfies a request, with the release that was requested when it was
@@ -297,9 +268,19 @@ impl<'a> Finder<'a> {
         })
     }
 
+    /// The versions of products that a request and cudarc accept. A toolkit's release decides the versions of its own
+    /// components.
+    fn accepted_versions(&self, request: &Request) -> AcceptedVersions {
+        let products = request.needs_to_fetch().iter();
+        let products = products.filter(|need| need.is_product());
+        let declared = products.filter_map(|need| Some((need.component, need.version.clone()?)));
+        let of_cudarc = self.workspace.map(|it| it.dependencies.products.clone());
+        declared.chain(of_cudarc.into_iter().flatten()).collect()
+    }
+
     /// Whether the lock file has a toolkit for a request, but without some of its components.
     fn lock_lacks(&self, request: &Request) -> Result<bool> {
-        let accepted = accepted_versions(request);
+        let accepted = self.accepted_versions(request);
         let lacks = |set: PackageSet| set.lacking(self.components_to_fetch(request), &accepted);
         let locked = self.newest_locked(request)?;
         Ok(locked.and_then(|(_, set)| lacks(set)).is_some())
@@ -397,7 +378,7 @@ impl<'a> Finder<'a> {
                 .filter(|component| !components.contains(component))
                 .collect(),
             components,
-            accepted: accepted_versions(request),
+            accepted: self.accepted_versions(request),
             locked: self.lock == LockPolicy::Unchanged,
             ..AddRequest::default()
         })
@@ -406,7 +387,7 @@ impl<'a> Finder<'a> {
     fn fetch_for(&self, request: &Request) -> Result<AddedToolkit> {
         let is_decided = request.wanted_major().is_some() || self.newest_locked(request)?.is_some();
         if !is_decided
-            && let Some(limit) = self.driver_limit()
+            && let Some(limit) = self.limit()
             && let Some((release, text)) = limit.choose(request)
         {
             output::message(&text);
@@ -419,6 +400,15 @@ impl<'a> Finder<'a> {
         guesses.retain(|guess| add.optional.contains(&guess.component));
         if !guesses.is_empty() {
             output::status("Guessed", &output::joined(&guesses, ", "));
+        }
+        for (component, accepted) in self
+            .workspace
+            .iter()
+            .flat_map(|it| &it.dependencies.products)
+        {
+            output::message(&format!(
+                "note: {component} {accepted}, because cudarc knows no newer one"
+            ));
         }
         // The target's files come first, because pip cannot fetch them: it fails before it fetches those of this
         // machine.
@@ -440,13 +430,17 @@ impl<'a> Finder<'a> {
         Ok(added)
     }
 
-    /// The driver of this machine, otherwise the oldest one that manifests accept.
-    fn driver_limit(&self) -> Option<DriverLimit> {
+    /// The driver of this machine, otherwise the oldest one that manifests accept; or cudarc, if it supports less.
+    fn limit(&self) -> Option<DriverLimit> {
         let packages = self.workspace.iter().flat_map(|w| &w.packages);
-        match driver::driver() {
+        let driver = match driver::driver() {
             Ok(driver) if self.target.is_native() => Some(DriverLimit::of_machine(driver.version)),
             _ => DriverLimit::of_manifests(packages.map(|package| &package.config)),
-        }
+        };
+        let cudarc = self
+            .workspace
+            .and_then(|it| it.dependencies.newest_for_cudarc());
+        DriverLimit::lower(driver.into_iter().chain(cudarc.map(DriverLimit::of_cudarc)))
     }
 
     /// The release to fetch. As in the search, the newest release in the lock file that satisfies the request comes

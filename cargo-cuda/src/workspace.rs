@@ -49,6 +49,8 @@ pub struct Package {
     pub version: String,
     /// The path of the package's `Cargo.toml`.
     pub manifest: PathBuf,
+    /// The names of its dependencies of every kind.
+    pub dependencies: Vec<String>,
     /// The CUDA settings from the package's manifest, the workspace, and the variables that override them.
     pub config: Config,
     /// The names of its programs, as in `--bin <name>`.
@@ -101,6 +103,11 @@ impl Workspace {
                 cdylib: cdylib.map(|target| target.name.replace('-', "_")),
                 name: package.name.to_string(),
                 version: package.version.to_string(),
+                dependencies: package
+                    .dependencies
+                    .iter()
+                    .map(|it| it.name.clone())
+                    .collect(),
                 uses_cuda_build: uses(&["cuda-build"], DependencyKind::Build),
                 uses_pyo3: uses(&["pyo3", "pyo3-ffi"], DependencyKind::Normal),
                 config: Config::read(root, env, directory)?,
@@ -149,6 +156,26 @@ impl Workspace {
             let text = format!("no package `{name}` in the workspace {root}; it has {names}");
             Failure::usage(text).hint("give one of these names after `--package`")
         })
+    }
+
+    /// Keeps the packages of these names and those that they depend on; all if a name is that of no package.
+    pub fn retain_needed_by(&mut self, names: &[String]) {
+        let mut needed: Vec<&Package> = Vec::new();
+        let mut open: Vec<&str> = names.iter().map(String::as_str).collect();
+        let is_member = |name: &String| self.packages.iter().any(|it| it.name == *name);
+        if !names.iter().all(is_member) {
+            return;
+        }
+        while let Some(name) = open.pop() {
+            let package = self.packages.iter().find(|it| it.name == name);
+            let is_new = |it: &&Package| needed.iter().all(|other| other.name != it.name);
+            if let Some(package) = package.filter(is_new) {
+                needed.push(package);
+                open.extend(package.dependencies.iter().map(String::as_str));
+            }
+        }
+        let needed: Vec<String> = needed.into_iter().map(|it| it.name.clone()).collect();
+        self.packages.retain(|it| needed.contains(&it.name));
     }
 
     /// The package with this manifest, by default the one in or above the current directory.

@@ -56,15 +56,17 @@ pub enum Error {
     /// A compiler rejected its input.
     Compile {
         /// `nvcc` or `NVRTC` with its version, or the host compiler.
-        tool: String,
+        tool: Box<str>,
         /// The source file.
         source_file: PathBuf,
         /// The command, ready to be pasted into a shell.
-        command: String,
+        command: Box<str>,
         /// The messages that the compiler printed.
         output: String,
         /// The compiler's exit status, if it has one.
         exit_code: Option<u8>,
+        /// What to do, if that is known.
+        hint: Option<Box<str>>,
         /// The errors of other files of the same build.
         others: Box<[Self]>,
     },
@@ -99,14 +101,9 @@ impl Error {
         Self::Find(cuda_find_core::error::Error::variable(name, reason))
     }
 
-    /// What the user can do, with the most likely fix first. There is at least one hint.
+    /// What the user can do, with the most likely fix first. There is at least one hint, except for
+    /// [`Error::Compile`], whose messages are the compiler's own.
     pub fn hints(&self) -> Vec<String> {
-        #[cfg(feature = "compile")]
-        if let Self::Compile { tool, output, .. } = self {
-            if let Some(hint) = crate::compile::hint(tool, output) {
-                return vec![hint];
-            }
-        }
         let hint = match self {
             Self::Find(error) => return error.hints(),
             Self::HostCompiler { hints, .. } => return hints.clone(),
@@ -124,10 +121,7 @@ impl Error {
             } => format!(
                 "take {first} and {second} from one place, or leave one of them out of the view"
             ),
-            Self::Compile { source_file, .. } => format!(
-                "correct {} at the lines that the messages name, or its options in build.rs",
-                source_file.display()
-            ),
+            Self::Compile { hint, .. } => return hint.iter().map(ToString::to_string).collect(),
             Self::Library { .. } => {
                 let reinstall = "install the package of this library again";
                 format!("{reinstall}, or name another toolkit with `CUDA_BUILD_ROOTS`")

@@ -136,6 +136,9 @@ pub mod compile;
 pub mod config;
 #[cfg(feature = "compile")]
 #[doc(hidden)]
+pub mod diagnosis;
+#[cfg(feature = "compile")]
+#[doc(hidden)]
 pub mod driver;
 mod error;
 #[cfg(feature = "compile")]

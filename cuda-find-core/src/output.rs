@@ -4,6 +4,7 @@
     reason = "this is the file that writes outputs"
 )]
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufRead as _, Write as _};
@@ -100,22 +101,38 @@ pub fn remove_directory(path: &Path) -> Result<(), Error> {
 /// Cargo ignores broken links in a declared directory. Cargo compares times of links too. The links are written in
 /// each run, so a target that appears counts as changed.
 pub fn link_in_old_directory(directory: &Path, targets: &[PathBuf]) -> Result<(), Error> {
-    remove_directory(directory)?;
-    write_links(directory, targets).map_err(Error::io("write", directory))
+    let names = (0..targets.len()).map(|number| number.to_string().into());
+    write_links(directory, names.zip(targets))
+}
+
+/// Creates a directory with a link to each of `files`, under the name of the file.
+pub fn link_files(directory: &Path, files: &[PathBuf]) -> Result<(), Error> {
+    let names = files.iter().filter_map(|file| file.file_name());
+    write_links(directory, names.map(OsStr::to_owned).zip(files))
 }
 
 #[cfg(unix)]
-fn write_links(directory: &Path, targets: &[PathBuf]) -> io::Result<()> {
-    fs::create_dir_all(directory)?;
-    for (number, target) in targets.iter().enumerate() {
-        std::os::unix::fs::symlink(target, directory.join(number.to_string()))?;
-    }
-    fs::File::open(directory)?.set_modified(std::time::UNIX_EPOCH)
+fn write_links<'a>(
+    directory: &Path,
+    links: impl Iterator<Item = (OsString, &'a PathBuf)>,
+) -> Result<(), Error> {
+    remove_directory(directory)?;
+    let write = || {
+        fs::create_dir_all(directory)?;
+        for (name, target) in links {
+            std::os::unix::fs::symlink(target, directory.join(name))?;
+        }
+        fs::File::open(directory)?.set_modified(std::time::UNIX_EPOCH)
+    };
+    write().map_err(Error::io("write", directory))
 }
 
 /// On Windows, links need a privilege. Without the directory, Cargo runs the script in every build.
 #[cfg(not(unix))]
-fn write_links(_: &Path, _: &[PathBuf]) -> io::Result<()> {
+fn write_links<'a>(
+    _: &Path,
+    _: impl Iterator<Item = (OsString, &'a PathBuf)>,
+) -> Result<(), Error> {
     Ok(())
 }
 

@@ -14,7 +14,7 @@
 //!   [PyTorch](https://github.com/pytorch/pytorch/blob/main/torch/utils/cpp_extension.py).
 //! - Driver: [Meson's table](https://github.com/mesonbuild/meson/blob/master/mesonbuild/modules/cuda.py).
 //! - Versions of components: the pins of the `cuda-toolkit` metapackage, which NVIDIA publishes as a Python package,
-//!   in each of its versions from 11.8.0 to 13.4.3.
+//!   in each of its versions from 11.8.0 to 13.5.0.
 
 use crate::capability::Capability;
 use crate::version::{ToolkitVersion, Version};
@@ -57,7 +57,7 @@ const FIRST_MAJOR_WITH_PACKAGED_NVCC: u32 = 13;
 pub const FIRST_PACKAGED: ToolkitVersion = ToolkitVersion::new(11, 8);
 
 /// The first major in which code for Jetson boards and code for other GPUs of the same capability
-/// major are interchangeable.
+/// major are interchangeable, and whose files for servers are those for the boards, too (Orin since JetPack 7.2).
 pub const JETSON_UNIFIED_SINCE: u32 = 13;
 
 /// The first major of which NVIDIA's archives have libNVVM and the `crt` headers apart from nvcc.
@@ -69,7 +69,7 @@ pub fn majors() -> impl DoubleEndedIterator<Item = u32> + Clone {
 }
 
 /// The known releases, oldest first.
-pub fn releases() -> impl Iterator<Item = ToolkitVersion> {
+pub fn releases() -> impl DoubleEndedIterator<Item = ToolkitVersion> {
     RELEASES.iter().map(|release| release.version)
 }
 
@@ -112,6 +112,40 @@ pub fn newest_for_driver(driver: &Version) -> Option<ToolkitVersion> {
 pub const fn is_nvcc_packaged(major: u32) -> bool {
     major >= FIRST_MAJOR_WITH_PACKAGED_NVCC
 }
+
+/// Where nvcc of a release comes from if its Python packages have none, in parentheses, otherwise nothing.
+pub fn source_of_nvcc(release: ToolkitVersion) -> String {
+    if is_nvcc_packaged(release.major) {
+        return String::new();
+    }
+    format!(
+        " (its Python packages have no nvcc; `cargo cuda toolkit add {release} --from redist` has it)"
+    )
+}
+
+/// Functions that a C library declares since one of its versions, and that the headers of nvcc declare in another way.
+pub struct CLibrary {
+    /// The version of glibc.
+    pub glibc: (u32, u32),
+    /// The functions.
+    pub functions: &'static [&'static str],
+    /// The first release whose headers fit this version.
+    pub since: ToolkitVersion,
+}
+
+/// Source: `crt/math_functions.h` of NVIDIA's packages, which asks for these versions of glibc.
+pub const C_LIBRARIES: &[CLibrary] = &[
+    CLibrary {
+        glibc: (2, 41),
+        functions: &["cospi", "cospif", "sinpi", "sinpif"],
+        since: ToolkitVersion::new(13, 0),
+    },
+    CLibrary {
+        glibc: (2, 42),
+        functions: &["rsqrt", "rsqrtf"],
+        since: ToolkitVersion::new(13, 2),
+    },
+];
 
 /// How many toolkit components have version numbers of their own.
 pub(crate) const SELF_VERSIONED: usize = 8;
@@ -186,7 +220,8 @@ pub(crate) const RELEASES: &[Release] = &[
         ["13.5.1.27", "12.3.0.29", "10.4.3.29", "12.2.2.18", "12.8.1.7", "13.1.2.48", "13.2.0.21", "1.18.0.66"]),
     row((13, 4), (9, 4), (7, 5), [16, 22], None,
         ["13.7.0.27", "12.4.0.34", "10.4.4.49", "12.3.2.15", "12.8.6.49", "13.2.0.35", "13.2.2.35", "1.19.0.109"]),
-    row((13, 5), (9, 5), (7, 5), [16, 22], None, NOT_PINNED),
+    row((13, 5), (9, 5), (7, 5), [16, 22], None,
+        ["13.10.0.20", "12.5.0.14", "10.4.5.25", "12.4.1.2", "12.9.4.2", "13.2.0.93", "13.3.2.43", "1.20.0.107"]),
 ];
 
 /// For each major, the oldest driver that runs SASS of any of its releases, from the table of minor-version

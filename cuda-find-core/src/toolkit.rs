@@ -109,6 +109,17 @@ impl Toolkit {
         self.default_search_dirs.iter().any(|dir| dir == directory)
     }
 
+    /// The place that the user has named, for a sentence; `None` if the search has found the toolkit by itself.
+    pub fn named_place(&self) -> Option<&str> {
+        let first = self.components.first()?;
+        self.step.is_explicit().then_some(first.origin.as_str())
+    }
+
+    /// Whether `cargo cuda` has fetched the toolkit.
+    pub fn is_fetched(&self) -> bool {
+        matches!(self.step, SearchStep::Locked | SearchStep::Stored)
+    }
+
     /// The CUDA release.
     pub fn version(&self) -> ToolkitVersion {
         self.version

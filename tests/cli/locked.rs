@@ -1,7 +1,6 @@
 //! `cuda-toolkits.lock` decides which toolkit every command uses; `--locked`, `cargo cuda fetch`.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 
 use cargo_cuda::exit_code;
@@ -112,24 +111,27 @@ mod online {
     }
 
     #[test]
-    fn fetch_locks_what_it_finds_for_every_declared_major() {
+    fn without_an_index_the_store_is_locked_for_every_major() {
         let project = Project::bare_at("locks-found", "plain", &[12, 13]);
         project.write("Cargo.toml", &plain("majors = [12, 13]"));
         project.write("src/lib.rs", "");
         project.write("Cargo.lock", CARGO_LOCK);
         let file = project.path.join(LOCK);
-        // Without an installer on `PATH`: nothing has to be fetched or resolved.
         let run = |arguments: &[&str]| {
-            let cargo = PathBuf::from(env!("CARGO"));
-            let path = format!("{}:/usr/bin:/bin", cargo.parent().unwrap().display());
             let mut command = project.command(arguments);
-            Finished::of(command.env("PATH", path).output().unwrap())
+            let index = "http://127.0.0.1:9/simple";
+            command
+                .env("UV_INDEX_URL", index)
+                .env("PIP_INDEX_URL", index);
+            command.env("UV_HTTP_RETRIES", "0").env("PIP_RETRIES", "0");
+            Finished::of(command.output().unwrap())
         };
         let words = ["does not pin CUDA 13", "cargo cuda fetch"];
         run(&["build", "--locked", "--fetch"]).failed(exit_code::LOCK, &words);
         run(&["build"]).succeeded();
         assert!(!file.exists(), "only `--fetch` writes the lock file");
-        run(&["build", "--fetch"]).succeeded();
+        let words = ["note: CUDA 13.4.3 of the store is used: "];
+        run(&["build", "--fetch"]).ended_with(exit_code::SUCCESS, &words);
         let text = fs::read_to_string(&file).unwrap();
         for version in [
             "request = \"12\"\nversion = \"12.9.2.0\"",
@@ -137,9 +139,54 @@ mod online {
         ] {
             assert!(text.contains(version), "{text}");
         }
+        // The store's toolkit has more than the workspace needs.
+        assert!(!text.contains("cuobjdump"), "{text}");
         run(&["build", "--locked", "--fetch"]).succeeded();
         run(&["build", "--locked", "--cuda", "12"]).succeeded();
         assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    }
+
+    #[test]
+    fn the_lock_does_not_depend_on_the_cache() {
+        let declared = "components = [\"nvtx\"]";
+        let locks = ["empty", "larger", "older"].map(|cache| {
+            let fetching = Fetching::new(&format!("lock-{cache}"), declared);
+            let outside = |arguments: &[&str]| {
+                let mut add = fetching.command(arguments);
+                let place = fetching.0.path.parent().unwrap();
+                Finished::of(add.current_dir(place).output().unwrap()).succeeded();
+            };
+            match cache {
+                "larger" => outside(&["toolkit", "add", "12", "--components", "profiler-api,nvml"]),
+                "older" => outside(&["toolkit", "add", "12.6", "--only", "cudart,cccl,nvrtc,nvtx"]),
+                _ => {}
+            }
+            fetching
+                .run(&["build", "--fetch", "--cuda", "12"])
+                .succeeded();
+            fetching.lock()
+        });
+        assert!(locks[0].contains("\"nvidia-nvtx-cu12\""), "{}", locks[0]);
+        assert_eq!(locks[0], locks[1]);
+        assert_eq!(locks[0], locks[2]);
+    }
+
+    #[test]
+    fn a_major_without_nvcc_is_not_locked_for_a_package_that_needs_it() {
+        let fetching = Fetching::new("lock-nvcc", "components = [\"nvcc\"]");
+        let words = [
+            "no Python package contains `nvcc` for CUDA 12",
+            "`cargo cuda toolkit add 12.9 --components nvcc --from redist`, then build with `--cuda 12`",
+        ];
+        for arguments in [
+            &["build", "--fetch", "--cuda", "12"][..],
+            &["fetch", "--cuda", "12"],
+        ] {
+            let run = fetching.run(arguments);
+            run.failed(exit_code::NOT_RELEASED, &words);
+            assert!(!run.stderr.contains("Fetching"), "{run:?}");
+        }
+        assert!(!fetching.0.path.join(LOCK).exists());
     }
 
     #[test]

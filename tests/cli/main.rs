@@ -21,6 +21,7 @@ mod clusters;
 mod cmake_crate;
 #[path = "../support/components.rs"]
 mod components;
+mod diagnosis;
 mod diagnostics;
 mod directories;
 mod doctor;
@@ -37,7 +38,6 @@ mod layout_files;
 mod library;
 mod linking;
 mod locked;
-mod missing_components;
 #[path = "../support/objects.rs"]
 mod objects;
 mod project;

@@ -22,7 +22,7 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = ROOT / "cuda-find-core/src/component/table.rs"
 OUTPUT = ROOT / "cargo-cuda/src/package/symbols.txt"
-OLDEST_MAJOR = 11
+NEWEST_MAJOR = 13
 PLATFORMS = ["2_5", "2_12", "2_17", "2_24", "2_25", "2_26", "2_27", "2_28", "2_31", "2_34"]
 
 # The first versions that can be loaded. The RUNPATH of libcutensor before 2.7.0 for CUDA 13 leads to `nvidia/cublas/lib`,
@@ -42,23 +42,33 @@ HEAD = """\
 """
 
 
+def packages_of(row):
+    """The packages of a row, the last of which is for the newest major."""
+    wheels = re.search(r'packages: wheels!\("([^"]+)", \[([^\]]*)\]((?:, "[^"]+")+)\)', row)
+    if wheels:
+        endings = re.findall(r'"([^"]+)"', wheels[2])
+        # The first directory is that of the packages with an ending, if there are any.
+        shared = wheels[3].count('"') // 2 - (1 if endings else 0)
+        return [wheels[1] + ending for ending in endings] + [wheels[1]] * shared
+    listed = re.search(r"packages: to_newest\(\[(.*?)\]\)", row, re.S)
+    return re.findall(r'\("([^"]+)", "', listed[1]) if listed else []
+
+
 def components():
     """The rows of the component table that have shared libraries and packages."""
     rows = re.findall(r"^    [A-Z]\w* \{\n(.*?)^    \}$", TABLE.read_text(), re.M | re.S)
     for row in rows:
         name = re.search(r'id: "([^"]+)"', row)[1]
         libraries = re.search(r"libraries: &\[([^\]]*)\]", row)
-        packages = re.search(r"packages: \[([^\]]*)\]", row)
+        packages = packages_of(row)
         if not libraries or not packages or "Class::Driver" in row:
             continue
         libraries = re.findall(r'"([^"]+)"', libraries[1])
         # The SONAME of this library changes with every release, and it has no public functions.
         libraries = [library for library in libraries if library != "nvrtc-builtins"]
-        for index, package in enumerate(packages[1].split(",")):
-            package = re.search(r'"([^"]+)"', package)
-            if package:
-                follows = "follows_toolkit: true" in row
-                yield name, OLDEST_MAJOR + index, package[1], libraries, follows
+        for index, package in enumerate(packages):
+            follows = "follows_toolkit: true" in row
+            yield name, NEWEST_MAJOR + 1 - len(packages) + index, package, libraries, follows
 
 
 def numbers(version):

@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use cuda_build::compile::{SHARD_VARIABLE, Shard};
+use cuda_build::diagnosis::Diagnosis;
 use cuda_find_core::{command::Invocation, env::Env, root::Root};
 
 use crate::cargo_arguments::{CargoOptions, SplitArguments};
+use crate::dependencies::Guess;
+use crate::diagnosis::diagnose;
 use crate::exit_code;
 use crate::failure::{Failure, Result};
 use crate::isolated_build::{self, FAILED, IsolatedBuild, LEFT_OUT, Purpose};
-use crate::missing_components::MissingComponents;
 use crate::output::joined;
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::{output, process};
@@ -85,30 +87,34 @@ pub fn run(
     let lock = build.enter(&project)?;
     build.directory.remove_marks(root)?;
     let (mut code, mut messages) = cargo_run.run(&build)?;
-    let mut missing = MissingComponents::default();
+    let mut diagnosis = Diagnosis::default();
     if code == CARGO_FAILED {
-        missing = MissingComponents::of(&build, root, &messages);
+        diagnosis = diagnose(&project, &build, &messages);
     }
     let mut with_guesses = project.clone();
-    // Without messages, it is not known whether the build has failed, or a program.
     if project.fetch
-        && !(messages.is_empty() || missing.components.is_empty())
+        && !diagnosis.missing.is_empty()
         && let Some(workspace) = &mut with_guesses.workspace
     {
-        let guesses = &mut workspace.dependencies.guesses;
-        guesses.extend_from_slice(&missing.components);
+        let missing = diagnosis.missing.drain(..);
+        let missing = missing.map(|(component, reason)| Guess {
+            component,
+            reason,
+            is_loaded: false,
+        });
+        let mut missing = Vec::from_iter(missing);
+        workspace.dependencies.guesses.extend_from_slice(&missing);
         let with_missing = prepare(&with_guesses)?;
-        let mut added = missing.components;
-        added.retain(|guess| with_missing.toolkit.get(guess.component).is_some());
-        if !added.is_empty() {
-            let added = joined(added.iter().map(|guess| guess.component), ", ");
+        missing.retain(|guess| with_missing.toolkit.get(guess.component).is_some());
+        if !missing.is_empty() {
+            let added = joined(missing.iter().map(|guess| guess.component), ", ");
             output::status("Retrying", &format!("`cargo {command}` with {added}"));
             build = with_missing;
             // A toolkit with more components has another record, so `enter` would wait for this lock.
             drop(lock);
             let _lock = build.enter(&project)?;
             (code, messages) = cargo_run.run(&build)?;
-            missing.hints = MissingComponents::of(&build, root, &messages).hints;
+            diagnosis = diagnose(&project, &build, &messages);
         }
     }
     if code == LOADER_FAILED && cargo_run.runs_programs() && !isolated_build::has_driver() {
@@ -123,7 +129,7 @@ pub fn run(
             ));
             code = exit_code::SHARD;
         }
-        for hint in missing.hints {
+        if let Some(hint) = diagnosis.hint {
             output::message(&format!("hint: {hint}"));
         }
     } else if code == 0 && command == "build" {
@@ -147,21 +153,15 @@ impl CargoRun<'_> {
         ["run", "test", "bench", "nextest"].contains(&self.arguments.command.as_str())
     }
 
-    /// Runs the command. Returns the exit code and what cargo wrote to standard error; empty if a program may have
-    /// started, because a copied stream is not in order with standard output.
+    /// Runs the command. Returns the exit code and what cargo wrote to standard error while it built.
     fn run(&self, build: &IsolatedBuild) -> Result<(u8, String)> {
         let command = self.arguments.command.as_str();
         // With `--fetch`, the command may run twice, but a program of the user must not. So what it needs is built
         // first.
-        let builds_first: &[&str] = match command {
-            "run" if self.project.fetch => &["build"],
-            "test" | "bench" if self.project.fetch && !self.cargo.has(&["--no-run", "--doc"]) => {
-                &[command, "--no-run"]
-            }
-            _ => &[],
-        };
-        if !builds_first.is_empty() {
-            let call = self.call(build, builds_first);
+        if let Some(call) = self
+            .call_that_only_builds(build)
+            .filter(|_| self.project.fetch)
+        {
             let (code, messages) = process::run_with_messages(&call, self.user_env)?;
             if code != 0 {
                 return Ok((code, messages));
@@ -175,7 +175,27 @@ impl CargoRun<'_> {
             "doc" => process::run(&call, self.user_env)?,
             _ => return process::run_with_messages(&call, self.user_env),
         };
-        Ok((code, String::new()))
+        let mut messages = String::new();
+        if code == CARGO_FAILED
+            && let Some(call) = self.call_that_only_builds(build)
+        {
+            // Either the build has failed, and fails again, or the program.
+            messages = call
+                .query(self.user_env)
+                .map_or(messages, |finished| finished.stderr);
+        }
+        Ok((code, messages))
+    }
+
+    /// For a command that runs programs of the user, the call that only builds them.
+    fn call_that_only_builds(&self, build: &IsolatedBuild) -> Option<Invocation> {
+        match self.arguments.command.as_str() {
+            "run" => Some(self.call(build, &["build"])),
+            command @ ("test" | "bench") if !self.cargo.has(&["--no-run", "--doc"]) => {
+                Some(self.call(build, &[command, "--no-run"]))
+            }
+            _ => None,
+        }
     }
 
     /// The call of cargo whose first arguments are `words`.

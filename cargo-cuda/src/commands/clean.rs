@@ -1,5 +1,6 @@
 //! `cargo cuda clean`: removes the target directory of `cargo cuda`, or what compilers made.
 
+use std::fs::File;
 use std::time::Duration;
 
 use clap::Args;
@@ -35,7 +36,21 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String> {
     if !root.is_dir(&base) {
         return Ok(format!("{} does not exist\n", base.display()));
     }
-    let _lock = output::lock(&base.join(".cuda"))?;
+    // Builds of each kind lock a directory of their own.
+    let separate = base.join(".separate");
+    let separate = root
+        .names(&separate)
+        .into_iter()
+        .map(|name| separate.join(name));
+    let all = [base.clone(), base.join(".wheel")]
+        .into_iter()
+        .chain(separate);
+    let used = all
+        .map(|path| path.join(".cuda"))
+        .filter(|path| root.is_dir(path));
+    let _locks: Vec<File> = used
+        .map(|path| output::lock(&path))
+        .collect::<Result<_>>()?;
     // The directory is moved before it is removed, so that no build finds only a part of its contents.
     let removed = output::temporary_directory(output::parent(&base))?;
     output::rename(&base, &removed.path().join("cargo-cuda"))?;

@@ -1,10 +1,12 @@
 //! `cargo cuda doctor`: what a build would do on this machine, and why.
 
 use clap::Args;
+use cuda_build::diagnosis::c_library_conflict;
 use cuda_build::driver::{self, Driver, NoDriver};
 use cuda_build::{Capability, Component, Plan, Toolkit, ToolkitVersion};
 use cuda_build::{host_compiler, script::request};
 use cuda_find_core::capability::Support;
+use cuda_find_core::release::is_nvcc_packaged;
 use cuda_find_core::{
     capability::Declared,
     env::Env,
@@ -18,7 +20,7 @@ use cuda_find_core::{
 
 use crate::driver_limit::DriverLimit;
 use crate::failure::Failure;
-use crate::isolated_build::wrapper_state;
+use crate::isolated_build::{compiles_device_code, note_about_cudarc, wrapper_state};
 use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
 use crate::report::{self, Diagnosis, RowState};
 use crate::workspace::Resolve;
@@ -53,6 +55,7 @@ pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(Strin
     if let Ok(toolkit) = &outcome.toolkit {
         plans = diagnosis.add_capabilities(toolkit, &project, gpus);
         diagnosis.add_absent_components(toolkit, &project);
+        diagnosis.add_cudarc(toolkit, &project);
         if let Some(text) = wrapper_state(&project, toolkit, gpus) {
             diagnosis.add(RowState::Detail, "nvcc wrapper", text);
         }
@@ -77,6 +80,9 @@ pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(Strin
     };
     Ok((text, diagnosis.exit_code))
 }
+
+const DECLARE: &str =
+    "add `capabilities = [\"8.0\", \"9.0+PTX\"]` or similar to `[package.metadata.cuda]`";
 
 impl Diagnosis {
     /// The places that were searched, and the toolkit or the reason why there is none.
@@ -123,20 +129,23 @@ impl Diagnosis {
             };
             self.add(state, "note", note.to_string());
         }
-        let mut warn_if_absent = |component: Component, text: &str| {
-            if toolkit.get(component).is_none() {
-                self.add(
-                    RowState::Warning,
-                    component.id(),
-                    format!("not found: {text}"),
-                );
-            }
-        };
-        let users = "libraries and crates that call nvcc do not build";
-        warn_if_absent(Component::Nvcc, users);
-        // With nvcc of CUDA 13, `cuda_fp16.h` includes CCCL.
-        let users = "kernels that include CUB, Thrust, libcu++ or `cuda_fp16.h` may not compile";
-        warn_if_absent(Component::Cccl, users);
+        let version = toolkit.version();
+        let (nvcc, cccl) = (Component::Nvcc, Component::Cccl);
+        if toolkit.get(nvcc).is_none() {
+            let text = "not found: libraries and crates that call nvcc do not build";
+            let source = if is_nvcc_packaged(version.major) {
+                ""
+            } else {
+                " --from redist"
+            };
+            let hint = format!("run `cargo cuda toolkit add {version}{source}`");
+            self.warn(nvcc.id(), text, hint);
+        }
+        if toolkit.get(cccl).is_none() {
+            // With nvcc of CUDA 13, `cuda_fp16.h` includes CCCL.
+            let text = "not found: kernels that include CUB, Thrust, libcu++ or `cuda_fp16.h` may not compile";
+            self.add(RowState::Warning, cccl.id(), text);
+        }
         // A path that is not UTF-8 has no JSON.
         let file = toolkit.to_toml().ok();
         self.toolkit = file.and_then(|text| toml::from_str(&text).ok());
@@ -158,11 +167,17 @@ impl Diagnosis {
             if let Some(list) = declared.capabilities {
                 let used = declared.components.iter().map(|it| it.component);
                 lists.push((package.name.as_str(), list.to_vec(), used.collect()));
-            } else if package.uses_cuda_build && gpus.is_empty() {
-                let text = "no capabilities are declared, and this machine has no GPU: `.cu` files do not compile";
-                let hint = "add `capabilities = [\"8.0\", \"9.0+PTX\"]` or similar to `[package.metadata.cuda]`";
-                self.warn(&package.name, text, hint);
+            } else if gpus.is_empty() && compiles_device_code(package, &project.root) {
+                let reason = "no capabilities are declared, and this machine has no GPU";
+                self.fail(exit_code::CAPABILITY, reason);
+                let text = format!("{reason}: `.cu` files do not compile");
+                let row = self.add(RowState::Error, &package.name, text);
+                row.hints.push(DECLARE.to_owned());
             }
+        }
+        if lists.is_empty() && gpus.is_empty() && project.workspace.is_some() {
+            let text = "none are declared, and this machine has no GPU: build scripts that ask for its GPU fail";
+            self.warn("capabilities", text, DECLARE);
         }
         // The configuration of a package already contains the value of the variable.
         let variable = project.env.text(CAPABILITIES);
@@ -235,6 +250,27 @@ impl Diagnosis {
         }
     }
 
+    /// Adds what the cudarc in Cargo.lock requires of the toolkit.
+    fn add_cudarc(&mut self, toolkit: &Toolkit, project: &Project) {
+        let version = toolkit.version();
+        let workspace = project.workspace.as_ref();
+        let newest = workspace.and_then(|it| it.dependencies.newest_for_cudarc());
+        let newest = newest.filter(|newest| newest.major < version.major);
+        let unmet = newest.and_then(|it| DriverLimit::of_cudarc(it).unmet(version, true));
+        let failure = match note_about_cudarc(project, version) {
+            Err(failure) => Some((failure.message, failure.hints.concat())),
+            Ok(note) => {
+                let note = note.into_iter();
+                note.for_each(|note| _ = self.add(RowState::Warning, "cudarc", note));
+                unmet
+            }
+        };
+        if let Some((text, hint)) = failure {
+            self.fail(exit_code::INCONSISTENT, "cudarc is for another CUDA");
+            self.add(RowState::Error, "cudarc", text).hints.push(hint);
+        }
+    }
+
     /// Adds nvcc's host compiler. `is_required` is whether nvcc is the only engine of a build script. Returns `false`
     /// if nvcc accepts no compiler.
     fn add_host_compiler(
@@ -250,6 +286,13 @@ impl Diagnosis {
         match host_compiler::choose(env, root, toolkit, &project.target) {
             Ok(host) => {
                 self.add(RowState::Ok, "host compiler", host.compiler.to_string());
+                if let Some(text) = c_library_conflict(toolkit, root, &host.compiler) {
+                    self.fail(
+                        exit_code::INCONSISTENT,
+                        "the C library is newer than the CUDA",
+                    );
+                    self.add(RowState::Error, "C library", text);
+                }
                 true
             }
             Err(error) => {

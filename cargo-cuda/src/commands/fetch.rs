@@ -53,10 +53,7 @@ pub fn run(arguments: &FetchArgs, user_env: &Env, root: &Root) -> Result<String>
         cargo: arguments.cargo_options(),
         ..arguments.workspace.clone()
     };
-    let mut project = Project::open(user_env, root, &build, &workspace_options)?;
-    if let Some(workspace) = &mut project.workspace {
-        workspace.packages.clone_from(&project.packages);
-    }
+    let project = Project::open(user_env, root, &build, &workspace_options)?;
     let added = project.finder().fetch_all()?;
     Ok(added.iter().map(toolkit::added_text).collect())
 }

@@ -57,10 +57,7 @@ impl Capabilities {
             items.extend(env.text(CAPABILITIES));
         }
         if items.is_empty() && gpus.is_empty() {
-            let compiles = |package: &Package| {
-                let directory = package.manifest.parent().unwrap_or(&package.manifest);
-                package.uses_cuda_build && matching_files("**/*.cu", &[], root, directory).is_ok()
-            };
+            let compiles = |package: &Package| compiles_device_code(package, root);
             let is_build = purpose == Purpose::Cargo && skipped_by(env)?.is_none();
             if is_build && packages.iter().any(compiles) {
                 return Err(undeclared().into());
@@ -101,4 +98,10 @@ impl Capabilities {
             notes,
         })
     }
+}
+
+/// Whether a package probably compiles `.cu` with cuda-build.
+pub fn compiles_device_code(package: &Package, root: &cuda_find_core::root::Root) -> bool {
+    let directory = package.manifest.parent().unwrap_or(&package.manifest);
+    package.uses_cuda_build && matching_files("**/*.cu", &[], root, directory).is_ok()
 }

@@ -13,21 +13,23 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use cuda_build::compile::SHARD_VARIABLE;
-use cuda_build::config::capabilities_variable;
-use cuda_build::{Capability, Component, Plan, Toolkit, View};
+use cuda_build::config::{Config, capabilities_variable};
+use cuda_build::{Capability, Component, Plan, Toolkit, ToolkitVersion, View};
 use cuda_build::{
     driver, host_compiler,
     view::{VIEWS_VARIABLE, ViewPlace},
 };
-use cuda_find_core::capability::Declared;
+use cuda_find_core::capability::{Declared, Spelling};
 use cuda_find_core::link;
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease, target::Target};
 
 use self::capabilities::Capabilities;
+pub use self::capabilities::compiles_device_code;
 use crate::cargo_config::cargo_home;
 use crate::environment::{
     self, Environment, HOST_COMPILER_VARIABLES, Inputs, Variable, overridden_by_toolchain_file,
 };
+use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
 use crate::project::{CAPABILITIES, Project};
@@ -89,6 +91,7 @@ impl IsolatedBuild {
         let chosen = Capabilities::choose(project, purpose, &toolkit, gpus, wraps_nvcc)?;
         let mut notes = chosen.notes;
         notes.extend(toolkit.warnings().iter().map(|w| format!("warning: {w}")));
+        notes.extend(note_about_cudarc(project, version)?);
 
         let triple = target.triple();
         let is_native_build = target.is_native() && !project.config.has_other_target(triple);
@@ -110,10 +113,13 @@ impl IsolatedBuild {
         // Every package of the workspace has read the same table.
         let of_packages = packages.first().map(|package| &package.config.packages);
         let of_packages = of_packages.into_iter().flatten();
-        let of_packages: Vec<(String, OsString)> = of_packages
+        let mut of_packages: Vec<(String, OsString)> = of_packages
             .map(|(name, list)| (capabilities_variable(name), in_one_spelling(list).into()))
-            .filter(|(variable, _)| env.peek(variable).is_none())
             .collect();
+        if let (Some(package), Some(plan)) = (packages.first(), &chosen.plan) {
+            of_packages.extend(variables_of_scripts(&package.config, plan));
+        }
+        of_packages.retain(|(variable, _)| env.peek(variable).is_none());
         // The record decides about the target directory, some variables contain the path of the view, and the view is
         // in the target directory. A placeholder for the path of the view breaks this cycle.
         let placeholder = Environment::new(&inputs, Path::new("/view"), env);
@@ -254,6 +260,47 @@ impl IsolatedBuild {
             prefixes.map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
         self.rustflags(project, flags.collect())
     }
+}
+
+/// The variables that the manifest names for build scripts of single packages. Cargo gives all scripts the same.
+fn variables_of_scripts(config: &Config, plan: &Plan) -> Vec<Variable> {
+    let variable = |(package, variable, spelling): &(String, String, Spelling)| {
+        let list = config.packages.iter().find(|(name, _)| name == package);
+        let declared = list.and_then(|(_, list)| Declared::parse(list).ok());
+        let own = declared.map(|declared| declared.named_capabilities());
+        let value = own.as_ref().unwrap_or(plan).spelled(*spelling);
+        (variable.clone(), value.into())
+    };
+    config.variables.iter().map(variable).collect()
+}
+
+/// A note if a feature of cudarc selects a release of another major, whose library cudarc loads when the program runs. If
+/// the library is linked, the program would call functions with other arguments: an error.
+pub fn note_about_cudarc(
+    project: &Project,
+    version: ToolkitVersion,
+) -> Result<Option<String>, Failure> {
+    let workspace = project.workspace.iter();
+    let mut selected = workspace.flat_map(|workspace| &workspace.dependencies.selected);
+    let of_another = selected.find_map(|it| Some((it, it.component_of_another(version.major)?)));
+    let Some((selected, component)) = of_another else {
+        return Ok(None);
+    };
+    let (feature, major) = (selected.release.cuda_version(), selected.release.major);
+    let text = format!("the feature `cuda-{feature}` of cudarc is for {component} of CUDA {major}");
+    if !selected.is_linked {
+        return Ok(Some(format!(
+            "note: {text}, which has to be on the system where the program runs; this toolkit is CUDA {version}"
+        )));
+    }
+    Err(Failure::new(
+        exit_code::INCONSISTENT,
+        format!("{text}, and this toolkit is CUDA {version}, whose functions have other arguments"),
+    )
+    .hint(format!(
+        "build with `--cuda {major}`, or enable the feature of cudarc for CUDA {}",
+        version.major
+    )))
 }
 
 fn is_wrapper_off(env: &Env) -> bool {

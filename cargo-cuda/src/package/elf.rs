@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use cuda_build::Version;
 use object::elf::{self, FileHeader64};
-use object::read::elf::{Dyn as _, FileHeader as _, SectionHeader as _, Sym as _};
+use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, SectionHeader as _, Sym as _};
 use object::read::{ReadCache, ReadRef, StringTable};
-use object::{Endianness, SymbolIndex};
+use object::{Endianness, Object as _, ObjectSymbol as _, SymbolIndex};
 
 use super::device::{DeviceCode, ImageKind};
 use super::nvidia::{self, LibraryOrigin};
@@ -104,6 +104,16 @@ impl ElfFacts {
             runpath => runpath,
         }
     }
+}
+
+/// Whether a library exports a symbol.
+pub fn exports(library: impl Read + Seek, symbol: &str) -> bool {
+    let data = ReadCache::new(library);
+    let file = ElfFile64::<Endianness, _>::parse(&data);
+    file.is_ok_and(|file| {
+        let mut symbols = file.dynamic_symbols().filter(|it| it.is_definition());
+        symbols.any(|it| it.name_bytes() == Ok(symbol.as_bytes()))
+    })
 }
 
 fn tables<'a>(data: impl ReadRef<'a>) -> object::Result<ElfFacts> {

@@ -145,19 +145,6 @@ pub fn lock(request: &AddRequest, env: &Env) -> Result<()> {
     }
 }
 
-/// Pins the packages of the stored toolkit `name`.
-pub fn pin(name: &str, request: &AddRequest, env: &Env) -> Result<()> {
-    let run = Run::new(request, env)?;
-    if request.locked {
-        let lock = Lock::of(env)?;
-        run.check_locked(lock.find(&request.release), &request.components)?;
-    }
-    match run.store.manifest(name) {
-        Ok(Some(manifest)) => run.remember(&manifest.set),
-        _ => Ok(()),
-    }
-}
-
 struct Run<'a> {
     request: &'a AddRequest,
     env: &'a Env,
@@ -237,7 +224,9 @@ impl<'a> Run<'a> {
         Ok((set, wanted, is_locked))
     }
 
-    /// The set in the lock file, else the newest one of the release in the store, else a newly resolved set.
+    /// The set in the lock file, with what is missing there. A new set has the newest versions of the index, so that
+    /// other machines get the same, or without an index those of the store. Without a lock file, the versions of the
+    /// store come first.
     fn set_for(
         &self,
         from: FetchFrom,
@@ -245,27 +234,56 @@ impl<'a> Run<'a> {
         wanted: &BTreeSet<Component>,
     ) -> Result<PackageSet> {
         let (release, accepted) = (&self.request.release, &self.request.accepted);
-        let upgrade = self.request.upgrade;
-        let known = locked.cloned().or_else(|| {
+        let is_complete =
+            |set: &PackageSet| set.lacking(wanted.iter().copied(), accepted).is_none();
+        let stored = || {
             let version = |set: &PackageSet| set.version.parse::<Version>().ok();
             let manifests = self.store.manifests().into_iter();
             let mut sets = Vec::from_iter(manifests.map(|(_, manifest)| manifest.set));
             sets.retain(|it| it.from == from && version(it).is_some_and(|it| release.admits(&it)));
             let newest = sets.into_iter();
-            newest.max_by_key(|set| (version(set), set.packages.len()))
-        });
-        // Components of the known set are kept. `--upgrade` only raises their versions.
-        let before = known.iter().flat_map(PackageSet::components);
-        let components = wanted.iter().copied().chain(before).collect();
-        let base = known.filter(|_| !upgrade);
-        let is_complete =
-            |set: &&PackageSet| set.lacking(wanted.iter().copied(), accepted).is_none();
-        if let Some(set) = base.as_ref().filter(is_complete) {
+            let newest = newest.max_by_key(|it| (is_complete(it), version(it), it.packages.len()));
+            Some(newest?.with_only(wanted))
+        };
+        let base = match lock_file(self.env) {
+            _ if self.request.upgrade => None,
+            Some(_) => locked.cloned(),
+            None => stored(),
+        };
+        if let Some(set) = base.as_ref().filter(|set| is_complete(set)) {
             return Ok(set.clone());
         }
+        let is_new = base.is_none() && !self.request.upgrade;
+        let resolved = self.resolve(from, base, wanted);
+        resolved.or_else(|failure| {
+            let reason = failure
+                .message
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            let stored = stored().filter(|set| is_new && is_complete(set));
+            let stored = stored.ok_or(failure)?;
+            let version = &stored.version;
+            output::message(&format!(
+                "note: CUDA {version} of the store is used: {reason}"
+            ));
+            Ok(stored)
+        })
+    }
+
+    /// Resolves the exact packages. Those of `base` stay.
+    fn resolve(
+        &self,
+        from: FetchFrom,
+        base: Option<PackageSet>,
+        wanted: &BTreeSet<Component>,
+    ) -> Result<PackageSet> {
+        let (release, accepted) = (&self.request.release, &self.request.accepted);
+        let before = base.iter().flat_map(PackageSet::components);
         let spec = SetSpec {
             request: self.request,
-            components,
+            components: wanted.iter().copied().chain(before).collect(),
             base: base.map(|set| set.with_accepted_only(accepted)),
         };
         if from == FetchFrom::Redist {

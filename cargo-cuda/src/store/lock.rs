@@ -32,6 +32,11 @@ pub(super) fn lock_file(env: &Env) -> Option<&Path> {
     env.peek(LOCK_VARIABLE).map(Path::new)
 }
 
+/// Whether a command has a lock file, which need not exist.
+pub fn has_lock_file(env: &Env) -> bool {
+    lock_file(env).is_some()
+}
+
 /// The text of a regular file; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
     match Root::system().text(path) {

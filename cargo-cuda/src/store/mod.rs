@@ -17,8 +17,8 @@ mod resolve;
 mod stored;
 pub mod tools;
 
-pub use add::{AddRequest, AddedToolkit, add, lock, pin};
+pub use add::{AddRequest, AddedToolkit, add, lock};
 pub use directory::cache_dir;
-pub use lock::{Lock, with_lock_file};
+pub use lock::{Lock, has_lock_file, with_lock_file};
 pub use package::{AcceptedVersions, FetchFrom, PackageSet, ReleaseToFetch};
 pub use stored::{ListedToolkit, list, remove};

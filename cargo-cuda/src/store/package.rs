@@ -1,5 +1,6 @@
 //! CUDA releases as users request them, exact packages with their hashes, and the set of packages that makes a toolkit.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -7,7 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use cargo_metadata::semver::VersionReq;
 use cuda_build::{Component, ToolkitVersion, Version};
-use cuda_find_core::release::{COMPILER_HAS_THREE_ARCHIVES_SINCE, NEWEST_MAJOR, OLDEST_MAJOR};
+use cuda_find_core::release::{
+    self, COMPILER_HAS_THREE_ARCHIVES_SINCE, NEWEST_MAJOR, OLDEST_MAJOR, is_nvcc_packaged,
+};
 use cuda_find_core::select::RequestedRelease;
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
@@ -170,6 +173,8 @@ impl FetchFrom {
     /// Whether a component of a CUDA major may be fetched from there.
     pub(super) fn has_package(self, component: Component, major: u32) -> bool {
         match self {
+            // The package with this name has only `ptxas` and libNVVM before CUDA 13.
+            Self::Wheels if component == Component::Nvcc && !is_nvcc_packaged(major) => false,
             Self::Wheels => wheel_of(component, major).is_some(),
             // Before CUDA 13, `libculibos.a` is in the archive of cudart, as in its wheel.
             Self::Redist if major < COMPILER_HAS_THREE_ARCHIVES_SINCE => {
@@ -286,6 +291,17 @@ impl PackageSet {
         })
     }
 
+    /// The set with only the packages that contain one of the components.
+    pub(super) fn with_only(mut self, components: &BTreeSet<Component>) -> Self {
+        let (from, major) = (self.from, self.major());
+        let contains_any = |package: &PinnedPackage| {
+            let mut components = components.iter();
+            components.any(|component| from.contains(&package.name, *component, major))
+        };
+        self.packages.retain(contains_any);
+        self
+    }
+
     /// The set without packages of other versions than the accepted ones.
     pub(super) fn with_accepted_only(mut self, accepted: &AcceptedVersions) -> Self {
         let packages = std::mem::take(&mut self.packages).into_iter();
@@ -379,18 +395,22 @@ pub(super) fn no_package(component: Component, major: u32, from: FetchFrom) -> F
         FetchFrom::Redist => "archive of NVIDIA",
     };
     let message = format!("no {holder} contains `{component}` for CUDA {major}");
+    let newest = release::newest_of(major).map_or_else(String::new, |it| it.to_string());
     Failure::not_released(message).hint(match component {
         Component::Driver => {
-            "libcuda comes with the GPU driver, which need not be installed for linking"
+            "libcuda comes with the GPU driver, which need not be installed for linking".to_owned()
         }
-        _ if FetchFrom::Wheels.has_package(component, major) => {
-            "fetch it as a Python package, with `--from wheels`"
+        _ if from != FetchFrom::Wheels && FetchFrom::Wheels.has_package(component, major) => {
+            "fetch it as a Python package, with `--from wheels`".to_owned()
         }
-        _ => OTHER_SOURCES_HINT,
+        _ if from != FetchFrom::Redist && FetchFrom::Redist.has_package(component, major) => format!(
+            "run `cargo cuda toolkit add {newest} --components {component} --from redist`, then build with `--cuda {major}`"
+        ),
+        _ => OTHER_SOURCES_HINT.to_owned(),
     })
 }
 
-/// The hint if no Python package contains a component.
+/// The hint if no package contains a component.
 pub(super) const OTHER_SOURCES_HINT: &str =
     "install CUDA from NVIDIA's packages or archives and set `CUDA_HOME`, or fetch a newer CUDA";
 

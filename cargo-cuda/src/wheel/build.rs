@@ -19,10 +19,10 @@ use super::rewrite::{BuiltWheel, Purpose, Rewrite, is_excluded, third_party};
 use super::runpath::{ModuleSearchPath, SearchPathKind, link_arguments, needed_by_runpath};
 use super::source::WheelSource;
 use super::{programs, sdist};
+use crate::diagnosis::diagnose;
 use crate::driver_limit::DriverLimit;
 use crate::failure::{Failure, Result};
 use crate::isolated_build::{self, IsolatedBuild};
-use crate::missing_components::MissingComponents;
 use crate::output::{self, joined};
 use crate::package::archive::WheelArchive;
 use crate::package::elf::ElfFacts;
@@ -318,8 +318,8 @@ impl WheelBuild {
         };
         let (code, messages) = process::run_with_messages(&with_variables, &project.env)?;
         if code != 0 {
-            let hints = MissingComponents::of(build, &project.root, &messages).hints;
-            return Err(hints.into_iter().fold(failed(code, &call), Failure::hint));
+            let hint = diagnose(project, build, &messages).hint;
+            return Err(hint.into_iter().fold(failed(code, &call), Failure::hint));
         }
         let (mut wheels, mut sdists) = (Vec::new(), Vec::new());
         for path in output::files(directory.path())? {

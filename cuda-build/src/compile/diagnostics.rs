@@ -1,10 +1,8 @@
 //! The messages of compilers, as they are shown to the user.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use cuda_find_core::component::Component;
 
 /// How the messages of one package are shown.
 #[derive(Clone, Debug, Default)]
@@ -102,69 +100,6 @@ fn path_of(line: &str) -> Option<&str> {
         .map(|end| &line[..end])
 }
 
-/// The components with the headers that compilers did not find, each with the first of its headers.
-pub fn missing_headers(output: &str) -> BTreeMap<Component, &str> {
-    let names = output.lines().rev().filter_map(missing_header);
-    names
-        .filter_map(|name| Some((Component::of_header(name)?, name)))
-        .collect()
-}
-
-/// What adds the component with a header.
-pub fn header_hint(component: Component, header: &str) -> String {
-    let version = match component.facts().is_header_package() {
-        true => ", with its version,",
-        false => "",
-    };
-    format!(
-        "`{header}` is in the component `{component}`: add it{version} to `components` in \
-         `[package.metadata.cuda]`, and run `cargo cuda fetch`"
-    )
-}
-
-/// The name in a line of gcc, clang, or NVRTC and nvcc.
-fn missing_header(line: &str) -> Option<&str> {
-    let mut starts = ["open source file \"", "fatal error: "].into_iter();
-    let (_, rest) = starts.find_map(|start| line.split_once(start))?;
-    rest.trim_start_matches('\'').split(['"', '\'', ':']).next()
-}
-
-/// A hint if a header of CUDA is missing, or if NVRTC failed because the source contains host code or includes headers
-/// for host code.
-pub(crate) fn hint(tool: &str, output: &str) -> Option<String> {
-    let mut headers = missing_headers(output).into_iter();
-    // The toolkit has these components, so another error hides the header.
-    let header = headers.find(|(component, _)| !component.facts().in_every_toolkit);
-    if let Some((component, header)) = header {
-        return Some(header_hint(component, header));
-    }
-    let undefined = output.split_once("nvlink error");
-    let undefined = undefined.and_then(|(_, rest)| rest.split_once("Undefined reference to '"));
-    if let Some((name, _)) = undefined.and_then(|(_, rest)| rest.split_once('\'')) {
-        return Some(format!(
-            "device code is linked within one `Library`: add the source that defines `{name}` to this one"
-        ));
-    }
-    // Headers of the C++ standard library have no extension.
-    let is_standard_header = |line: &str| {
-        let name = line
-            .split_once("open source file \"")
-            .and_then(|(_, rest)| rest.split_once('"'));
-        name.is_some_and(|(name, _)| !name.contains(['.', '/']))
-    };
-    let is_host_code = |line: &str| {
-        is_standard_header(line)
-            || line.contains("is considered a host function")
-            || line.contains("namespace \"std\" has no member")
-    };
-    (tool.starts_with("NVRTC") && output.lines().any(is_host_code)).then(|| {
-        "NVRTC compiles device code alone. Mark functions for the GPU with `__device__`. To include the C++ standard \
-         library, compile the module with `.engine(Engine::Nvcc)`. Put `main`, `<<<…>>>` and other host code into a \
-         `Library`"
-            .to_owned()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,31 +177,6 @@ src/h.h:1:39: warning: unused variable 'y' [-Wunused-variable]
             shown("x", "my (new) file.cu(3): error: y"),
             ["x/my (new) file.cu(3): error: y"]
         );
-    }
-
-    /// From gcc 12 (which nvcc 13.4 calls), clang through bindgen, NVRTC 13.4, and cicc.
-    #[test]
-    fn missing_headers_of_every_compiler() {
-        let output = "  a.cu:1:10: fatal error: curand.h: No such file or directory
-  a.cu:1:10: fatal error: curand.h: No such file or directory
-    1 | #include <curand.h>
-  ClangDiagnostic(\"wrapper.h:3:10: fatal error: 'cublas_v2.h' file not found\\n\")
-n.cu(2): catastrophic error: cannot open source file \"cuda_profiler_api.h\"
-n.cu(3): error: could not open source file \"cutlass/cutlass.h\" (no directories in search list)
-a.c:1:10: fatal error: stdio.h: No such file or directory
-as: fatal error: cannot execute
-";
-        let missing = missing_headers(output);
-        let names: Vec<&str> = missing.values().copied().collect();
-        let expected = "cublas_v2.h curand.h cuda_profiler_api.h cutlass/cutlass.h";
-        assert_eq!(names.join(" "), expected);
-        assert_eq!(
-            header_hint(Component::ProfilerApi, "cuda_profiler_api.h"),
-            "`cuda_profiler_api.h` is in the component `profiler-api`: add it to `components` in \
-             `[package.metadata.cuda]`, and run `cargo cuda fetch`"
-        );
-        let hint = header_hint(Component::Cutlass, "cutlass/cutlass.h");
-        assert!(hint.contains("add it, with its version, to"));
     }
 
     #[test]

@@ -411,11 +411,12 @@ impl Job<'_> {
     fn nvrtc(&self, name: &str, image: Image) -> Result<CompilerOutput, Error> {
         let step = self.step;
         let failed = |options: &[String], output: String| Error::Compile {
-            tool: step.tool.clone(),
+            tool: step.tool.as_str().into(),
             source_file: step.source.clone(),
-            command: format!("nvrtcCompileProgram {}", options.join(" ")),
+            command: format!("nvrtcCompileProgram {}", options.join(" ")).into(),
             output,
             exit_code: None,
+            hint: None,
             others: Box::default(),
         };
         let Some(input) = &self.nvrtc else {

@@ -32,8 +32,7 @@ mod wrapper;
 
 #[cfg(feature = "nvcc-wrapper")]
 pub use call::{Call, ForList, KeepableCall};
-pub(crate) use diagnostics::{Diagnostics, hint};
-pub use diagnostics::{header_hint, missing_headers};
+pub(crate) use diagnostics::Diagnostics;
 pub(crate) use job::Tools;
 pub(crate) use joining::joins_objects;
 pub(crate) use launcher::Launcher;

@@ -75,11 +75,12 @@ impl RunDirectory {
         let printed = (finished.output()).replace(&*directory, &self.out.to_string_lossy());
         if !finished.success {
             return Err(Error::Compile {
-                tool: step.tool.clone(),
+                tool: step.tool.as_str().into(),
                 source_file: step.source.clone(),
-                command: invocation.to_string(),
+                command: invocation.to_string().into(),
                 output: printed,
                 exit_code: finished.code.and_then(|code| u8::try_from(code).ok()),
+                hint: None,
                 others: Box::default(),
             });
         }

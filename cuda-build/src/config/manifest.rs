@@ -187,6 +187,25 @@ impl ManifestTable {
         Ok(tables)
     }
 
+    /// The values below `key`, by name.
+    pub(super) fn entries<T>(
+        &self,
+        key: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Vec<(String, T)>, Error> {
+        let mut entries = Vec::new();
+        if let Some(inner) = self.table(key)? {
+            for name in inner.table.keys() {
+                entries.extend(
+                    inner
+                        .parsed(name, &parse)?
+                        .map(|value| (name.to_owned(), value)),
+                );
+            }
+        }
+        Ok(entries)
+    }
+
     fn below(&self, key: &str, table: toml::Table) -> Self {
         Self {
             path: self.path.clone(),

@@ -18,6 +18,7 @@
 //! dependencies      = ["numpy", "cupy-cuda12x"]
 //! [workspace.metadata.cuda.package.candle-flash-attn] # decides for one package, also for a dependency
 //! capabilities      = ["8.0", "9.0"]
+//! variables         = { CUDA_ARCH = "list" } # what its build script reads, as 80,90; or "cmake", "torch", "lowest"
 //! [package.metadata.cuda.wheel]
 //! rpath             = "rpath"      # or "runpath", which LD_LIBRARY_PATH overrides
 //! max-size          = "200 MiB"    # what the index accepts per file
@@ -31,6 +32,8 @@ use std::path::{Path, PathBuf};
 pub use cuda_find_core::link::Cudart;
 
 use crate::error::Error;
+use cuda_find_core::capability::Spelling;
+use cuda_find_core::release::JETSON_UNIFIED_SINCE;
 use cuda_find_core::sources::workspace_manifest;
 use cuda_find_core::version::{Version, bounds};
 use cuda_find_core::{component::Component, env::Env, root::Root, select::RequestedRelease};
@@ -71,7 +74,7 @@ pub struct Config {
     pub cudart: Cudart,
     /// The capability for consumers that accept only one.
     pub single_capability: Option<String>,
-    /// Whether an aarch64 Linux target is a Jetson board, not a server.
+    /// Whether an aarch64 Linux target is a Jetson board, not a server. From CUDA 13 on, boards use the files of servers.
     pub jetson: bool,
     /// The oldest Linux driver that users of the program have, from `driver = ">=580"`.
     pub driver: Option<Version>,
@@ -85,6 +88,8 @@ pub struct Config {
     per_major: Vec<PerMajor>,
     /// The capabilities of single packages, from `[workspace.metadata.cuda.package.<name>]`.
     pub packages: Vec<(String, Vec<String>)>,
+    /// For each of these packages, a variable in which its build script expects the capabilities, and how.
+    pub variables: Vec<(String, String, Spelling)>,
     /// The keys of `[package.metadata.cuda.wheel]`.
     pub wheel: WheelKeys,
     /// Whether the package's library is a `cdylib`, as it is for a Python extension.
@@ -171,6 +176,12 @@ impl Config {
         }
     }
 
+    /// Whether an aarch64 build is for a Jetson board whose CUDA differs from that of servers.
+    pub fn is_for_jetson(&self) -> bool {
+        let is_unified = |release: RequestedRelease| release.major >= JETSON_UNIFIED_SINCE;
+        self.jetson && !self.release.is_some_and(is_unified)
+    }
+
     /// The CUDA majors for which the table `major.<n>` replaces the list of components.
     pub fn majors_with_components(&self) -> impl Iterator<Item = u32> {
         let tables = (self.per_major.iter()).filter(|table| table.components.is_some());
@@ -204,14 +215,23 @@ impl Config {
         table.check_keys(KEYS)?;
         set(&mut self.toolkit, table.requirement("toolkit")?);
         set(&mut self.majors, table.numbers("majors")?);
-        set(&mut self.dependencies, table.texts("dependencies")?);
         set(&mut self.cudart, table.parsed("cudart", parse_cudart)?);
         self.single_capability =
             (table.text("single-capability")?).or(self.single_capability.take());
         set(&mut self.jetson, table.flag("jetson")?);
         self.driver = table.driver("driver")?.or(self.driver.take());
-        set(&mut self.components, table.components("components")?);
-        self.capabilities = table.texts("capabilities")?.or(self.capabilities.take());
+        let components = table.components("components")?;
+        let capabilities = table.texts("capabilities")?;
+        let dependencies = table.texts("dependencies")?;
+        // A key of the package beats the workspace's, also the workspace's for one major.
+        for special in &mut self.per_major {
+            special.components.take_if(|_| components.is_some());
+            special.capabilities.take_if(|_| capabilities.is_some());
+            special.dependencies.take_if(|_| dependencies.is_some());
+        }
+        set(&mut self.components, components);
+        self.capabilities = capabilities.or(self.capabilities.take());
+        set(&mut self.dependencies, dependencies);
         for (name, special) in table.tables("major")? {
             let reason = || format!("`{name}` is not a CUDA major such as `13`");
             let major = name.parse().map_err(|_| table.wrong("major", reason()))?;
@@ -224,7 +244,10 @@ impl Config {
             });
         }
         for (name, special) in table.tables("package")? {
-            special.check_keys("capabilities")?;
+            special.check_keys("capabilities variables")?;
+            for (variable, spelling) in special.entries("variables", str::parse)? {
+                self.variables.push((name.clone(), variable, spelling));
+            }
             let list = special.texts("capabilities")?;
             self.packages.extend(list.map(|list| (name, list)));
         }

@@ -161,9 +161,9 @@ fn package_beats_workspace_and_variables_beat_both() {
     assert_eq!((config.cudart, config.cdylib), (Cudart::Shared, true));
     assert_eq!(config.for_major(13).capabilities.unwrap(), ["9.0"]);
     assert_eq!(config.driver.as_ref().unwrap().to_string(), "550");
-    // A major's table is merged key by key.
+    // Tables are merged key by key: what the package declares beats the workspace's list for one major.
     let twelve = config.for_major(12);
-    assert_eq!(twelve.capabilities.unwrap(), ["7.0"]);
+    assert_eq!(twelve.capabilities.unwrap(), ["9.0"]);
     assert_eq!(twelve.components[0].component, Component::Cufft);
     let env = Env::from_pairs([
         ("CUDA_BUILD_CAPABILITIES", "7.5+PTX"),

@@ -143,6 +143,7 @@ impl Judge<'_> {
                 major,
                 fingerprint: hash.hex(),
                 files: files.map(Path::to_owned).to_vec(),
+                glibc: number(text, "__GLIBC__").zip(number(text, "__GLIBC_MINOR__")),
             },
             refusal: if text.starts_with(ACCEPTED) {
                 None
@@ -166,13 +167,16 @@ fn refusal(output: &str) -> Option<String> {
     Some(reason.trim_start_matches([' ', '-']).trim_end().to_owned())
 }
 
+/// The value of a macro.
+fn number(output: &str, name: &str) -> Option<u32> {
+    let define = format!("#define {name} ");
+    let value = output.lines().find_map(|line| line.strip_prefix(&define))?;
+    value.trim().parse().ok()
+}
+
 /// The family and version of the compiler that defines these macros; `None` if it is neither gcc nor clang.
 fn family_and_version(output: &str) -> Option<(Family, String)> {
-    let number = |name: &str| -> Option<u32> {
-        let define = format!("#define {name} ");
-        let value = output.lines().find_map(|line| line.strip_prefix(&define))?;
-        value.trim().parse().ok()
-    };
+    let number = |name: &str| number(output, name);
     let (family, major, rest) = if let Some(major) = number("__clang_major__") {
         let rest = ["__clang_minor__", "__clang_patchlevel__"];
         (Family::Clang, major, rest)

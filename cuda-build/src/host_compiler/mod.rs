@@ -36,6 +36,8 @@ pub struct Compiler {
     pub fingerprint: String,
     /// The program, and the compiler proper that it starts.
     pub files: Vec<PathBuf>,
+    /// The version of glibc whose headers it includes.
+    pub glibc: Option<(u32, u32)>,
 }
 
 /// The host compilers that this crate can choose for nvcc.

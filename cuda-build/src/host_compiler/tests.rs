@@ -16,6 +16,7 @@ fn judged(text: &str) -> Judged {
             major: words[1].parse().unwrap(),
             fingerprint: String::new(),
             files: Vec::new(),
+            glibc: None,
         },
         refusal: words.get(2).map(|_| "it is unsupported!".to_owned()),
         architecture: None,

@@ -255,7 +255,7 @@ impl Build {
         if let Some(host) = self.env.peek("HOST") {
             target = target.built_on(&host.to_string_lossy());
         }
-        if self.config.jetson {
+        if self.config.is_for_jetson() {
             target = target.on_jetson();
         }
         Ok(target)
@@ -353,6 +353,7 @@ impl Build {
         self.report_view(toolkit, built.plan.as_ref(), directives)?;
         let stubs = self.stubs(toolkit)?;
         self.link(toolkit, stubs.as_deref(), directives);
+        self.add_to_loader_path(toolkit, directives)?;
         #[cfg(feature = "compile")]
         {
             code::report(&built.compiled, directives);

@@ -9,6 +9,7 @@ use crate::compile::{
     Compiled, Diagnostics, Engine, Launcher, Library, Module, OutputStore, PathNames, Progress,
     Runner, Settings, Shard, Tools, Workers, joins_objects, matching_files,
 };
+use crate::diagnosis::{FailedBuild, Origin};
 use crate::driver::{Driver, NoDriver};
 use crate::error::Error;
 use crate::host_compiler::{self, HostCompiler};
@@ -290,10 +291,35 @@ impl Build {
             (steps.len()..of_all).for_each(|_| tools.progress.without_compiler('~'));
         }
         let workers = Workers::within_memory(&self.env, &self.root)?;
-        let mut compiled = runner.run(&steps, &workers, &tools)?;
+        let compiled = runner.run(&steps, &workers, &tools);
+        let mut compiled = compiled.map_err(|error| self.with_hint(error, toolkit))?;
         // The directories in which patterns were searched are inputs, because a new file there may match a pattern.
         compiled.inputs = sorted_set(compiled.inputs.into_iter().chain(searched));
         Ok(compiled)
+    }
+
+    /// The same error with what follows from the compiler's messages.
+    fn with_hint(&self, mut error: Error, toolkit: &Toolkit) -> Error {
+        let target = self.target();
+        if let (
+            Error::Compile {
+                tool, output, hint, ..
+            },
+            Ok(target),
+        ) = (&mut error, &target)
+        {
+            let package = self.package.as_path();
+            let failed = FailedBuild {
+                messages: output,
+                toolkit,
+                target,
+                env: &self.env,
+                root: &self.root,
+                origin: Origin::Compiler { tool, package },
+            };
+            *hint = failed.diagnose().hint.map(String::into);
+        }
+        error
     }
 
     fn write_source_for(&self, toolkit: &Toolkit, plan: &Plan) -> Result<(), Error> {

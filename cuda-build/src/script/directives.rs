@@ -7,6 +7,7 @@ use super::Build;
 use crate::cc_variables;
 use crate::error::Error;
 use cuda_find_core::directive::{Directive, Directives};
+use cuda_find_core::link::Cudart;
 use cuda_find_core::toolkit::{Note, Toolkit};
 use cuda_find_core::{capability::Plan, component::Component, link, output, sources};
 
@@ -111,6 +112,39 @@ impl Build {
                 directives.push(Directive::Warning(note.to_string()));
             }
         }
+    }
+
+    /// Lets plain `cargo run` and `cargo test` start programs that link shared libraries: Cargo puts the directories
+    /// below its target directory in which a script has libraries on the loader path. So links to the libraries of
+    /// the toolkit, none of which is a stub, are put into `OUT_DIR`.
+    pub(super) fn add_to_loader_path(
+        &self,
+        toolkit: &Toolkit,
+        directives: &mut Directives,
+    ) -> Result<(), Error> {
+        let linked = self.linked(toolkit);
+        let is_shared = |component: Component| {
+            let is_static = component == Component::Cudart && self.config.cudart == Cudart::Static;
+            !is_static && !component.facts().is_driver()
+        };
+        let is_elsewhere = |path: &&PathBuf| {
+            let directory = path.parent();
+            directory.is_some_and(|directory| !toolkit.is_default_search_dir(directory))
+        };
+        let shared = toolkit
+            .components()
+            .iter()
+            .filter(|it| is_shared(it.component));
+        let mut used = shared.clone().filter(|it| linked.contains(&it.component));
+        let target = self.target()?;
+        let needs_links = used.any(|it| it.libraries.iter().any(|path| is_elsewhere(&path)));
+        if needs_links && target.is_native() && !target.is_windows() {
+            let libraries = shared.flat_map(|it| &it.libraries).filter(is_elsewhere);
+            let directory = self.out.join("cuda-build.libraries");
+            output::link_files(&directory, &Vec::from_iter(libraries.cloned()))?;
+            directives.push(Directive::LinkSearch(directory));
+        }
+        Ok(())
     }
 
     /// Declares the `cfg` of every optional component, also of components for another CUDA major, because the crate's

@@ -13,6 +13,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::str::FromStr;
 
 use super::number::{Capability, Suffix};
 use super::table::{facts, renamed, supported};
@@ -334,7 +335,10 @@ impl ToolkitTargets {
             let reason = format!("capability {base} was removed in CUDA {removed}");
             return (
                 format!("{reason}; {last}.x is the last that builds for it"),
-                format!("remove {capability}, or build with CUDA {last}.x"),
+                format!(
+                    "remove {capability}, or build with CUDA {last}.x{}",
+                    release::newest_of(last).map_or_else(String::new, release::source_of_nvcc)
+                ),
             );
         }
         let since = facts.and_then(|facts| facts.since(capability.suffix));
@@ -469,7 +473,46 @@ impl Single {
     }
 }
 
+/// How a build script spells a list of capabilities in a variable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Spelling {
+    /// `80,90`.
+    List,
+    /// `80-real;90-real`.
+    Cmake,
+    /// `8.0;9.0`.
+    Torch,
+    /// `80`, the lowest one.
+    Lowest,
+}
+
+impl FromStr for Spelling {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "list" => Ok(Self::List),
+            "cmake" => Ok(Self::Cmake),
+            "torch" => Ok(Self::Torch),
+            "lowest" => Ok(Self::Lowest),
+            _ => Err(format!(
+                "expected `list` (80,90), `cmake` (80-real;90-real), `torch` (8.0;9.0) or `lowest` (80), and not `{text}`"
+            )),
+        }
+    }
+}
+
 impl Plan {
+    /// The value of a variable with this spelling.
+    pub fn spelled(&self, spelling: Spelling) -> String {
+        match spelling {
+            Spelling::List => joined(self.all().iter().map(|c| c.digits()), ","),
+            Spelling::Cmake => self.cmake(),
+            Spelling::Torch => self.torch(),
+            Spelling::Lowest => joined(self.lowest().map(|c| c.number()), ""),
+        }
+    }
+
     /// The value of `CMAKE_CUDA_ARCHITECTURES` and `CUDAARCHS`: `80-real;90a-real;120-real;120-virtual`.
     pub fn cmake(&self) -> String {
         let real = self.real.iter().map(|c| format!("{}-real", c.digits()));

@@ -63,6 +63,11 @@ static EDGES: &[Edge] = {
         (Cutensor, Link, Cublas, (11, NO_END)),
         (Cudss, Link, Cublas, (12, NO_END)),
         (Cudss, Load, Nvrtc, (12, NO_END)),
+        (Cublasmp, Link, Cublas, (12, NO_END)),
+        (Cublasmp, Link, Nccl, (12, NO_END)),
+        (Cusolvermp, Link, Cusolver, (12, NO_END)),
+        (Cusolvermp, Link, Cublasmp, (12, NO_END)),
+        (Libmathdx, Link, Nvrtc, (12, NO_END)),
     ]
 };
 

@@ -100,8 +100,7 @@ mod tests {
             (Component::Cufft, "11.2.3.61", "12.5"),
             (Component::Curand, "10.3.10.19", "12.9"),
             (Component::Curand, "10.4.0.35", "13.0"),
-            // CUDA 13.5 has no metapackage yet.
-            (Component::Cusparse, "12.9.4.2", "13.4"),
+            (Component::Cusparse, "12.9.4.2", "13.5"),
             (Component::Cusolver, "11.7.1.2", "12.6"),
             (Component::Nvjpeg, "12.1.1.14", "12.2"),
         ] {
@@ -121,7 +120,8 @@ mod tests {
             (Component::Cublas, "13.2.0.10", Some("13.2")),
             (Component::Cusparse, "12.0.0", Some("12.0")),
             (Component::Cusparse, "12.3", Some("12.4")),
-            (Component::Cublas, "13.8.0.4", None),
+            (Component::Cublas, "13.8.0.4", Some("13.5")),
+            (Component::Cublas, "13.11", None),
             (Component::Cudart, "12.4.127", Some("12.4")),
             (Component::Cudart, "13", Some("13.0")),
             (Component::Cudnn, "9.27.0", None),

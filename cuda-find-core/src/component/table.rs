@@ -4,7 +4,8 @@
 //! 11.8.0, 12.9.1 and 13.4.3 (`readelf -d`, `RECORD`), extras from the metadata of the
 //! `cuda-toolkit` metapackage of the same versions, link names from CMake's `FindCUDAToolkit`. The names of products
 //! were read from the newest wheel of each product for each CUDA major (cuDNN 9.27, but 9.10 for CUDA 11; NCCL 2.32,
-//! but 2.21 for CUDA 11; cuTENSOR 2.8, but 2.2 for CUDA 11; cuSPARSELt 0.10 and 0.8; NVSHMEM 3.8; cuDSS 1.0). The names
+//! but 2.21 for CUDA 11; cuTENSOR 2.8, but 2.2 for CUDA 11; cuSPARSELt 0.10 and 0.8; NVSHMEM 3.8; cuDSS 1.0; nvCOMP 6.0, nvJPEG2000 0.11,
+//! nvTIFF 0.8, cuBLASMp 0.10, cuSOLVERMp 0.9, libmathdx 0.4). The names
 //! in `redist` and `nix` come from the component lists of `redistrib_*.json` as nixpkgs and rules_cuda name them, the
 //! names in `spack` from the packages of Spack's built-in repository, and header prefixes from `include` of CUDA 11.8,
 //! 12.9 and 13.4. Header packages were read from `nvidia-cutlass` 3.8 and 4.2 and `nvidia-mathdx` 25.6.
@@ -57,8 +58,9 @@ pub struct Facts {
     pub in_every_toolkit: bool,
     /// The names of its shared libraries as in `-l<name>`, the main library first.
     pub libraries: &'static [&'static str],
-    /// Whether a toolkit has only one of `libraries`. Otherwise the other libraries are useless without the main one.
-    pub libraries_are_alternatives: bool,
+    /// Libraries, headers and functions that NVIDIA has removed, each with the first release without it. A toolkit has either a
+    /// removed library or the main one; other libraries are useless without the main one.
+    pub removed: &'static [(&'static str, ToolkitVersion)],
     /// Per major: the SONAMEs of `libraries`, in the same order; libraries at the end may have none.
     pub sonames: [&'static [&'static str]; MAJORS],
     /// The file names of its static libraries.
@@ -107,7 +109,7 @@ const EMPTY_FACTS: Facts = Facts {
     follows_toolkit: false,
     in_every_toolkit: false,
     libraries: &[],
-    libraries_are_alternatives: false,
+    removed: &[],
     sonames: [&[]; MAJORS],
     archives: &[],
     header: None,
@@ -290,6 +292,24 @@ components! {
             "texture_indirect_functions.h", "texture_types.h", "vector_functions.h", "vector_types.h",
         ],
         redist: &["cuda_cudart"], spack: &["cuda"],
+        // Functions: `nm -D` of the libraries of 11.8, 12.9 and 13.4.
+        removed: &[
+            ("cudaBindTexture", ToolkitVersion::new(12, 0)), ("cudaBindTexture2D", ToolkitVersion::new(12, 0)),
+            ("cudaBindTextureToArray", ToolkitVersion::new(12, 0)), ("cudaUnbindTexture", ToolkitVersion::new(12, 0)),
+            ("cudaGetTextureReference", ToolkitVersion::new(12, 0)), ("__cudaRegisterTexture", ToolkitVersion::new(12, 0)),
+            ("cudaEventElapsedTime_v2", ToolkitVersion::new(13, 0)),
+            ("cudaGetDeviceProperties_v2", ToolkitVersion::new(13, 0)),
+            ("cudaGraphAddDependencies_v2", ToolkitVersion::new(13, 0)),
+            ("cudaGraphAddNode_v2", ToolkitVersion::new(13, 0)), ("cudaGraphGetEdges_v2", ToolkitVersion::new(13, 0)),
+            ("cudaLaunchCooperativeKernelMultiDevice", ToolkitVersion::new(13, 0)),
+            ("cudaMemAdvise_v2", ToolkitVersion::new(13, 0)), ("cudaMemPrefetchAsync_v2", ToolkitVersion::new(13, 0)),
+            ("cudaSignalExternalSemaphoresAsync_v2", ToolkitVersion::new(13, 0)),
+            ("cudaStreamGetCaptureInfo_v2", ToolkitVersion::new(13, 0)),
+            ("cudaStreamGetCaptureInfo_v3", ToolkitVersion::new(13, 0)),
+            ("cudaStreamUpdateCaptureDependencies_v2", ToolkitVersion::new(13, 0)),
+            ("cudaThreadExit", ToolkitVersion::new(13, 0)), ("cudaThreadSynchronize", ToolkitVersion::new(13, 0)),
+            ("cudaWaitExternalSemaphoresAsync_v2", ToolkitVersion::new(13, 0)),
+        ],
     }
     /// Driver API: `libcuda`, installed with the GPU driver, never with a toolkit.
     Driver {
@@ -481,8 +501,12 @@ components! {
     /// Annotations for profilers.
     Nvtx {
         id: "nvtx", follows_toolkit: true, extra: Some("nvtx"),
-        // `nvtx3interop` replaced `nvToolsExt` in CUDA 12.9. A toolkit has only one of them.
-        libraries: &["nvtx3interop", "nvToolsExt"], libraries_are_alternatives: true,
+        // `nvtx3interop` replaced `nvToolsExt` in CUDA 12.9.
+        libraries: &["nvtx3interop", "nvToolsExt"],
+        removed: &[
+            ("nvToolsExt", ToolkitVersion::new(12, 9)), ("nvToolsExt.h", ToolkitVersion::new(12, 9)),
+            ("nvToolsExtCuda.h", ToolkitVersion::new(12, 9)), ("nvToolsExtCudaRt.h", ToolkitVersion::new(12, 9)),
+        ],
         sonames: sonames!(["1", "1", "1"], ["nvtx3interop", "nvToolsExt"]),
         header: Some("nvtx3/nvToolsExt.h"),
         packages: wheels!("nvidia-nvtx", ["-cu11", "-cu12"], "nvidia/nvtx", "nvidia/cu13"),
@@ -662,6 +686,76 @@ components! {
         version_macros: version_parts("cudss.h", ["CUDSS_VERSION_MAJOR", "CUDSS_VERSION_MINOR", "CUDSS_VERSION_PATCH"]),
         variables: &["CUDSS_DIR", "CUDSS_ROOT"], redist: &["libcudss"], nix: &["cudss"], spack: &["cudss"],
     }
+    /// Compression.
+    Nvcomp {
+        id: "nvcomp", class: Class::Product,
+        libraries: &["nvcomp", "nvcomp_cpu"],
+        sonames: [&[], sonames!("6", ["nvcomp", "nvcomp_cpu"]), sonames!("6", ["nvcomp", "nvcomp_cpu"])],
+        header: Some("nvcomp.h"),
+        packages: wheels!("nvidia-libnvcomp", ["-cu12", "-cu13"], "nvidia/libnvcomp"),
+        version_macros: version_parts("nvcomp/version.h", ["NVCOMP_VER_MAJOR", "NVCOMP_VER_MINOR", "NVCOMP_VER_PATCH"]),
+        variables: &["nvcomp_ROOT"], redist: &["nvcomp"], nix: &["nvcomp"],
+    }
+    /// JPEG 2000 codec.
+    Nvjpeg2k {
+        id: "nvjpeg2k", class: Class::Product,
+        libraries: &["nvjpeg2k"],
+        sonames: [&[], &["libnvjpeg2k.so.0"], &["libnvjpeg2k.so.0"]],
+        header: Some("nvjpeg2k.h"),
+        packages: wheels!("nvidia-nvjpeg2k", ["-cu12", "-cu13"], "nvidia/nvjpeg2k"),
+        version_macros: version_parts("nvjpeg2k_version.h", [
+            "NVJPEG2K_VER_MAJOR", "NVJPEG2K_VER_MINOR", "NVJPEG2K_VER_PATCH"
+        ]),
+        variables: &["nvjpeg2k_ROOT"], redist: &["libnvjpeg_2k"], nix: &["libnvjpeg_2k"],
+    }
+    /// TIFF codec.
+    Nvtiff {
+        id: "nvtiff", class: Class::Product,
+        libraries: &["nvtiff"],
+        sonames: [&[], &["libnvtiff.so.0"], &["libnvtiff.so.0"]],
+        header: Some("nvtiff.h"),
+        packages: wheels!("nvidia-nvtiff", ["-cu12", "-cu13"], "nvidia/nvtiff"),
+        version_macros: version_parts("nvtiff_version.h", ["NVTIFF_VER_MAJOR", "NVTIFF_VER_MINOR", "NVTIFF_VER_PATCH"]),
+        variables: &["nvtiff_ROOT"], redist: &["libnvtiff"], nix: &["libnvtiff"],
+    }
+    /// Dense linear algebra over several processes.
+    Cublasmp {
+        id: "cublasmp", class: Class::Product,
+        libraries: &["cublasmp"],
+        sonames: [&[], &["libcublasmp.so.0"], &["libcublasmp.so.0"]],
+        header: Some("cublasmp.h"),
+        packages: to_newest([
+            ("nvidia-cublasmp-cu12", "nvidia/cublasmp/cu12"), ("nvidia-cublasmp-cu13", "nvidia/cublasmp/cu13")
+        ]),
+        version_macros: version_parts("cublasmp.h", ["CUBLASMP_VER_MAJOR", "CUBLASMP_VER_MINOR", "CUBLASMP_VER_PATCH"]),
+        variables: &["CUBLASMP_HOME"], redist: &["libcublasmp"], nix: &["libcublasmp"],
+    }
+    /// Solvers over several processes.
+    Cusolvermp {
+        id: "cusolvermp", class: Class::Product,
+        libraries: &["cusolverMp"],
+        sonames: [&[], &["libcusolverMp.so.0"], &["libcusolverMp.so.0"]],
+        header: Some("cusolverMp.h"),
+        packages: to_newest([("nvidia-cusolvermp-cu12", "nvidia/cu12"), ("nvidia-cusolvermp-cu13", "nvidia/cu13")]),
+        named_header_prefixes: &["cusolverMp"],
+        version_macros: version_parts("cusolverMp.h", [
+            "CUSOLVERMP_VER_MAJOR", "CUSOLVERMP_VER_MINOR", "CUSOLVERMP_VER_PATCH"
+        ]),
+        variables: &["CUSOLVERMP_HOME"], redist: &["libcusolvermp"], nix: &["libcusolvermp"],
+    }
+    /// Device functions of the math libraries, compiled at run time.
+    Libmathdx {
+        id: "libmathdx", class: Class::Product,
+        libraries: &["mathdx"],
+        sonames: [&[], &["libmathdx.so.0"], &["libmathdx.so.0"]],
+        header: Some("libmathdx.h"),
+        packages: to_newest([("nvidia-libmathdx-cu12", "nvidia/cu12"), ("nvidia-libmathdx-cu13", "nvidia/cu13")]),
+        named_header_prefixes: &["libmathdx", "libcommondx", "libcublasdx", "libcufftdx", "libcuranddx", "libcusolverdx"],
+        version_macros: version_parts("libmathdx.h", [
+            "LIBMATHDX_VER_MAJOR", "LIBMATHDX_VER_MINOR", "LIBMATHDX_VER_PATCH"
+        ]),
+        variables: &["LIBMATHDX_HOME"], redist: &["libmathdx"], nix: &["libmathdx"],
+    }
     /// Templates for linear algebra (CUTLASS and CuTe): a header package.
     Cutlass {
         id: "cutlass", class: Class::Product,
@@ -801,9 +895,15 @@ mod tests {
             cusparselt: cusparseLt.h
             nvshmem: nvshmem.h nvshmemx.h
             cudss: cudss.h cudss_data_types.h
+            nvcomp: nvcomp.h nvcomp/lz4.h
+            nvjpeg2k: nvjpeg2k.h
+            nvtiff: nvtiff.h
+            cublasmp: cublasmp.h
+            cusolvermp: cusolverMp.h
+            libmathdx: libmathdx.h libcublasdx.h
             cutlass: cutlass/cutlass.h cute/tensor.hpp
             mathdx: cublasdx.hpp cufftdx.hpp commondx/commondx.hpp
-            : stdio.h cubic.h cute.h nvcomp.h thrust.h vector cudnn_frontend.h
+            : stdio.h cubic.h cute.h thrust.h vector cudnn_frontend.h
         ";
         for line in expected.trim().lines() {
             let (component, headers) = line.split_once(':').unwrap();
@@ -826,7 +926,6 @@ mod tests {
             let newest = crate::release::NEWEST_MAJOR;
             for (has, what) in [
                 (!facts.redist.is_empty() || !facts.nix.is_empty(), "Nix"),
-                (!facts.spack.is_empty(), "Spack"),
                 (facts.version_macros.is_some(), "version macros"),
                 (facts.package(newest).is_some(), "package"),
             ] {

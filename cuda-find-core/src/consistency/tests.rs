@@ -66,7 +66,7 @@ fn compatible_components_have_no_conflict() {
         // An update that no metapackage names, within one release.
         "cusparse 12.5.1.3 for 12, nvjitlink 12.5.40 for 12",
         // Newer than the tables: no release is known, so nothing is refused.
-        "cusparse 12.9.4.2 for 13, nvjitlink 13.4.92 for 13",
+        "cusparse 12.8.6.49 for 13, nvjitlink 13.4.92 for 13",
         // CCCL has a range of its own, with no upper end; profilers may be of any release.
         "nvcc 13.0.88 for 13, cccl 3.4.3 for 13, nvtx 13.5.40 for 13",
         "nvcc 13.5.37 for 13, cccl 1.15.1 for 11",

@@ -241,7 +241,10 @@ impl SearchedDirectories<'_> {
         let libraries: Vec<Option<PathBuf>> = libraries.collect();
         let has_any_library = libraries.iter().any(Option::is_some);
         // Without the component's main library, its other libraries are useless: libnvblas needs libcublas.
-        if facts.libraries_are_alternatives || matches!(libraries.first(), Some(Some(_))) {
+        let mut removed = facts.removed.iter();
+        if removed.any(|(name, _)| facts.libraries.contains(name))
+            || matches!(libraries.first(), Some(Some(_)))
+        {
             found.libraries.extend(libraries.into_iter().flatten());
         }
         let header = facts.header.and_then(|name| self.header(name, major));

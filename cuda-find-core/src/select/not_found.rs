@@ -238,10 +238,10 @@ impl Failed<'_> {
             // The NVRTC of another platform cannot be loaded here.
             let nvrtc = target.is_native().then_some("use NVRTC for modules, ");
             let nvrtc = nvrtc.unwrap_or_default();
-            return format!(
-                "no wheel of CUDA {major} has nvcc: {nvrtc}build for CUDA {NEWEST_MAJOR}, or run `cargo cuda toolkit \
-                 add {major} --from redist`"
-            );
+            let mut admitted = release::releases().filter(|it| request.admits_release(*it));
+            let release = admitted.rfind(|release| release.major == major);
+            let source = release.map_or_else(String::new, release::source_of_nvcc);
+            return format!("{nvrtc}build for CUDA {NEWEST_MAJOR}, or for CUDA {major}{source}");
         }
         if needs.iter().any(|need| need.version.is_some()) {
             // Only the manifest has the version.
@@ -302,7 +302,9 @@ fn closest_toolkit<'a>(
     for base in bases.map(Some).chain([None]) {
         let is_met = |need: &Need| {
             let meets = |set: &ComponentSet| set.found.iter().any(|found| need.is_met_by(found));
-            let is_beside = |set: &ComponentSet| base.is_none_or(|base| base.major == set.major);
+            let is_beside = |set: &ComponentSet| {
+                request.admits(set) && base.is_none_or(|base| base.major == set.major)
+            };
             let mut all = all.iter();
             base.is_some_and(meets)
                 || (need.is_product() && all.any(|set| is_beside(set) && meets(set)))

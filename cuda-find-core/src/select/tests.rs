@@ -236,7 +236,7 @@ two toolkits fetched: the newest
     13.4 /s/13
 a library for 12 with wheels alone
     library 12 | stored /s: PIP12
-    error: `nvcc` not found && no wheel of CUDA 12
+    error: `nvcc` not found && for CUDA 12 (its Python packages have no nvcc
 the manifest's range
     module <13 | stored /s: PIP13
     error: has CUDA 13.4, but `toolkit = "<13"` is requested

@@ -210,7 +210,7 @@ impl StoredToolkits {
 
     pub(super) fn candidates(&self) -> impl Iterator<Item = Candidate> {
         self.toolkits.iter().map(|toolkit| {
-            let label = format!("toolkit {} from `cargo cuda toolkit add`", toolkit.version);
+            let label = format!("fetched toolkit {}", toolkit.version);
             toolkit.candidate(SearchStep::Stored, &label)
         })
     }
@@ -262,8 +262,8 @@ impl StoredToolkits {
 
 /// The path of the lock file to use, which may not exist:
 /// - the file that `CUDA_BUILD_LOCK` names;
-/// - otherwise the file beside the nearest `Cargo.toml` above `OUT_DIR`, because that manifest
-///   belongs to the workspace that is being built;
+/// - otherwise the file of the workspace of the nearest `Cargo.toml` above `OUT_DIR`, because that manifest belongs to
+///   the workspace that is being built;
 /// - otherwise the file beside the `Cargo.toml` of the package's own workspace, unless the package is
 ///   a dependency from a registry, from git or from a vendor directory.
 pub fn lock_file(root: &Root, env: &Env) -> Option<PathBuf> {
@@ -273,7 +273,7 @@ pub fn lock_file(root: &Root, env: &Env) -> Option<PathBuf> {
     let out = env.peek("OUT_DIR").map(Path::new);
     let mut above_out = out.iter().flat_map(|out| out.ancestors());
     if let Some(built) = above_out.find(|directory| root.is_file(&directory.join("Cargo.toml"))) {
-        return Some(built.join(LOCK_FILE));
+        return Some(workspace_root(root, built)?.join(LOCK_FILE));
     }
     let package = Path::new(env.peek("CARGO_MANIFEST_DIR")?);
     if is_dependency(root, env, package) {

@@ -1,7 +1,14 @@
 //! After a failed build, a hint names what is missing and the command that adds it; `--fetch` adds it.
+//!
+//! `tests/diagnosis/cases.py` records the messages of real tools, and carries out what the hints say.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 use crate::locked::Fetching;
-use crate::project::Project;
+use crate::project::{Project, checkout};
+use crate::support::Finished;
 
 /// A build script that links CUDA's static libraries, as many published ones do.
 const STATIC: &str = r#"
@@ -47,8 +54,106 @@ fn main() {
 }
 "#;
 
+/// A cargo that prints a text instead of a build, and fails.
+struct Replay {
+    project: Project,
+    cargo: PathBuf,
+}
+
+impl Replay {
+    fn new() -> Self {
+        let project = Project::bare_at("replay", "app", &[12, 13]);
+        let cargo = project.path.with_file_name("cargo");
+        let real = env!("CARGO");
+        let script = format!(
+            "#!/bin/sh\nif [ \"$1\" = metadata ]; then exec '{real}' \"$@\"; fi\ncat \"$MESSAGES\" >&2\nexit 101\n"
+        );
+        fs::write(&cargo, script).unwrap();
+        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+        project.write("src/main.rs", "fn main() {}\n");
+        Self { project, cargo }
+    }
+
+    /// The last hint, with the place of the project as in the recorded messages.
+    fn hint(&self, release: &str, capabilities: &str, messages: &str) -> Option<String> {
+        let Self { project, cargo } = self;
+        let cuda = format!("[workspace]\n[package.metadata.cuda]\n{capabilities}");
+        project.write("Cargo.toml", &(PACKAGE.replace("NAME", "app") + &cuda));
+        let file = project.path.with_file_name("messages");
+        fs::write(&file, messages).unwrap();
+        let mut build = project.command(&["build", "--cuda", release]);
+        build.env("CARGO", cargo).env("MESSAGES", file);
+        let run = Finished::of(build.output().unwrap());
+        assert_eq!(run.code, 101, "{run:?}");
+        let place = project.path.to_str().unwrap();
+        let text = run.stderr.replace(place, "/work/app");
+        let mut lines = text.lines().map(str::trim_start);
+        let hint = lines.rfind(|line| line.starts_with("hint: "));
+        hint.map(|line| line["hint: ".len()..].to_owned())
+    }
+}
+
+fn diagnosis() -> PathBuf {
+    checkout().join("tests/diagnosis")
+}
+
+fn texts(directory: &Path) -> Vec<(String, String)> {
+    let files = fs::read_dir(directory).unwrap();
+    let files = files.map(|entry| entry.unwrap().path());
+    let text = |path: PathBuf| {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        (name, fs::read_to_string(path).unwrap())
+    };
+    files.map(text).collect()
+}
+
 mod online {
     use super::*;
+
+    #[test]
+    fn recorded_messages_have_their_hints() {
+        let replay = Replay::new();
+        let mut wrong = Vec::new();
+        let all = texts(&diagnosis().join("messages"));
+        assert!(all.len() >= 60, "{}", all.len());
+        for (name, text) in all {
+            let (head, messages) = text.split_once("\n\n").unwrap();
+            let value = |key: &str| {
+                let mut lines = head.lines();
+                let line = lines.find_map(|line| line.strip_prefix(key));
+                line.unwrap_or_else(|| panic!("{name}: {key}"))
+            };
+            let release = value("cuda: ");
+            // The tests have no other release. `cases.py` builds these.
+            if !["12.9", "13.4"].contains(&release) {
+                continue;
+            }
+            let capabilities = match value("capabilities: ") {
+                "none" => "",
+                "of a project with dependencies" => continue,
+                _ => "capabilities = [\"8.0\"]\n",
+            };
+            let hint = replay.hint(release, capabilities, messages);
+            let hint = hint.unwrap_or_else(|| "none".to_owned());
+            if hint != value("hint: ") {
+                wrong.push(format!("{name}\n  {hint}\n  {}", value("hint: ")));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn messages_about_other_things_have_no_hint() {
+        let replay = Replay::new();
+        let text = fs::read_to_string(diagnosis().join("other.txt")).unwrap();
+        let all = text.split("=== ").skip(1);
+        assert!(all.clone().count() >= 60);
+        for entry in all {
+            let (name, messages) = entry.split_once('\n').unwrap();
+            let hint = replay.hint("13.4", "capabilities = [\"8.0\"]\n", messages);
+            assert_eq!(hint, None, "{name}");
+        }
+    }
 
     #[test]
     fn a_missing_header_is_fetched_once() {
@@ -66,8 +171,8 @@ mod online {
         );
         let build = fetching.run(&["build"]);
         let error = "a.cu:1:10: fatal error: curand.h: No such file or directory";
-        let hint = "hint: `curand.h` is in the component `curand`: add it to `components` in \
-                    `[package.metadata.cuda]`, and run `cargo cuda fetch`\n";
+        let hint = "hint: `curand.h` is missing: this CUDA 13.4 has no curand; run `cargo cuda build --fetch`, or declare \
+                    `components = [\"curand\"]` in `[package.metadata.cuda]`\n";
         build.failed(101, &[error]);
         assert!(build.stderr.ends_with(hint), "{build:?}");
 
@@ -104,8 +209,8 @@ mod online {
         assert!(!run.stderr.contains("hint: "), "{run:?}");
 
         project.write("sys/build.rs", STATIC);
-        let hint = "hint: a build script links cublas_static, cublasLt_static, but this CUDA 13.4 has no such static \
-                    library, and the Python packages of CUDA do not contain static libraries";
+        let hint =
+            "hint: the Python packages of CUDA do not have static libraries such as libcublas";
         let words = [
             // rustc names one of them.
             "could not find native static library `",
@@ -121,8 +226,7 @@ mod online {
         let script = "fn main() { for name in [\"cudart\", \"cufft\", \"cudnn\"] { \
                       println!(\"cargo:rustc-link-lib=dylib={name}\") } }\n";
         project.write("sys/build.rs", script);
-        let hint = "hint: a build script links cufft, cudnn, which this CUDA 13.4 does not have; declare \
-                    `components = [\"cufft\", \"cudnn\"]` in `[package.metadata.cuda]`, and run `cargo cuda fetch`";
+        let hint = "declare `components = [\"cufft\", \"cudnn\"]` in `[package.metadata.cuda]`";
         for arguments in [&["build", "--profile", "test"][..], &["run"]] {
             let run = project.run(arguments);
             run.failed(101, &[hint]);

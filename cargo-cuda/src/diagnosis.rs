@@ -1,0 +1,54 @@
+//! What the messages of a failed build mean ([`cuda_build::diagnosis`]), with what this program knows about the build.
+
+use std::path::Path;
+
+use cuda_build::diagnosis::{CargoBuild, Diagnosis, FailedBuild, Origin};
+use cuda_find_core::command::Invocation;
+
+use crate::dependencies::Dependencies;
+use crate::isolated_build::{IsolatedBuild, has_driver};
+use crate::package::symbols::{self, Added};
+use crate::package::{archive, elf};
+use crate::project::Project;
+
+/// What the messages of cargo or maturin mean; nothing if a build script has printed a hint already.
+pub fn diagnose(project: &Project, build: &IsolatedBuild, messages: &str) -> Diagnosis {
+    let messages = anstream::adapter::strip_str(messages).to_string();
+    let mut lines = messages.lines().map(str::trim_start);
+    if lines.any(|line| line.starts_with("hint: ")) {
+        return Diagnosis::default();
+    }
+    let dependencies = project.workspace.as_ref().map(|it| &it.dependencies);
+    let exports = |library: &Path, symbol: &str| {
+        archive::open(library).is_ok_and(|(file, _)| elf::exports(file, symbol))
+    };
+    let major = build.toolkit.version().major;
+    let failed = FailedBuild {
+        messages: &messages,
+        toolkit: &build.toolkit,
+        target: &project.target,
+        env: &project.env,
+        root: &project.root,
+        origin: Origin::Cargo(CargoBuild {
+            fetching_command: (!project.fetch).then(fetching_command),
+            include: build.view.include(),
+            declares_capabilities: build.plan.is_some(),
+            has_driver: has_driver(),
+            cudarc: dependencies.and_then(Dependencies::newest_for_cudarc),
+            exports: &exports,
+            added: &|component, symbol| match symbols::added(component, major, symbol)? {
+                Added::In(release) => release.release(),
+                Added::UpTo(_) => None,
+            },
+        }),
+    };
+    failed.diagnose()
+}
+
+/// The command line of this process with `--fetch` after the command.
+fn fetching_command() -> String {
+    let mut words: Vec<_> = std::env::args_os().collect();
+    words[0] = "cargo".into();
+    words.insert(words.len().min(3), "--fetch".into());
+    Invocation::new(&words[0]).args(&words[1..]).to_string()
+}

@@ -1,0 +1,136 @@
+//! What tools print if something is missing or does not fit.
+
+/// What the name in a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A header that was not found.
+    Header,
+    /// The same, by a compiler for the host that nvcc has perhaps not started.
+    HostHeader,
+    /// A library that was not found, as in `-l<name>`.
+    Library,
+    /// A target of CMake's package `CUDAToolkit`, without `CUDA::`.
+    CmakeTarget,
+    /// A package of CMake or pkg-config.
+    Package,
+    /// What `nvcc -dlink` defines for relocatable device code.
+    DeviceLink,
+    /// A function without a definition.
+    Function,
+    /// A symbol that is defined twice.
+    Twice,
+    /// A function of device code without a definition.
+    DeviceFunction,
+    /// An architecture that a compiler does not know.
+    Architecture,
+    /// A function that two headers declare differently.
+    Declaration,
+    /// An option that NVRTC does not know.
+    NvrtcOption,
+    /// nvcc accepts no host compiler. There is no name.
+    HostCompiler,
+    /// A program `nvcc` that was not found. There is no name.
+    Nvcc,
+    /// bindgen's libclang was not found. There is no name.
+    Libclang,
+    /// A CUDA release that cudarc does not know.
+    CudarcRelease,
+}
+
+/// Each message of a tool: what it names, the text before the name, and the text after it. Spaces also stand for line
+/// breaks, which compilers and CMake put anywhere.
+#[rustfmt::skip]
+const MESSAGES: &[(Kind, &str, &str)] = &[
+    // gcc; clang, also in libclang; nvcc and NVRTC
+    (Kind::HostHeader, "fatal error: ", ": No such file or directory"),
+    (Kind::HostHeader, "fatal error: '", "' file not found"),
+    (Kind::Header, "open source file \"", "\""),
+    // bfd and gold; lld; mold; rustc
+    (Kind::Library, "cannot find -l", ""),
+    (Kind::Library, "unable to find library -l", ""),
+    (Kind::Library, "library not found: ", ""),
+    (Kind::Library, "could not find native static library `", "`"),
+    // CMake before 3.24, and later
+    (Kind::CmakeTarget, "links to target \"CUDA::", "\" but the target was not"),
+    (Kind::CmakeTarget, "links to: CUDA::", " but the target was not"),
+    (Kind::Package, "Could NOT find ", " (missing: "),
+    (Kind::Package, "provided by \"", "\" with any of the following names"),
+    (Kind::Package, "Package ", " was not found in the pkg-config search path"),
+    (Kind::Package, "No package '", "' found"),
+    // bfd and gold; lld; mold; the loader
+    (Kind::DeviceLink, "undefined reference to `__cudaRegisterLinkedBinary_", "'"),
+    (Kind::DeviceLink, "undefined reference to '__cudaRegisterLinkedBinary_", "'"),
+    (Kind::DeviceLink, "undefined symbol: __cudaRegisterLinkedBinary_", ""),
+    (Kind::Function, "undefined reference to `", "'"),
+    (Kind::Function, "undefined reference to '", "'"),
+    (Kind::Function, "undefined symbol: ", ""),
+    (Kind::Twice, "multiple definition of `", "'"),
+    (Kind::Twice, "duplicate symbol: ", ""),
+    (Kind::DeviceFunction, "Undefined reference to '", "'"),
+    (Kind::Architecture, "Unsupported gpu architecture '", "'"),
+    (Kind::Architecture, "Value '", "' is not defined for option 'gpu-name'"),
+    (Kind::Architecture, "Value '", "' is not defined for option 'gpu-architecture'"),
+    (Kind::Architecture, "unsupported CUDA gpu architecture: ", ""),
+    (Kind::Declaration, "exception specification is incompatible with that of previous function \"", "\""),
+    (Kind::NvrtcOption, "nvrtc: error: unrecognized option ", " found"),
+    (Kind::HostCompiler, "#error -- unsupported GNU version", ""),
+    (Kind::HostCompiler, "#error -- unsupported clang version", ""),
+    (Kind::HostCompiler, "Failed to preprocess host compiler properties", ""),
+    (Kind::Nvcc, "Could not find nvcc", ""),
+    (Kind::Nvcc, "Failed to find nvcc", ""),
+    (Kind::Nvcc, "No CMAKE_CUDA_COMPILER could be found", ""),
+    (Kind::Nvcc, "nvcc: not found", ""),
+    (Kind::Nvcc, "nvcc: command not found", ""),
+    (Kind::Libclang, "Unable to find libclang", ""),
+    (Kind::CudarcRelease, "Unsupported cuda toolkit version: `", "`"),
+];
+
+/// What the messages name, in the order of the table. `text` has one space for all spaces and line breaks in a row.
+pub(super) fn read(text: &str) -> Vec<(Kind, &str)> {
+    let mut facts = Vec::new();
+    for &(kind, before, after) in MESSAGES {
+        for (start, _) in text.match_indices(before) {
+            let rest = &text[start + before.len()..];
+            let name = match after {
+                "" => Some(
+                    &rest[..rest
+                        .find(|c: char| !is_part_of_name(c))
+                        .unwrap_or(rest.len())],
+                ),
+                _ => rest.split_once(after).map(|(name, _)| name),
+            };
+            let name = name.filter(|name| !name.contains(' '));
+            let source = text[..start].trim_end().rsplit(' ').next();
+            let is_device_code =
+                source.is_some_and(|it| it.contains(".cu:") || it.contains(".cuh:"));
+            let kind = match kind {
+                Kind::HostHeader if is_device_code => Kind::Header,
+                kind => kind,
+            };
+            facts.extend(name.map(|name| (kind, name)));
+        }
+    }
+    facts
+}
+
+/// Whether a line reports that a program was not found. Build scripts use words of their own for it.
+pub(super) fn lacks_program(messages: &str, program: &str) -> bool {
+    const WORDS: [&str; 7] = [
+        "notfound",
+        "not found",
+        "no such file",
+        "failed to run",
+        "failed to execute",
+        "failed to find",
+        "could not find",
+    ];
+    let mut lines = messages.lines().map(str::to_lowercase);
+    lines.any(|line| {
+        let mut names = line.split(|c: char| !is_part_of_name(c));
+        names.any(|name| name == program) && WORDS.iter().any(|word| line.contains(word))
+    })
+}
+
+fn is_part_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_+-.".contains(c)
+}

@@ -1,0 +1,510 @@
+//! What the messages of a failed build mean: what the toolkit lacks or does not fit, and what to do.
+//!
+//! `messages` reads what tools print. Here, that is compared with the files of the toolkit and with the tables, which
+//! have the releases of everything that does not exist in all of them. The result is one hint, or none: a hint is
+//! printed only if a build that follows it ends otherwise.
+
+mod messages;
+
+use std::path::{Path, PathBuf};
+
+use cuda_find_core::capability::Declared;
+use cuda_find_core::component::Component;
+use cuda_find_core::error::Error as FindError;
+use cuda_find_core::release::{self, CLibrary, source_of_nvcc};
+use cuda_find_core::select::RequestedRelease;
+use cuda_find_core::toolkit::Toolkit;
+use cuda_find_core::version::ToolkitVersion;
+use cuda_find_core::{env::Env, root::Root, target::Target};
+
+use self::messages::{Kind, lacks_program, read};
+use crate::host_compiler::{self, Compiler};
+
+/// A build that has failed.
+pub struct FailedBuild<'a> {
+    /// What the tools printed, without colours.
+    pub messages: &'a str,
+    /// The toolkit that the build used.
+    pub toolkit: &'a Toolkit,
+    /// The platform that the build was for.
+    pub target: &'a Target,
+    /// The variables of the build.
+    pub env: &'a Env,
+    /// The file system.
+    pub root: &'a Root,
+    /// What has printed the messages.
+    pub origin: Origin<'a>,
+}
+
+/// What has printed the messages of a failed build.
+pub enum Origin<'a> {
+    /// A compiler that this crate has started.
+    Compiler {
+        /// `NVRTC 13.4`, `nvcc 13.4`, or the host compiler.
+        tool: &'a str,
+        /// The directory of the package.
+        package: &'a Path,
+    },
+    /// A command of cargo that `cargo cuda` has started.
+    Cargo(CargoBuild<'a>),
+}
+
+/// What `cargo cuda` knows about a failed build.
+pub struct CargoBuild<'a> {
+    /// The command that does the same and also fetches what is missing; `None` if this one did that.
+    pub fetching_command: Option<String>,
+    /// The directory of headers in the view of the build.
+    pub include: PathBuf,
+    /// Whether the workspace declares capabilities.
+    pub declares_capabilities: bool,
+    /// Whether this machine has a driver.
+    pub has_driver: bool,
+    /// The newest CUDA release that every cudarc in the build supports.
+    pub cudarc: Option<ToolkitVersion>,
+    /// Whether a library exports a symbol.
+    pub exports: &'a dyn Fn(&Path, &str) -> bool,
+    /// The release that has added a symbol to a component, if that is known.
+    pub added: &'a dyn Fn(Component, &str) -> Option<ToolkitVersion>,
+}
+
+/// What the messages of a failed build mean.
+#[derive(Debug, Default, PartialEq)]
+pub struct Diagnosis {
+    /// The components that the build needs and the toolkit lacks, each with the reason.
+    pub missing: Vec<(Component, String)>,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+/// What follows from one message.
+enum Conclusion {
+    Missing(Component, String),
+    Hint(String),
+}
+
+impl FailedBuild<'_> {
+    /// Compares the messages with the toolkit.
+    pub fn diagnose(&self) -> Diagnosis {
+        let words: Vec<&str> = self.messages.split_whitespace().collect();
+        let text = words.join(" ");
+        let mut diagnosis = Diagnosis::default();
+        let facts = read(&text);
+        for (kind, name) in facts.iter().copied() {
+            match self.conclude(kind, name) {
+                Some(Conclusion::Missing(component, reason)) => {
+                    let mut missing = diagnosis.missing.iter();
+                    if !missing.any(|(other, _)| *other == component) {
+                        diagnosis.missing.push((component, reason));
+                    }
+                }
+                Some(Conclusion::Hint(hint)) => _ = diagnosis.hint.get_or_insert(hint),
+                None => {}
+            }
+        }
+        if !diagnosis.missing.is_empty() {
+            let is_of_host = |(kind, name): &(Kind, &str)| {
+                *kind == Kind::HostHeader && Component::of_header(name).is_some()
+            };
+            diagnosis.hint = self.how_to_add(&diagnosis.missing, facts.iter().any(is_of_host));
+        }
+        let program = || {
+            self.missing_program()
+                .or_else(|| self.host_code_under_nvrtc())
+        };
+        diagnosis.hint = diagnosis.hint.or_else(program);
+        diagnosis
+    }
+
+    fn conclude(&self, kind: Kind, name: &str) -> Option<Conclusion> {
+        let hint = match kind {
+            Kind::Header | Kind::HostHeader => return self.header(name),
+            Kind::Library => return self.library(name),
+            Kind::CmakeTarget => return self.library(library_of_cmake_target(name)),
+            Kind::Package => return self.package(name),
+            Kind::DeviceLink => {
+                "the object has relocatable device code (`-rdc=true`, `-dc`): link it with `nvcc -dlink`, and link the \
+                 result too"
+                    .to_owned()
+            }
+            Kind::Function => return self.function(name),
+            Kind::Twice if name.contains("__cudaRegisterLinkedBinary_") => {
+                "two crates link the device code of one source: put the sources of both into one `Library`, because \
+                 device code is linked within a library"
+                    .to_owned()
+            }
+            Kind::DeviceFunction if self.compiler().is_some() => format!(
+                "device code is linked within one `Library`: add the source that defines `{name}` to this one"
+            ),
+            Kind::Architecture => self.architecture(name)?,
+            Kind::Declaration => self.declaration(name)?,
+            Kind::NvrtcOption if self.compiler().is_some() => {
+                format!("NVRTC does not have nvcc's option `{name}`: use nvcc, with `.engine(Engine::Nvcc)`")
+            }
+            Kind::HostCompiler => self.host_compiler()?,
+            Kind::Nvcc => self.nvcc()?,
+            Kind::Libclang => format!(
+                "install libclang, for example with `pip install libclang`, and set `LIBCLANG_PATH` to the directory of \
+                 `libclang.so`; {COMPILER_HEADERS}"
+            ),
+            Kind::CudarcRelease => self.cudarc()?,
+            Kind::Twice | Kind::DeviceFunction | Kind::NvrtcOption => return None,
+        };
+        Some(Conclusion::Hint(hint))
+    }
+
+    fn compiler(&self) -> Option<&Path> {
+        match self.origin {
+            Origin::Compiler { package, .. } => Some(package),
+            Origin::Cargo(_) => None,
+        }
+    }
+
+    fn cargo(&self) -> Option<&CargoBuild<'_>> {
+        match &self.origin {
+            Origin::Compiler { .. } => None,
+            Origin::Cargo(build) => Some(build),
+        }
+    }
+
+    fn version(&self) -> ToolkitVersion {
+        self.toolkit.version()
+    }
+
+    /// The component is missing if the toolkit does not have it, and a package has it.
+    fn missing(&self, component: Component, reason: String) -> Option<Conclusion> {
+        let facts = component.facts();
+        let has_package = facts.package(self.version().major).is_some();
+        has_package.then_some(Conclusion::Missing(component, reason))
+    }
+
+    fn header(&self, name: &str) -> Option<Conclusion> {
+        if ["stdarg.h", "stdbool.h", "stddef.h"].contains(&name) {
+            return Some(Conclusion::Hint(format!(
+                "libclang's package has no headers: {COMPILER_HEADERS}"
+            )));
+        }
+        let Some(component) = Component::of_header(name) else {
+            return self.header_of_package(name).map(Conclusion::Hint);
+        };
+        if let Some(hint) = self.removed(component, name) {
+            return Some(Conclusion::Hint(hint));
+        }
+        let Some(found) = self.toolkit.get(component) else {
+            return self.missing(component, format!("`{name}` is missing"));
+        };
+        let mut directories = found.include.iter();
+        let is_there = directories.any(|directory| self.root.is_file(&directory.join(name)));
+        // A compiler that this crate starts searches the directories of the toolkit.
+        let include = self.cargo().filter(|_| is_there)?.include.display();
+        Some(Conclusion::Hint(format!(
+            "`{name}` is in the toolkit: give the compiler `-I` with the directory `include` below `$CUDA_HOME`, or set \
+             `CPATH={include}`"
+        )))
+    }
+
+    /// A header of the package itself.
+    fn header_of_package(&self, name: &str) -> Option<String> {
+        let package = self.compiler()?;
+        let mut directories = vec![package.to_owned()];
+        let mut found = None;
+        while let Some(directory) = directories.pop().filter(|_| found.is_none()) {
+            let is_file = self.root.is_file(&directory.join(name));
+            found = is_file.then(|| directory.clone());
+            let names = self.root.names(&directory).into_iter();
+            let below =
+                names.filter(|name| name != "target" && !name.as_encoded_bytes().starts_with(b"."));
+            let below = below.map(|name| directory.join(name));
+            directories
+                .extend(below.filter(|path| !self.root.is_link(path) && self.root.is_dir(path)));
+        }
+        let directory: PathBuf = found?.strip_prefix(package).ok()?.to_owned();
+        let directory = directory.display();
+        Some(format!(
+            "`{name}` is in another directory of the package: add `.include(\"{directory}\")` in build.rs"
+        ))
+    }
+
+    fn library(&self, name: &str) -> Option<Conclusion> {
+        let archive = format!("lib{name}.a");
+        let mut all = Component::all().map(Component::facts);
+        let facts = all.find(|facts| {
+            facts.libraries.contains(&name) || facts.archives.contains(&archive.as_str())
+        })?;
+        let component = facts.component;
+        // The view has stubs of the driver's libraries, and `-lOpenCL` links the system's library.
+        if facts.is_driver() || ORDINARY_NAMES.contains(&component) {
+            return None;
+        }
+        if let Some(hint) = self.removed(component, name) {
+            return Some(Conclusion::Hint(hint));
+        }
+        let found = self.toolkit.get(component);
+        let is_archive = !facts.libraries.contains(&name);
+        if is_archive && !facts.libraries.is_empty() {
+            let has_archive = found.is_some_and(|found| found.archive(&archive).is_some());
+            return (!has_archive).then(|| {
+                Conclusion::Hint(format!(
+                    "the Python packages of CUDA do not have static libraries such as {archive}: enable the crate's \
+                     feature for dynamic linking, or name a toolkit of NVIDIA's installer in `CUDA_BUILD_ROOTS`"
+                ))
+            });
+        }
+        let has_file = found
+            .is_some_and(|found| !found.libraries.is_empty() || found.archive(&archive).is_some());
+        match has_file {
+            true => None,
+            false => self.missing(component, format!("the build links {name}")),
+        }
+    }
+
+    /// A package of CMake or pkg-config that has the name of a component: `CUDNN`, `cublas-13.4`.
+    fn package(&self, name: &str) -> Option<Conclusion> {
+        let is_release = |end: &str| end.starts_with(|c: char| c.is_ascii_digit());
+        let name = match name.rsplit_once('-') {
+            Some((name, end)) if is_release(end) => name,
+            _ => name,
+        };
+        let component: Component = name.parse().ok()?;
+        match self.toolkit.get(component) {
+            Some(_) => None,
+            None => self.missing(component, format!("the build needs {name}")),
+        }
+    }
+
+    /// What was in CUDA until a release before the toolkit's.
+    fn removed(&self, component: Component, name: &str) -> Option<String> {
+        let mut removed = component.facts().removed.iter();
+        let (_, since) = removed.find(|(other, _)| *other == name)?;
+        let version = self.version();
+        let mut older = release::releases().filter(|it| it < since);
+        let last = older.next_back().filter(|_| version >= *since)?;
+        Some(format!(
+            "CUDA {since} has removed `{name}`: build without it, or with CUDA {last}{}",
+            source_of_nvcc(last)
+        ))
+    }
+
+    /// An undefined function whose name starts as those of a component do.
+    fn function(&self, name: &str) -> Option<Conclusion> {
+        let build = self.cargo()?;
+        let (component, library) = component_of_function(name)?;
+        let found = self.toolkit.get(component);
+        let found = found.filter(|found| !found.libraries.is_empty());
+        if found.is_none() && component != Component::Driver {
+            return self.missing(component, format!("`{name}` is undefined"));
+        }
+        let mut files = found.iter().flat_map(|found| &found.libraries);
+        let file = files.find(|file| (build.exports)(file, name));
+        let file = file.and_then(|file| file.file_name()?.to_str()?.strip_prefix("lib"));
+        let library = match file.and_then(|name| name.split(".so").next()) {
+            None if component == Component::Driver => Some(library),
+            library => library,
+        };
+        let hint = match library {
+            Some(library) => format!(
+                "`{name}` is in lib{library}, which nothing links: print `cargo::rustc-link-lib={library}` in the build \
+                 script of the crate that calls it"
+            ),
+            None => self.removed(component, name).or_else(|| {
+                let (since, newest) = ((build.added)(component, name)?, release::newest());
+                let text =
+                    format!("CUDA {since} has added `{name}`: build with it, or a newer one");
+                Some(format!("{text} (`--cuda {newest} --fetch`)"))
+            })?,
+        };
+        Some(Conclusion::Hint(hint))
+    }
+
+    fn architecture(&self, name: &str) -> Option<String> {
+        match Declared::parse([name])
+            .ok()?
+            .plan(self.version(), &[], None)
+        {
+            Err(FindError::Capability { reason, hint }) => Some(format!("{reason}: {hint}")),
+            _ => None,
+        }
+    }
+
+    /// The headers of nvcc declare some functions that newer C libraries declare, too.
+    fn declaration(&self, function: &str) -> Option<String> {
+        let mut rows = release::C_LIBRARIES.iter();
+        let row = rows.find(|row| row.functions.contains(&function))?;
+        (self.version() < row.since).then(|| newer_c_library(row, self.version()))
+    }
+
+    fn host_compiler(&self) -> Option<String> {
+        let chosen = host_compiler::choose(self.env, self.root, self.toolkit, self.target);
+        Some(chosen.err()?.hints().join("; "))
+    }
+
+    fn nvcc(&self) -> Option<String> {
+        if self.toolkit.get(Component::Nvcc).is_some() {
+            return None;
+        }
+        let version = self.version();
+        Some(match source_of_nvcc(version) {
+            text if text.is_empty() => {
+                let reason = "the build calls nvcc".to_owned();
+                self.how_to_add(&[(Component::Nvcc, reason)], false)?
+            }
+            _ => format!(
+                "the Python packages of CUDA {version} have no nvcc: run `cargo cuda toolkit add {version} --from \
+                 redist`, then build with `--cuda {version}`"
+            ),
+        })
+    }
+
+    fn missing_program(&self) -> Option<String> {
+        let nvcc = lacks_program(self.messages, "nvcc").then(|| self.nvcc());
+        if let Some(hint) = nvcc.flatten() {
+            return Some(hint);
+        }
+        let build = self.cargo().filter(|build| !build.has_driver)?;
+        lacks_program(self.messages, "nvidia-smi").then(|| match build.declares_capabilities {
+            false => "the build script asks for the GPU of this machine: declare `capabilities = [\"8.0\", \"9.0\"]` or \
+                      similar in `[package.metadata.cuda]`, which build scripts get in `CUDA_COMPUTE_CAP`"
+                .to_owned(),
+            true => "the build script asks for the GPU of this machine, unless a variable names capabilities: give it \
+                     that variable with `variables = { CUDA_ARCH = \"list\" }` in \
+                     `[workspace.metadata.cuda.package.<NAME>]`"
+                .to_owned(),
+        })
+    }
+
+    fn cudarc(&self) -> Option<String> {
+        let newest = self.cargo()?.cudarc?;
+        let is_newer = newest < self.version();
+        is_newer.then(|| {
+            let source = source_of_nvcc(newest);
+            format!(
+                "this cudarc supports CUDA {newest} and older: update cudarc, or build with `--cuda {newest} \
+                 --fetch`{source}"
+            )
+        })
+    }
+
+    fn host_code_under_nvrtc(&self) -> Option<String> {
+        let Origin::Compiler { tool, .. } = self.origin else {
+            return None;
+        };
+        let is_standard_header = |line: &str| {
+            let name = line.split_once("open source file \"");
+            let name = name.and_then(|(_, rest)| rest.split_once('"'));
+            // Headers of the C++ standard library have no extension.
+            name.is_some_and(|(name, _)| !name.contains(['.', '/']))
+        };
+        let is_host_code = |line: &str| {
+            is_standard_header(line)
+                || line.contains("is considered a host function")
+                || line.contains("namespace \"std\" has no member")
+        };
+        (tool.starts_with("NVRTC") && self.messages.lines().any(is_host_code)).then(|| {
+            "NVRTC compiles device code alone. Mark functions for the GPU with `__device__`. To include the C++ \
+             standard library, compile the module with `.engine(Engine::Nvcc)`. Put `main`, `<<<…>>>` and other host \
+             code into a `Library`"
+                .to_owned()
+        })
+    }
+
+    /// How to add components to the toolkit; `None` if they cannot be fetched. `for_host` is whether a compiler for the
+    /// host needs their headers, which searches the directories of no toolkit.
+    fn how_to_add(&self, missing: &[(Component, String)], for_host: bool) -> Option<String> {
+        // `cargo cuda`, which writes the file of the toolkit, reads these messages, too.
+        if self.cargo().is_none() && self.env.peek("CUDA_BUILD_TOOLKIT").is_some() {
+            return None;
+        }
+        let ids: Vec<&str> = missing.iter().map(|(it, _)| it.id()).collect();
+        let (names, version) = (ids.join(", "), self.version());
+        let lacks = format!("{}: this CUDA {version} has no {names}", missing[0].1);
+        if let Some(place) = self.toolkit.named_place() {
+            return Some(format!("{lacks}; install it there, or unset {place}"));
+        }
+        let needs_version = missing.iter().any(|(it, _)| it.facts().is_header_package());
+        let declare = match needs_version {
+            true => format!(
+                "declare {names} with a version in `components` of `[package.metadata.cuda]`"
+            ),
+            false => format!("declare `components = {ids:?}` in `[package.metadata.cuda]`"),
+        };
+        match self.cargo() {
+            Some(build) if !needs_version => {
+                let command = build.fetching_command.as_ref()?;
+                let cpath = match for_host {
+                    true => format!("CPATH={} ", build.include.display()),
+                    false => String::new(),
+                };
+                Some(format!("{lacks}; run `{cpath}{command}`, or {declare}"))
+            }
+            _ => {
+                let release = self.env.text(RequestedRelease::VARIABLE);
+                let option =
+                    release.map_or_else(String::new, |release| format!(" --cuda {release}"));
+                Some(format!(
+                    "{lacks}; {declare}, and run `cargo cuda fetch{option}`"
+                ))
+            }
+        }
+    }
+}
+
+fn newer_c_library(row: &CLibrary, version: ToolkitVersion) -> String {
+    let (CLibrary { since, .. }, (major, minor), newest) = (row, row.glibc, release::newest());
+    format!(
+        "the headers of glibc {major}.{minor} and newer do not fit CUDA {version}: use CUDA {since} or newer (`--cuda \
+         {newest} --fetch`), or build on a system with an older glibc"
+    )
+}
+
+/// Why nvcc cannot compile with the headers of the C library that a host compiler includes; `None` if it can.
+pub fn c_library_conflict(toolkit: &Toolkit, root: &Root, host: &Compiler) -> Option<String> {
+    let crt = toolkit.get(Component::Crt)?.include.first()?;
+    let header = root.text(&crt.join("crt/math_functions.h")).ok()?;
+    let glibc = host.glibc?;
+    // Distributions correct this file in older releases.
+    let is_unguarded = |function: &&str| header.contains(&format!(" {function}(double x);"));
+    let mut rows = release::C_LIBRARIES.iter().filter(|row| row.glibc <= glibc);
+    let row = rows.find(|row| row.functions.iter().any(is_unguarded))?;
+    Some(newer_c_library(row, toolkit.version()))
+}
+
+const COMPILER_HEADERS: &str = "set `BINDGEN_EXTRA_CLANG_ARGS=-I$(gcc -print-file-name=include)`";
+
+/// Components whose names are also names of things that have nothing to do with CUDA.
+pub const ORDINARY_NAMES: [Component; 2] = [Component::Opencl, Component::Sanitizer];
+
+/// The library of a target, as in `-l<name>`.
+fn library_of_cmake_target(target: &str) -> &str {
+    let mut targets = Component::all().flat_map(|component| component.facts().cmake);
+    let file = targets.find(|(name, _)| *name == target);
+    let file = file.and_then(|(_, files)| Path::new(files.first()?).file_stem()?.to_str());
+    file.and_then(|name| name.strip_prefix("lib"))
+        .unwrap_or(target)
+}
+
+/// The component with a function, and its main library, by the start of the name: `cublasCreate_v2`, `ncclGroupEnd`.
+fn component_of_function(function: &str) -> Option<(Component, &'static str)> {
+    let starts = |prefix: &str| {
+        let rest = function.get(prefix.len()..).filter(|_| {
+            function
+                .get(..prefix.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+        });
+        rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase() || c == '_'))
+    };
+    let mut longest: Option<(usize, Component, &'static str)> = None;
+    let special = [
+        ("__cuda", Component::Cudart),
+        ("cuda", Component::Cudart),
+        ("cu", Component::Driver),
+    ];
+    let by_name = Component::all().filter(|component| !ORDINARY_NAMES.contains(component));
+    let by_name = by_name.map(|component| (component.id(), component));
+    for (prefix, component) in special.into_iter().chain(by_name) {
+        let library = component.facts().libraries.first();
+        let is_longer = longest.is_none_or(|(length, ..)| length < prefix.len());
+        if let Some(library) = library.filter(|_| is_longer && starts(prefix)) {
+            longest = Some((prefix.len(), component, library));
+        }
+    }
+    longest.map(|(_, component, library)| (component, library))
+}
