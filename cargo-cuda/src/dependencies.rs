@@ -63,7 +63,7 @@ impl Dependencies {
             products: cudarc
                 .flat_map(|(package, node)| products_of_cudarc(package, node))
                 .collect(),
-            guesses: guesses(&features),
+            guesses: [guesses(&features), programs_of(&nodes)].concat(),
         }
     }
 }
@@ -172,6 +172,17 @@ impl Linkage {
         }
         linkage
     }
+}
+
+/// Programs of CUDA that packages start when they run.
+fn programs_of(nodes: &[(&Package, &Node)]) -> Vec<Guess> {
+    let has_cutile = nodes.iter().any(|(package, _)| package.name == "cutile");
+    let tileiras = has_cutile.then(|| Guess {
+        component: Component::Tileiras,
+        reason: "package cutile".to_owned(),
+        is_loaded: true,
+    });
+    Vec::from_iter(tileiras)
 }
 
 /// One guess for each component that a feature names. `features` has each feature with its package.

@@ -280,6 +280,7 @@ layouts! {
     redist_two_releases: "redist-two-releases"
     spack_12_4: "spack-12.4"
     stored_cross: "stored-cross"
+    ubuntu_26_04: "ubuntu-26.04"
     usr_local_12_4: "usr-local-12.4"
     usr_local_and_cudnn_from_apt: "usr-local-and-cudnn-from-apt"
     usr_local_cross_12_4: "usr-local-cross-12.4"

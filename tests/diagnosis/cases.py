@@ -3,6 +3,7 @@
 
     tests/diagnosis/cases.py record [NAME …]     writes the messages of each case to messages/NAME.txt
     tests/diagnosis/cases.py follow [NAME …]     builds each case, follows the hint, and builds again
+    tests/diagnosis/cases.py both [NAME …]       does both
 
 `--tool PATH` names cargo-cuda. `follow` fails if a case has no hint although it should, if it has another one than
 `messages/NAME.txt` says, or if the build that follows the hint ends with the same hint. Wants cargo, gcc, Python with
@@ -99,11 +100,15 @@ CASES = {
         "dependencies": 'cc = "1"\n',
     },
     "header-cutlass": {
-        "build.rs": call("nvcc", "-c", "a.cu", "-o", "/dev/null"),
+        "build.rs": """fn main() {
+    let include = std::env::var("CUTLASS_DIR").unwrap_or_default() + "/include";
+    let arguments = ["-std=c++17", "-I", &include, "-c", "a.cu", "-o", "/dev/null"];
+    assert!(std::process::Command::new("nvcc").args(arguments).status().unwrap().success());
+}
+""",
         "a.cu": "#include <cutlass/cutlass.h>\n",
         "edit": ("Cargo.toml", CAPABILITIES, CAPABILITIES + 'components = [{ name = "cutlass", version = "4" }]\n'),
         "then": ["fetch --cuda 13.4"],
-        "again": {"build.rs": ('"a.cu",', '"-I", env!("CUTLASS_DIR"), "a.cu",')},
     },
     "header-nvtx": {"build.rs": call("gcc", "-c", "a.c", "-o", "/dev/null"), "a.c": "#include <nvToolsExt.h>\n",
                     "edit": ("a.c", "nvToolsExt.h", "stdio.h")},
@@ -138,13 +143,13 @@ CASES = {
     "library-bfd": {"build.rs": link("curand"), ".cargo/config.toml": linker("bfd")},
     "library-gold": {"build.rs": link("cusolver"), ".cargo/config.toml": linker("gold"), "needs": ["ld.gold"]},
     "library-static": {"build.rs": link("static=cublas_static"), "src/lib.rs": "", "src/main.rs": MAIN,
-                       "edit": ("build.rs", "static=cublas_static", "cublas"), "again": None, "cargo": []},
+                       "edit": ("build.rs", "static=cublas_static", "cudart")},
     "library-static-two": {"build.rs": link("static=cusparse_static"), "src/main.rs": MAIN,
                            "edit": ("build.rs", "static=cusparse_static", "cudart")},
     "library-nvtx": {"build.rs": link("nvToolsExt"), "edit": ("build.rs", "nvToolsExt", "cudart")},
     "library-nvtx-12": {"build.rs": link("nvToolsExt"), "cuda": "12.9", "edit": ("build.rs", "nvToolsExt", "cudart")},
     "library-pkg-config": {"build.rs": 'fn main() { pkg_config::probe_library("cublas-13.4").unwrap(); }\n',
-                           "dependencies": 'pkg-config = "0.3"\n', "needs": ["pkg-config"]},
+                           "dependencies": 'pkg-config = "0.3"\n', "needs": ["pkg-config"], "hint": False},
     "library-makefile": {"build.rs": call("gcc", "a.c", "-lnpps", "-o", "/dev/null"), "a.c": "int main() { return 0; }\n"},
     "cmake-target": {**cmake("project(x C)\nfind_package(CUDAToolkit REQUIRED)\nadd_executable(x x.c)\n"
                              "target_link_libraries(x CUDA::cublas)\n"), "needs": ["cmake"]},
@@ -236,7 +241,7 @@ class Project:
         shutil.rmtree(self.path, ignore_errors=True)
         self.path.mkdir(parents=True)
         self.base = work / "base"
-        options = {"cuda", "manifest", "env", "cargo", "needs", "edit", "again", "then", "dependencies", "libraries"}
+        options = {"cuda", "manifest", "env", "cargo", "needs", "hint", "edit", "again", "then", "dependencies", "libraries"}
         files = {file: text for file, text in case.items() if file not in options}
         files.setdefault("src/main.rs", MAIN)
         checkout = str(HERE.parents[1])
@@ -323,9 +328,8 @@ class Programs:
         project.env["LIBCLANG_PATH"] = str(self.install("libclang") / "clang/native")
 
 
-def record(project, name):
-    finished = project.build()
-    messages = finished.stderr
+def record(project, name, messages):
+    """Writes what the first build has printed, and returns its hint."""
     checkout = str(HERE.parents[1])
     for path, shown in [(str(project.path), "/work/app"), (checkout, "/checkout"), (project.env["CUDA_BUILD_CACHE_DIR"], "/home/user/.cache/cuda-build")]:
         messages = messages.replace(path, shown)
@@ -342,17 +346,16 @@ def record(project, name):
     head = [f"cuda: {project.release[1]}", f"capabilities: {declared}", f"hint: {hint or 'none'}", ""]
     MESSAGES.mkdir(exist_ok=True)
     (MESSAGES / f"{name}.txt").write_text("\n".join(head + lines) + "\n")
-    return finished.returncode, hint
+    return hint
 
 
-def follow(project, programs):
+def follow(project, programs, first):
     """Returns what happened, and whether that is right."""
-    first = project.build()
     if first.returncode == 0:
         return "the build does not fail", False
     hint = hint_of(first.stderr)
     if hint is None:
-        return "no hint", False
+        return "no hint", not project.case.get("hint", True)
     edit = project.case.get("edit")
     commands = re.findall(r"`(?:CPATH=\S+ )?cargo cuda ([^`]*)`", hint)
     cpath = re.search(r"`CPATH=(\S+) cargo", hint)
@@ -395,7 +398,7 @@ def follow(project, programs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["record", "follow"])
+    parser.add_argument("what", choices=["record", "follow", "both"])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--tool", default=HERE.parents[1] / "target/debug/cargo-cuda")
     parser.add_argument("--work", type=Path, default=None)
@@ -411,11 +414,11 @@ def main():
         if not programs.provide(project):
             print(f"{name}: not run, because a program is missing", flush=True)
             continue
-        if options.what == "record":
-            code, hint = record(project, name)
-            print(f"{name}: {code}, {hint}", flush=True)
-        else:
-            text, is_right = follow(project, programs)
+        first = project.build()
+        if options.what != "follow":
+            print(f"{name}: {first.returncode}, {record(project, name, first.stderr)}", flush=True)
+        if options.what != "record":
+            text, is_right = follow(project, programs, first)
             failed += not is_right
             print(f"{name}: {text}", flush=True)
         shutil.rmtree(project.path / "target", ignore_errors=True)

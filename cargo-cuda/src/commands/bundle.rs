@@ -130,8 +130,16 @@ pub fn run(
     let sonames = program.needed.iter();
     let linked: BTreeSet<Component> = sonames.filter_map(|soname| component_of(soname)).collect();
     let guesses = project.finder().guesses().iter();
-    let loaded = guesses.filter(|guess| guess.is_loaded);
-    needs.required.extend(loaded.map(|guess| guess.component));
+    for guess in guesses.filter(|guess| guess.is_loaded) {
+        if guess.component.facts().libraries.is_empty() {
+            let text = format!(
+                "note: {guess} is not copied: it has to be on the systems that run the program"
+            );
+            output::message(&text);
+        } else {
+            needs.required.insert(guess.component);
+        }
+    }
     needs.required.extend(&linked);
     if arguments.nvrtc {
         needs.required.insert(Component::Nvrtc);

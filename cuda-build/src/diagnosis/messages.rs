@@ -11,7 +11,7 @@ pub(super) enum Kind {
     Library,
     /// A target of CMake's package `CUDAToolkit`, without `CUDA::`.
     CmakeTarget,
-    /// A package of CMake or pkg-config.
+    /// A package of CMake.
     Package,
     /// What `nvcc -dlink` defines for relocatable device code.
     DeviceLink,
@@ -55,8 +55,6 @@ const MESSAGES: &[(Kind, &str, &str)] = &[
     (Kind::CmakeTarget, "links to: CUDA::", " but the target was not"),
     (Kind::Package, "Could NOT find ", " (missing: "),
     (Kind::Package, "provided by \"", "\" with any of the following names"),
-    (Kind::Package, "Package ", " was not found in the pkg-config search path"),
-    (Kind::Package, "No package '", "' found"),
     // bfd and gold; lld; mold; the loader
     (Kind::DeviceLink, "undefined reference to `__cudaRegisterLinkedBinary_", "'"),
     (Kind::DeviceLink, "undefined reference to '__cudaRegisterLinkedBinary_", "'"),

@@ -257,13 +257,8 @@ impl FailedBuild<'_> {
         }
     }
 
-    /// A package of CMake or pkg-config that has the name of a component: `CUDNN`, `cublas-13.4`.
+    /// A package of CMake that has the name of a component: `CUDNN`.
     fn package(&self, name: &str) -> Option<Conclusion> {
-        let is_release = |end: &str| end.starts_with(|c: char| c.is_ascii_digit());
-        let name = match name.rsplit_once('-') {
-            Some((name, end)) if is_release(end) => name,
-            _ => name,
-        };
         let component: Component = name.parse().ok()?;
         match self.toolkit.get(component) {
             Some(_) => None,
