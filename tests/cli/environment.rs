@@ -188,6 +188,74 @@ mod online {
     }
 
     #[test]
+    fn scripts_get_one_root_and_the_variables_of_their_packages() {
+        let project = Project::bare_at("script-variables", "app", &[13]);
+        project.write(
+            "Cargo.toml",
+            "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[package.metadata.cuda]\n\
+             capabilities = [\"8.0\", \"9.0+PTX\"]\n[workspace]\n[workspace.metadata.cuda.package.app]\n\
+             variables = { A = \"list\", B = \"torch\", C = \"cmake\", D = \"lowest\" }\n",
+        );
+        let script = "fn main() {\n    for name in [\"A\", \"B\", \"C\", \"D\"] {\n        \
+                      println!(\"cargo::rustc-env={name}={}\", std::env::var(name).unwrap());\n    }\n    \
+                      let home = std::env::var(\"CUDA_HOME\").unwrap();\n    \
+                      assert!(std::path::Path::new(&home).join(\"bin/nvcc\").exists(), \"{home}\");\n}\n";
+        project.write("build.rs", script);
+        let main = "fn main() { println!(\"{}\", [env!(\"A\"), env!(\"B\"), env!(\"C\"), env!(\"D\")].join(\" \")) }\n";
+        project.write("src/main.rs", main);
+        let list = format!(":{}", site_packages(13).join("nvidia/cu13").display());
+        let mut run = project.command(&["run"]);
+        let run = Finished::of(
+            run.env("CUDA_HOME", &list)
+                .env("D", "mine")
+                .output()
+                .unwrap(),
+        );
+        run.ended_with(
+            0,
+            &[
+                "note: build scripts get CUDA_HOME=",
+                "may not understand the list :",
+            ],
+        );
+        assert_eq!(
+            run.stdout,
+            "80,90 8.0;9.0+PTX 80-real;90-real;90-virtual mine\n"
+        );
+    }
+
+    #[test]
+    fn packages_that_are_not_built_decide_nothing() {
+        let project = Project::bare_at("packages", "app", &[13]);
+        project.write(
+            "Cargo.toml",
+            "[workspace]\nmembers = [\"a\", \"b\"]\nresolver = \"3\"\n",
+        );
+        for (name, rest) in [
+            ("a", "capabilities = [\"8.0\"]\n"),
+            (
+                "b",
+                "capabilities = [\"7.0\"]\njetson = true\ncomponents = [\"cudnn\"]\n",
+            ),
+        ] {
+            let manifest = format!(
+                "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
+                 [package.metadata.cuda]\n{rest}"
+            );
+            project.write(&format!("{name}/Cargo.toml"), &manifest);
+            project.write(&format!("{name}/src/lib.rs"), "");
+        }
+        let all = project.run(&["build"]);
+        assert!(
+            all.code != 0 && all.stderr.contains("`cudnn` not found"),
+            "{all:?}"
+        );
+        project.run(&["build", "-p", "a"]).succeeded();
+        let b = project.run(&["build", "--package=b"]);
+        assert!(b.code != 0, "{b:?}");
+    }
+
+    #[test]
     fn variables_count_outside_a_workspace() {
         let outside = tempfile::tempdir().unwrap();
         let cache = outside.path().join("cache");

@@ -40,6 +40,21 @@ fn main() {
 "#;
 
     #[test]
+    fn plain_cargo_runs_a_program_with_a_shared_library() {
+        let declared = "components = [\"cudart\"]\ncudart = \"shared\"";
+        let script = "fn main() -> Result<(), cuda_build::Error> {\n    cuda_build::Build::new()?.run().map(drop)\n}\n";
+        let main = "unsafe extern \"C\" { fn cudaRuntimeGetVersion(version: *mut i32) -> i32; }\n\
+                    fn main() {\n    let mut version = 0;\n    \
+                    unsafe { cudaRuntimeGetVersion(&mut version) };\n    println!(\"{version}\");\n}\n";
+        let project = Project::new("plain-run", &[13], declared, script, main);
+        let mut run = Command::new(env!("CARGO"));
+        project.prepare(run.args(["run", "-q"]));
+        let run = Finished::of(run.output().unwrap());
+        run.succeeded();
+        assert_eq!(run.stdout, "13040\n", "{run:?}");
+    }
+
+    #[test]
     fn a_sys_crate_tells_its_dependents_what_it_was_built_with() {
         let declared = "components = [\"cudart\"]\ncapabilities = [\"8.0\", \"12.0+PTX\"]";
         let project = Project::new("dependent", &[13], declared, DEPENDENT, MAIN);

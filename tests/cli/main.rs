@@ -21,6 +21,7 @@ mod clusters;
 mod cmake_crate;
 #[path = "../support/components.rs"]
 mod components;
+mod cudarc;
 mod diagnosis;
 mod diagnostics;
 mod directories;

@@ -11,6 +11,8 @@ pub(super) enum Kind {
     Library,
     /// A target of CMake's package `CUDAToolkit`, without `CUDA::`.
     CmakeTarget,
+    /// A library that the loader did not find, by its file name.
+    Loaded,
     /// A package of CMake.
     Package,
     /// What `nvcc -dlink` defines for relocatable device code.
@@ -50,6 +52,7 @@ const MESSAGES: &[(Kind, &str, &str)] = &[
     (Kind::Library, "unable to find library -l", ""),
     (Kind::Library, "library not found: ", ""),
     (Kind::Library, "could not find native static library `", "`"),
+    (Kind::Loaded, "error while loading shared libraries: ", ": cannot open shared object file"),
     // CMake before 3.24, and later
     (Kind::CmakeTarget, "links to target \"CUDA::", "\" but the target was not"),
     (Kind::CmakeTarget, "links to: CUDA::", " but the target was not"),
@@ -111,8 +114,9 @@ pub(super) fn read(text: &str) -> Vec<(Kind, &str)> {
     facts
 }
 
-/// Whether a line reports that a program was not found. Build scripts use words of their own for it.
-pub(super) fn lacks_program(messages: &str, program: &str) -> bool {
+/// Whether a line reports that something with one of these names, in lower case, was not found. Build scripts use words
+/// of their own for it.
+pub(super) fn lacks(messages: &str, names: &[&str]) -> bool {
     const WORDS: [&str; 7] = [
         "notfound",
         "not found",
@@ -124,8 +128,15 @@ pub(super) fn lacks_program(messages: &str, program: &str) -> bool {
     ];
     let mut lines = messages.lines().map(str::to_lowercase);
     lines.any(|line| {
-        let mut names = line.split(|c: char| !is_part_of_name(c));
-        names.any(|name| name == program) && WORDS.iter().any(|word| line.contains(word))
+        let is_named = |name: &&str| {
+            let mut places = line.match_indices(*name);
+            places.any(|(start, _)| {
+                let is_end = |c: Option<char>| c.is_none_or(|c| !is_part_of_name(c));
+                is_end(line[..start].chars().next_back())
+                    && is_end(line[start + name.len()..].chars().next())
+            })
+        };
+        names.iter().any(is_named) && WORDS.iter().any(|word| line.contains(word))
     })
 }
 

@@ -17,7 +17,7 @@ use cuda_find_core::toolkit::Toolkit;
 use cuda_find_core::version::ToolkitVersion;
 use cuda_find_core::{env::Env, root::Root, target::Target};
 
-use self::messages::{Kind, lacks_program, read};
+use self::messages::{Kind, lacks, read};
 use crate::host_compiler::{self, Compiler};
 
 /// A build that has failed.
@@ -107,10 +107,7 @@ impl FailedBuild<'_> {
             };
             diagnosis.hint = self.how_to_add(&diagnosis.missing, facts.iter().any(is_of_host));
         }
-        let program = || {
-            self.missing_program()
-                .or_else(|| self.host_code_under_nvrtc())
-        };
+        let program = || self.in_own_words().or_else(|| self.host_code_under_nvrtc());
         diagnosis.hint = diagnosis.hint.or_else(program);
         diagnosis
     }
@@ -119,6 +116,7 @@ impl FailedBuild<'_> {
         let hint = match kind {
             Kind::Header | Kind::HostHeader => return self.header(name),
             Kind::Library => return self.library(name),
+            Kind::Loaded => return self.loaded(name),
             Kind::CmakeTarget => return self.library(library_of_cmake_target(name)),
             Kind::Package => return self.package(name),
             Kind::DeviceLink => {
@@ -178,7 +176,7 @@ impl FailedBuild<'_> {
     }
 
     fn header(&self, name: &str) -> Option<Conclusion> {
-        if ["stdarg.h", "stdbool.h", "stddef.h"].contains(&name) {
+        if ["float.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h"].contains(&name) {
             return Some(Conclusion::Hint(format!(
                 "libclang's package has no headers: {COMPILER_HEADERS}"
             )));
@@ -254,6 +252,25 @@ impl FailedBuild<'_> {
         match has_file {
             true => None,
             false => self.missing(component, format!("the build links {name}")),
+        }
+    }
+
+    fn loaded(&self, file_name: &str) -> Option<Conclusion> {
+        let libraries = self
+            .toolkit
+            .components()
+            .iter()
+            .flat_map(|it| &it.libraries);
+        let mut found = libraries.filter(|path| path.ends_with(file_name));
+        let name = file_name.strip_prefix("lib")?.split(".so").next()?;
+        match found.next().and_then(|path| path.parent()) {
+            Some(directory) => {
+                let directory = directory.display();
+                let hint =
+                    format!("{file_name} is in the toolkit: set `LD_LIBRARY_PATH={directory}`");
+                Some(Conclusion::Hint(hint))
+            }
+            None => self.library(name),
         }
     }
 
@@ -349,13 +366,28 @@ impl FailedBuild<'_> {
         })
     }
 
-    fn missing_program(&self) -> Option<String> {
-        let nvcc = lacks_program(self.messages, "nvcc").then(|| self.nvcc());
-        if let Some(hint) = nvcc.flatten() {
+    /// What a build script reports in its own words.
+    fn in_own_words(&self) -> Option<String> {
+        let nvcc = lacks(self.messages, &["nvcc", "cuda compiler"]).then(|| self.nvcc());
+        let removed = || {
+            let names = |it: Component| it.facts().removed.iter().map(move |(name, _)| (it, *name));
+            let mut removed = Component::all().flat_map(names);
+            removed.find_map(|(component, name)| {
+                let is_lacking = lacks(self.messages, &[&name.to_lowercase()]);
+                is_lacking.then(|| self.removed(component, name))?
+            })
+        };
+        if let Some(hint) = nvcc.flatten().or_else(removed) {
             return Some(hint);
         }
         let build = self.cargo().filter(|build| !build.has_driver)?;
-        lacks_program(self.messages, "nvidia-smi").then(|| match build.declares_capabilities {
+        let names = [
+            "nvidia-smi",
+            "compute cap",
+            "compute_cap",
+            "compute capability",
+        ];
+        lacks(self.messages, &names).then(|| match build.declares_capabilities {
             false => "the build script asks for the GPU of this machine: declare `capabilities = [\"8.0\", \"9.0\"]` or \
                       similar in `[package.metadata.cuda]`, which build scripts get in `CUDA_COMPUTE_CAP`"
                 .to_owned(),

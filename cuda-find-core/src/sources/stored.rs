@@ -501,6 +501,14 @@ mod stored_tests {
             file(&package.join(LOCK_FILE), "");
         }
         file(&top.join("bare/Cargo.toml"), "[workspace]\n");
+        file(
+            &top.join("members/Cargo.toml"),
+            "[workspace]\nmembers = [\"m\"]\n",
+        );
+        file(
+            &top.join("members/m/Cargo.toml"),
+            "[package]\nname = \"m\"\n",
+        );
         file(&top.join("vendor/dep/.cargo-checksum.json"), "{}");
         file(&top.join("named.lock"), "");
         let found = |variables: &str| {
@@ -519,6 +527,7 @@ OUT_DIR=ws/target/debug/build/p-0/out CARGO_MANIFEST_DIR=home/registry/dep -> ws
 OUT_DIR=ws/target/debug/build/p-0/out CUDA_BUILD_LOCK=named.lock -> named.lock
 OUT_DIR=ws/target/debug/build/p-0/out CUDA_BUILD_LOCK=absent.lock -> absent.lock
 OUT_DIR=bare/target/out CARGO_MANIFEST_DIR=dep -> bare/cuda-toolkits.lock
+OUT_DIR=members/m/target/out CARGO_MANIFEST_DIR=dep -> members/cuda-toolkits.lock
 OUT_DIR=elsewhere/out CARGO_MANIFEST_DIR=dep -> dep/cuda-toolkits.lock
 OUT_DIR=elsewhere/out CARGO_MANIFEST_DIR=home/registry/dep ->
 OUT_DIR=elsewhere/out CARGO_MANIFEST_DIR=vendor/dep ->
