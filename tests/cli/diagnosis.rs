@@ -209,8 +209,7 @@ mod online {
         assert!(!run.stderr.contains("hint: "), "{run:?}");
 
         project.write("sys/build.rs", STATIC);
-        let hint =
-            "hint: the Python packages of CUDA do not have static libraries such as libcublas";
+        let hint = "hint: this CUDA 13.4 has no libcublas";
         let words = [
             // rustc names one of them.
             "could not find native static library `",

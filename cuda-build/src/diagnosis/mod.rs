@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use cuda_find_core::capability::Declared;
 use cuda_find_core::component::Component;
 use cuda_find_core::error::Error as FindError;
-use cuda_find_core::release::{self, CLibrary, source_of_nvcc};
+use cuda_find_core::release::{self, CLibrary, is_nvcc_packaged, source_of_nvcc};
 use cuda_find_core::select::RequestedRelease;
 use cuda_find_core::toolkit::Toolkit;
 use cuda_find_core::version::ToolkitVersion;
@@ -242,8 +242,9 @@ impl FailedBuild<'_> {
             let has_archive = found.is_some_and(|found| found.archive(&archive).is_some());
             return (!has_archive).then(|| {
                 Conclusion::Hint(format!(
-                    "the Python packages of CUDA do not have static libraries such as {archive}: enable the crate's \
-                     feature for dynamic linking, or name a toolkit of NVIDIA's installer in `CUDA_BUILD_ROOTS`"
+                    "this CUDA {} has no {archive}, as all Python packages of CUDA: enable the crate's feature for \
+                     dynamic linking, or name a toolkit of NVIDIA's installer in `CUDA_BUILD_ROOTS`",
+                    self.version()
                 ))
             });
         }
@@ -391,8 +392,8 @@ impl FailedBuild<'_> {
             false => "the build script asks for the GPU of this machine: declare `capabilities = [\"8.0\", \"9.0\"]` or \
                       similar in `[package.metadata.cuda]`, which build scripts get in `CUDA_COMPUTE_CAP`"
                 .to_owned(),
-            true => "the build script asks for the GPU of this machine, unless a variable names capabilities: give it \
-                     that variable with `variables = { CUDA_ARCH = \"list\" }` in \
+            true => "the build script asks for the GPU of this machine; if it can read capabilities in a variable \
+                     instead, give it the variable: `variables = { CUDA_ARCH = \"list\" }` in \
                      `[workspace.metadata.cuda.package.<NAME>]`"
                 .to_owned(),
         })
@@ -445,6 +446,13 @@ impl FailedBuild<'_> {
         let lacks = format!("{}: this CUDA {version} has no {names}", missing[0].1);
         if let Some(place) = self.toolkit.named_place() {
             return Some(format!("{lacks}; install it there, or unset {place}"));
+        }
+        let is_fetchable = is_nvcc_packaged(version.major) || self.toolkit.is_fetched();
+        if let Some(nvcc) = self.toolkit.get(Component::Nvcc).filter(|_| !is_fetchable) {
+            return Some(format!(
+                "{lacks}; install it where nvcc comes from: {}",
+                nvcc.origin
+            ));
         }
         let needs_version = missing.iter().any(|(it, _)| it.facts().is_header_package());
         let declare = match needs_version {
