@@ -5,6 +5,8 @@
 //! printed only if a build that follows it ends otherwise.
 
 mod messages;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 

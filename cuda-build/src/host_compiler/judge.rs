@@ -80,9 +80,11 @@ impl Judge<'_> {
         hash.field(judged.compiler.fingerprint.as_bytes());
         let header = (self.include).map(|include| self.root.identity(&include.join(HEADER)));
         hash.field(header.unwrap_or_default().as_bytes());
+        let features = self.root.locate("/usr/include/features.h");
+        hash.field(self.root.identity(&features).as_bytes());
         // gcc searches the directories in the first two variables for its own programs, such as `cc1plus`. A wrapper
-        // script finds the compiler through `PATH`.
-        for name in ["GCC_EXEC_PREFIX", "COMPILER_PATH", "PATH"] {
+        // script finds the compiler through `PATH`. `CPATH` may name another C library.
+        for name in ["GCC_EXEC_PREFIX", "COMPILER_PATH", "PATH", "CPATH"] {
             hash.field(self.env.peek(name).unwrap_or_default().as_encoded_bytes());
         }
         hash.hex()

@@ -1,0 +1,128 @@
+//! What depends on the release of the toolkit, or on one word. `tests/diagnosis` has the messages of real tools.
+
+use cuda_find_core::search::SearchContext;
+use cuda_find_core::select::{Need, Part, Request};
+
+use super::*;
+
+/// The hint of a build with a toolkit of this release, which has the runtime and nvcc.
+fn hint(release: &str, messages: &str) -> Option<String> {
+    let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
+    let (env, root) = (Env::default(), Root::system());
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("toolkit.toml");
+    let (major, _) = release.split_once('.').unwrap();
+    let component = |name: &str| {
+        format!(
+            "\n[[component]]\nname = \"{name}\"\nmajor = {major}\ntoolkit = \"{release}\"\ninclude = [\"/\"]\n\
+             libraries = [\"/dev/null\"]\narchives = []\ntools = [\"/dev/null\"]\nevidence = \"\"\n"
+        )
+    };
+    let components = component("cudart") + &component("nvcc");
+    let text = format!("format_version = 1\nversion = \"{release}\"\n{components}");
+    cuda_find_core::output::write(&file, text.as_bytes()).unwrap();
+    let search_env = Env::from_pairs([("CUDA_BUILD_TOOLKIT", &file)]);
+    let request = Request {
+        needs: vec![Need::new(Component::Nvcc, Part::Tools, "")],
+        take_everything: true,
+        ..Request::default()
+    };
+    let toolkit = SearchContext::new(&root, &search_env, &target).find(&request);
+    let failed = FailedBuild {
+        messages,
+        toolkit: &toolkit.unwrap(),
+        target: &target,
+        env: &env,
+        root: &root,
+        origin: Origin::Cargo(CargoBuild {
+            fetching_command: None,
+            include: PathBuf::from("/view/include"),
+            declares_capabilities: true,
+            has_driver: true,
+            cudarc: None,
+            exports: &|_, _| false,
+            added: &|_, name| (name == "cudaNew").then_some(ToolkitVersion::new(13, 5)),
+        }),
+    };
+    failed.diagnose().hint
+}
+
+#[test]
+fn the_release_decides_about_the_c_library() {
+    let message = |function: &str| {
+        format!(
+            "mathcalls.h(206): error: exception specification is incompatible with that of previous function \
+             \"{function}\" (declared at line 629 of math_functions.h)"
+        )
+    };
+    for (release, function, expected) in [
+        ("12.9", "cospi", "use CUDA 13.0 or newer"),
+        ("13.0", "cospi", ""),
+        (
+            "13.1",
+            "rsqrt",
+            "glibc 2.42 and newer do not fit CUDA 13.1: use CUDA 13.2 or newer",
+        ),
+        ("13.2", "rsqrt", ""),
+        ("12.9", "mine", ""),
+    ] {
+        let hint = hint(release, &message(function)).unwrap_or_default();
+        let is_right = hint.is_empty() == expected.is_empty() && hint.contains(expected);
+        assert!(is_right, "{release} {function}: {hint}");
+    }
+}
+
+#[test]
+fn a_function_that_the_toolkit_lacks_has_a_release() {
+    let undefined = |name: &str| format!("rust-lld: error: undefined symbol: {name}\n");
+    for (name, expected) in [
+        (
+            "cudaGetDeviceProperties_v2",
+            "CUDA 13.0 has removed `cudaGetDeviceProperties_v2`",
+        ),
+        ("cudaNew", "CUDA 13.5 has added `cudaNew`"),
+        ("cudaMine", ""),
+        ("cuInit", "`cuInit` is in libcuda, which nothing links"),
+    ] {
+        let hint = hint("13.4", &undefined(name)).unwrap_or_default();
+        let is_right = hint.is_empty() == expected.is_empty() && hint.contains(expected);
+        assert!(is_right, "{name}: {hint}");
+    }
+}
+
+#[test]
+fn functions_belong_to_the_longest_name() {
+    for (function, expected) in [
+        ("cudaMalloc", Some(Component::Cudart)),
+        ("__cudaRegisterFatBinary", Some(Component::Cudart)),
+        ("cuInit", Some(Component::Driver)),
+        ("cublasCreate_v2", Some(Component::Cublas)),
+        ("cuFileOpen", Some(Component::Cufile)),
+        ("cusparseLtInit", Some(Component::Cusparselt)),
+        ("ncclGroupEnd", Some(Component::Nccl)),
+        ("nvrtcVersion", Some(Component::Nvrtc)),
+        ("customInit", None),
+        ("cudaish_helper", None),
+        ("curl_easy_init", None),
+    ] {
+        let found = component_of_function(function).map(|(component, _)| component);
+        assert_eq!(found, expected, "{function}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_a_word_of_the_line() {
+    for (line, expected) in [
+        (
+            "Failed to execute `nvcc`: Os { code: 2, kind: NotFound }",
+            true,
+        ),
+        ("sh: 1: nvcc: not found", true),
+        ("/usr/bin/nvcc: No such file or directory", true),
+        ("my_nvcc_wrapper: not found", false),
+        ("nvcc fatal : Unknown option '-foo'", false),
+        ("nvcc works\ncmake: not found", false),
+    ] {
+        assert_eq!(lacks(line, &["nvcc"]), expected, "{line}");
+    }
+}
