@@ -2,19 +2,6 @@
 
 use cuda_find_core::env::Env;
 
-/// Declares to Cargo the variables that the `cc` crate reads for host sources. [`Env::get`] declares a variable.
-#[cfg(feature = "host-sources")]
-pub(crate) fn declare_host_variables(env: &Env, triple: &str) {
-    for name in ["CC", "CXX", "CFLAGS", "CXXFLAGS"] {
-        for name in names_for_target(name, env, triple) {
-            env.get(&name);
-        }
-    }
-    for name in "CRATE_CC_NO_DEFAULTS CROSS_COMPILE CC_SHELL_ESCAPED_FLAGS".split(' ') {
-        env.get(name);
-    }
-}
-
 /// The library that `CXXSTDLIB` names, as the `cc` crate reads it: its kind and name. `None` if the
 /// variable is set and empty.
 pub(crate) fn cxx_runtime(env: &Env, triple: &str) -> Option<(&'static str, String)> {

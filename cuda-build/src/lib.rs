@@ -105,9 +105,7 @@
 //!
 //! # Features
 //!
-//! - `compile` (default): compiles `.cu` with nvcc and NVRTC.
-//! - `host-sources`: compiles the C and C++ sources of a [`Library`], with the compiler that the `cc` crate chooses;
-//!   includes `compile`.
+//! - `compile` (default): compiles with nvcc and NVRTC.
 //! - `nvcc-wrapper`: what `cargo cuda` needs for calls of nvcc by other build scripts; of no use to a build script.
 //!
 //! Without these features, a build script can find components, link them, and join them into one directory

@@ -347,7 +347,11 @@ impl Job<'_> {
         files.filter(|file| output::is_file(file)).collect()
     }
 
+    /// Reports a compiler of device code.
     fn announce(&self, images: &[Image]) -> Option<Running> {
+        if images.is_empty() {
+            return None;
+        }
         let reason = match &self.stale_reason {
             _ if images.len() < self.step.images.len() => Some("a capability was added".to_owned()),
             StaleReason::NoRecord => None,

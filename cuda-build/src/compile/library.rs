@@ -9,7 +9,7 @@ use super::step::{Form, Image, Settings, Step};
 use crate::error::Error;
 use cuda_find_core::{hash::Fnv, link, root::Root};
 
-/// The optimization of the host code of `.cu` files.
+/// The optimization of host code.
 const DEFAULT_OPT_LEVEL: u32 = 3;
 
 /// Host and device code that becomes one static library, linked into the crate.
@@ -34,16 +34,13 @@ const DEFAULT_OPT_LEVEL: u32 = 3;
 ///     .opt_level(1);
 /// ```
 ///
-/// nvcc compiles files that end in `.cu`. With the feature `host-sources`, a library may contain C (`.c`)
-/// and C++ (`.cpp`, `.cc`, `.cxx`), which may include the toolkit's headers. The `cc` crate chooses the
-/// compiler for them, with its usual flags (`-Wall -Wextra`) and those in `CXXFLAGS`, `CFLAGS` and the
-/// like. Objects (`.o`), which must be position-independent (`-fPIC`), go into the archive.
+/// nvcc compiles CUDA (`.cu`), and calls its host compiler alone for C (`.c`) and C++ (`.cpp`, `.cc`, `.cxx`), which
+/// may include the toolkit's headers. Objects (`.o`), which must be position-independent (`-fPIC`), go into the archive.
 ///
 /// # Debugging and optimization
 ///
-/// `.cu` files are compiled in the same way in every profile, so that all profiles use the same outputs: host and
-/// device code optimized (`-O3`), without debug information. [`Library::debug`] and [`Library::opt_level`] change that.
-/// C and C++ follow Cargo's profile, as with the `cc` crate.
+/// Sources are compiled in the same way in every profile, so that all profiles use the same outputs: host and device
+/// code optimized (`-O3`), without debug information. [`Library::debug`] and [`Library::opt_level`] change that.
 ///
 /// # The C++ standard library
 ///
@@ -102,8 +99,8 @@ impl Library {
 
     common_options!();
 
-    /// Passes an option to the host compiler unchanged, for the host code of `.cu` files (`-Xcompiler`) and
-    /// for C and C++: `host_flag("-fopenmp")`.
+    /// Passes an option to the host compiler unchanged, (`-Xcompiler`):
+    /// `host_flag("-fopenmp")`.
     #[must_use]
     pub fn host_flag(mut self, flag: impl Into<String>) -> Self {
         self.host_flags.push(flag.into());
@@ -156,14 +153,13 @@ impl Library {
     /// The steps, in the order in which they have to run.
     ///
     /// # Errors
-    /// [`cuda_find_core::error::Error::NotFound`] if the toolkit has no nvcc, [`Error::HostCompiler`] if there is no
-    /// compiler for a host source.
+    /// [`cuda_find_core::error::Error::NotFound`] if the toolkit has no nvcc.
     pub(crate) fn steps(
         &self,
         sources: &Sources,
         settings: &Settings<'_>,
     ) -> Result<Vec<Step>, Error> {
-        let plan = self.options.plan(settings.plan);
+        let images = Image::of_plan(self.options.plan(settings.plan));
         let nvcc = Nvcc::new(&self.name, settings)?;
         let mut options = self.host_options(settings);
         if self.rdc {
@@ -180,20 +176,20 @@ impl Library {
             }
             let object = settings.out.join(self.object_name(source));
             objects.push(object.clone());
-            if *language == Language::Cuda {
-                let code = (Image::of_plan(plan), Form::Object);
-                steps.push(nvcc.step(source, options.clone(), code, object));
+            let (mut images, mut options) = (images.clone(), options.clone());
+            if *language == Language::Host {
+                // nvcc defines `__CUDA_ARCH_LIST__` for them, too.
+                options.extend(images.drain(..).map(Image::nvcc_option));
             }
+            steps.push(nvcc.step(source, options, (images, Form::Object), object));
         }
-        #[cfg(feature = "host-sources")]
-        steps.extend(self.host_steps(sources, settings)?);
         for step in &mut steps {
             step.limit = self.options.jobs.map(|jobs| (self.name.clone(), jobs));
         }
         let first = sources.files.first().map(|(source, _)| source.clone());
         let first = first.unwrap_or_default();
         if self.rdc {
-            let images = Image::of_plan(plan).into_iter();
+            let images = images.into_iter();
             let mut options: Vec<String> = images.map(Image::nvcc_option).collect();
             options.extend(["-dlink", "--compiler-options=-fPIC"].map(str::to_owned));
             let archive = link::device_runtime(settings.toolkit);
@@ -214,7 +210,7 @@ impl Library {
     /// nvcc's options for host code.
     fn host_options(&self, settings: &Settings<'_>) -> Vec<String> {
         let mut options = vec!["--compiler-options=-fPIC".to_owned()];
-        if self.options.debug == Some(true) {
+        if self.options.debug {
             options.push("-g".to_owned());
         }
         let variables = &settings.nvcc.options;

@@ -7,8 +7,6 @@
 mod call;
 mod depfile;
 mod diagnostics;
-#[cfg(feature = "host-sources")]
-mod host_source;
 pub(crate) mod identity;
 mod job;
 mod joining;

@@ -20,7 +20,7 @@ pub(crate) struct Options {
     pub(crate) defines: Vec<(String, Option<String>)>,
     pub(crate) flags: Vec<String>,
     pub(crate) std: Option<String>,
-    pub(crate) debug: Option<bool>,
+    pub(crate) debug: bool,
     pub(crate) lineinfo: bool,
     /// How many processes may compile the part at once.
     pub(crate) jobs: Option<usize>,
@@ -47,11 +47,6 @@ impl Options {
                 "remove it, and write `.capabilities([\"9.0a\"])` for a part that is written for some capabilities",
             )),
         }
-    }
-
-    /// The standard that C++ is compiled with.
-    pub(super) fn std(&self) -> &str {
-        self.std.as_deref().unwrap_or(DEFAULT_STD)
     }
 
     /// Whether a flag, or an option in `options_from_variables`, starts with one of `names`. nvcc warns if an option
@@ -81,10 +76,11 @@ impl Options {
             options.push(format!("-D{name}{}", value.unwrap_or_default()));
         }
         if self.std.is_some() || !self.has_flag(&["-std", "--std"], options_from_variables) {
-            options.push(format!("-std={}", self.std()));
+            let std = self.std.as_deref().unwrap_or(DEFAULT_STD);
+            options.push(format!("-std={std}"));
         }
         // nvcc warns if both are given, because `-G` includes the other.
-        if self.debug == Some(true) {
+        if self.debug {
             options.push("-G".to_owned());
         } else if self.lineinfo {
             options.push("-lineinfo".to_owned());
@@ -152,7 +148,7 @@ macro_rules! common_options {
             self
         }
 
-        /// Passes an option to the compiler of `.cu` files, nvcc or NVRTC, unchanged:
+        /// Passes an option to nvcc or NVRTC unchanged:
         /// `flag("--use_fast_math")`, `flag("-Xptxas=-v")`.
         ///
         /// It is one argument: write `flag("-maxrregcount=32")`, or call the method twice. For an option that not every
@@ -205,11 +201,10 @@ macro_rules! common_options {
         }
 
         /// With `true`, compiles for debuggers: host code with `-g`, and device code with `-G`, which turns off its
-        /// optimization. With `false`, nothing gets debug information. By default, only C and C++ of a library get it,
-        /// if Cargo's profile requests it (`debug = …`).
+        /// optimization. The default is `false`.
         #[must_use]
         pub fn debug(mut self, debug: bool) -> Self {
-            self.options.debug = Some(debug);
+            self.options.debug = debug;
             self
         }
 

@@ -45,7 +45,7 @@ impl Reader {
     }
 
     /// Finds the paths that the compiler looked at. `before` is the result of [`Self::before_run`]. `depfile` is the
-    /// file in which the compiler listed what it read, if it is not [`ReadFiles::Headers::depfile`].
+    /// file in which the compiler listed what it read.
     pub(super) fn after_run(
         &mut self,
         files: &mut Files,
@@ -58,7 +58,6 @@ impl Reader {
         let ReadFiles::Headers {
             search,
             headers,
-            depfile: fixed_depfile,
             not_understood,
         } = &step.reading
         else {
@@ -66,7 +65,7 @@ impl Reader {
         };
         let mut unknown_because = before.unknown_query.clone();
         let mut scans = vec![before];
-        if let Some(depfile) = depfile.or(fixed_depfile.as_deref()) {
+        if let Some(depfile) = depfile {
             let listed = depfile_inputs(files, depfile, &search.working)?;
             // A depfile does not record by which name a file was included, so all possible names
             // are looked up.

@@ -18,8 +18,8 @@ pub(crate) enum Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
     Cuda,
-    Cpp,
-    C,
+    /// C or C++, without device code.
+    Host,
     Object,
 }
 
@@ -36,8 +36,7 @@ impl Sources {
     /// Finds the files that the patterns name.
     ///
     /// # Errors
-    /// [`Error::Find`] if a pattern names no file, if there is no source, for an unknown extension,
-    /// and for a host source without the feature `host-sources`.
+    /// [`Error::Find`] if a pattern names no file, if there is no source, and for an unknown extension.
     pub(crate) fn resolve(
         library: &str,
         named: &[Source],
@@ -73,13 +72,6 @@ impl Sources {
         languages.filter(|l| **l == Language::Cuda).count()
     }
 
-    /// Whether there is C or C++.
-    #[cfg(feature = "host-sources")]
-    pub(crate) fn has_host_files(&self) -> bool {
-        let mut languages = self.files.iter().map(|(_, language)| language);
-        languages.any(|language| matches!(language, Language::Cpp | Language::C))
-    }
-
     fn push(&mut self, path: &Path) -> Result<(), Error> {
         let language = language(path)?;
         let entry = (path.to_owned(), language);
@@ -91,27 +83,18 @@ impl Sources {
 }
 
 fn language(path: &Path) -> Result<Language, Error> {
-    let language = match path.extension().unwrap_or_default().as_encoded_bytes() {
-        b"cu" => Language::Cuda,
-        b"cpp" | b"cc" | b"cxx" => Language::Cpp,
-        b"c" => Language::C,
-        b"o" => Language::Object,
+    match path.extension().unwrap_or_default().as_encoded_bytes() {
+        b"cu" => Ok(Language::Cuda),
+        b"c" | b"cc" | b"cpp" | b"cxx" => Ok(Language::Host),
+        b"o" => Ok(Language::Object),
         _ => {
             let endings = ".cu, .cpp, .cc, .cxx, .c and .o";
             let path = path.display();
             let reason = format!("{path} is not a source: its name ends in none of {endings}");
             let hint = "rename it, or leave it out of the library in build.rs";
-            return Err(Error::usage(reason, hint));
+            Err(Error::usage(reason, hint))
         }
-    };
-    if cfg!(not(feature = "host-sources")) && matches!(language, Language::Cpp | Language::C) {
-        let path = path.display();
-        return Err(Error::usage(
-            format!("compiling {path} needs the feature `host-sources` of cuda-build"),
-            "add `features = [\"host-sources\"]` to the dependency `cuda-build` in Cargo.toml",
-        ));
     }
-    Ok(language)
 }
 
 /// How a pattern is corrected.
@@ -292,12 +275,8 @@ mod tests {
             Sources::resolve("x", &named, &[], &Root::system(), Path::new("/"))
         };
         assert!(format!("{:?}", refused("a.cuh")).contains("is not a source"));
-        assert!(refused("a.o").is_ok());
-        if cfg!(not(feature = "host-sources")) {
-            for file in ["a.cpp", "a.cc", "a.cxx", "a.c"] {
-                let error = format!("{:?}", refused(file));
-                assert!(error.contains("features = [\"host-sources\"]"), "{error}");
-            }
+        for file in ["a.cpp", "a.cc", "a.cxx", "a.c", "a.o"] {
+            assert_eq!(refused(file).unwrap().cuda_files(), 0, "{file}");
         }
         let empty = Sources::resolve("x", &[], &[], &Root::system(), Path::new("/"));
         assert!(format!("{empty:?}").contains("has no sources"));

@@ -4,7 +4,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::identity::{CompilerIdentities, Variables};
-use super::launcher::Launcher;
 use super::shard::Shard;
 use crate::host_compiler::HostCompiler;
 use crate::includes::SearchPath;
@@ -12,14 +11,10 @@ use crate::includes::options::{self, FileOptions};
 use crate::nvcc_options::chooses_capabilities;
 use crate::view::View;
 use cuda_find_core::capability::{Capability, Plan};
-use cuda_find_core::{command::Invocation, env::Env, hash::Fnv, root::Root, toolkit::Toolkit};
+use cuda_find_core::{command::Invocation, hash::Fnv, toolkit::Toolkit};
 
 /// What the steps of a build are made from.
 #[derive(Clone, Copy)]
-#[cfg_attr(
-    not(feature = "host-sources"),
-    expect(dead_code, reason = "some fields are for host sources alone")
-)]
 pub(crate) struct Settings<'a> {
     pub(crate) toolkit: &'a Toolkit,
     pub(crate) plan: &'a Plan,
@@ -38,9 +33,6 @@ pub(crate) struct Settings<'a> {
     pub(crate) host: Option<&'a HostCompiler>,
     /// The view whose nvcc is called; `None` to call nvcc where it is installed.
     pub(crate) view: Option<&'a View>,
-    pub(crate) env: &'a Env,
-    pub(crate) root: &'a Root,
-    pub(crate) launcher: Option<&'a Launcher>,
 }
 
 /// One command of a build, which makes one output.
@@ -75,7 +67,7 @@ pub(crate) struct Step {
 /// What makes an output.
 #[derive(Clone, Debug)]
 pub(super) enum StepCommand {
-    /// A program that does not compile device code: a host compiler, an archiver, nvcc as a linker.
+    /// A program that does not compile: nvcc as an archiver or linker.
     Program(Invocation),
     Nvcc {
         /// nvcc with the options that every source has.
@@ -202,7 +194,7 @@ impl Step {
     /// How many processes can work on the step at once: nvcc compiles several architectures in parallel.
     pub(super) fn most_processes(&self) -> usize {
         match self.command {
-            StepCommand::Nvcc { .. } => self.images.len(),
+            StepCommand::Nvcc { .. } => self.images.len().max(1),
             _ => 1,
         }
     }
@@ -313,8 +305,6 @@ pub(crate) enum ReadFiles {
         search: SearchPath,
         /// Headers that are included before the source's first line.
         headers: Vec<String>,
-        /// The file in which the compiler lists what it read, if it is always the same.
-        depfile: Option<PathBuf>,
         /// Unknown options, which may make the compiler read other files.
         not_understood: Vec<String>,
     },
@@ -347,7 +337,6 @@ pub(super) fn reading(options: FileOptions, directory: &Path, toolkit: Vec<PathB
             toolkit,
         },
         headers: options.headers,
-        depfile: None,
         not_understood: options.not_understood,
     }
 }

@@ -240,11 +240,8 @@ impl Build {
             compilers: &compilers,
             nvcc: &Variables::of_nvcc(&self.env),
             nvrtc: &Variables::of_nvrtc(&self.env),
-            env: &self.env,
-            root: &self.root,
             host: host.as_ref(),
             view,
-            launcher: launcher.as_ref(),
         };
         let mut searched = Vec::new();
         let mut steps = Vec::new();
@@ -261,10 +258,6 @@ impl Build {
                 }
             }
             steps.extend(library.steps(&sources, &settings)?);
-            #[cfg(feature = "host-sources")]
-            if sources.has_host_files() {
-                crate::cc_variables::declare_host_variables(&self.env, &self.triple);
-            }
             searched.extend(sources.searched);
         }
         searched.extend(self.code.searched.iter().cloned());
