@@ -20,6 +20,7 @@ use cuda_find_core::version::ToolkitVersion;
 use cuda_find_core::{env::Env, root::Root, target::Target};
 
 use self::messages::{Kind, lacks, read};
+use crate::compile::matching_files;
 use crate::host_compiler::{self, Compiler};
 
 /// A build that has failed.
@@ -204,21 +205,9 @@ impl FailedBuild<'_> {
 
     /// A header of the package itself.
     fn header_of_package(&self, name: &str) -> Option<String> {
-        let package = self.compiler()?;
-        let mut directories = vec![package.to_owned()];
-        let mut found = None;
-        while let Some(directory) = directories.pop().filter(|_| found.is_none()) {
-            let is_file = self.root.is_file(&directory.join(name));
-            found = is_file.then(|| directory.clone());
-            let names = self.root.names(&directory).into_iter();
-            let below =
-                names.filter(|name| name != "target" && !name.as_encoded_bytes().starts_with(b"."));
-            let below = below.map(|name| directory.join(name));
-            directories
-                .extend(below.filter(|path| !self.root.is_link(path) && self.root.is_dir(path)));
-        }
-        let directory: PathBuf = found?.strip_prefix(package).ok()?.to_owned();
-        let directory = directory.display();
+        let pattern = format!("**/{name}");
+        let (found, _) = matching_files(&pattern, &[], self.root, self.compiler()?).ok()?;
+        let directory = found[0].to_str()?.strip_suffix(name)?.trim_end_matches('/');
         Some(format!(
             "`{name}` is in another directory of the package: add `.include(\"{directory}\")` in build.rs"
         ))
@@ -289,7 +278,7 @@ impl FailedBuild<'_> {
     /// What was in CUDA until a release before the toolkit's.
     fn removed(&self, component: Component, name: &str) -> Option<String> {
         let mut removed = component.facts().removed.iter();
-        let (_, since) = removed.find(|(other, _)| *other == name)?;
+        let (since, _) = removed.find(|(_, names)| names.contains(&name))?;
         let version = self.version();
         let mut older = release::releases().filter(|it| it < since);
         let last = older.next_back().filter(|_| version >= *since)?;
@@ -373,11 +362,11 @@ impl FailedBuild<'_> {
     fn in_own_words(&self) -> Option<String> {
         let nvcc = lacks(self.messages, &["nvcc", "cuda compiler"]).then(|| self.nvcc());
         let removed = || {
-            let names = |it: Component| it.facts().removed.iter().map(move |(name, _)| (it, *name));
-            let mut removed = Component::all().flat_map(names);
-            removed.find_map(|(component, name)| {
-                let is_lacking = lacks(self.messages, &[&name.to_lowercase()]);
-                is_lacking.then(|| self.removed(component, name))?
+            Component::all().find_map(|component| {
+                let removed = component.facts().removed.iter();
+                let mut names = removed.flat_map(|(_, names)| names.iter().copied());
+                let name = names.find(|name| lacks(self.messages, &[&name.to_lowercase()]));
+                self.removed(component, name?)
             })
         };
         if let Some(hint) = nvcc.flatten().or_else(removed) {

@@ -58,9 +58,9 @@ pub struct Facts {
     pub in_every_toolkit: bool,
     /// The names of its shared libraries as in `-l<name>`, the main library first.
     pub libraries: &'static [&'static str],
-    /// Libraries, headers and functions that NVIDIA has removed, each with the first release without it. A toolkit has either a
-    /// removed library or the main one; other libraries are useless without the main one.
-    pub removed: &'static [(&'static str, ToolkitVersion)],
+    /// Libraries, headers and functions that NVIDIA has removed, with the first release without them. A toolkit has either
+    /// a removed library or the main one; other libraries are useless without the main one.
+    pub removed: &'static [(ToolkitVersion, &'static [&'static str])],
     /// Per major: the SONAMEs of `libraries`, in the same order; libraries at the end may have none.
     pub sonames: [&'static [&'static str]; MAJORS],
     /// The file names of its static libraries.
@@ -294,21 +294,17 @@ components! {
         redist: &["cuda_cudart"], spack: &["cuda"],
         // Functions: `nm -D` of the libraries of 11.8, 12.9 and 13.4.
         removed: &[
-            ("cudaBindTexture", ToolkitVersion::new(12, 0)), ("cudaBindTexture2D", ToolkitVersion::new(12, 0)),
-            ("cudaBindTextureToArray", ToolkitVersion::new(12, 0)), ("cudaUnbindTexture", ToolkitVersion::new(12, 0)),
-            ("cudaGetTextureReference", ToolkitVersion::new(12, 0)), ("__cudaRegisterTexture", ToolkitVersion::new(12, 0)),
-            ("cudaEventElapsedTime_v2", ToolkitVersion::new(13, 0)),
-            ("cudaGetDeviceProperties_v2", ToolkitVersion::new(13, 0)),
-            ("cudaGraphAddDependencies_v2", ToolkitVersion::new(13, 0)),
-            ("cudaGraphAddNode_v2", ToolkitVersion::new(13, 0)), ("cudaGraphGetEdges_v2", ToolkitVersion::new(13, 0)),
-            ("cudaLaunchCooperativeKernelMultiDevice", ToolkitVersion::new(13, 0)),
-            ("cudaMemAdvise_v2", ToolkitVersion::new(13, 0)), ("cudaMemPrefetchAsync_v2", ToolkitVersion::new(13, 0)),
-            ("cudaSignalExternalSemaphoresAsync_v2", ToolkitVersion::new(13, 0)),
-            ("cudaStreamGetCaptureInfo_v2", ToolkitVersion::new(13, 0)),
-            ("cudaStreamGetCaptureInfo_v3", ToolkitVersion::new(13, 0)),
-            ("cudaStreamUpdateCaptureDependencies_v2", ToolkitVersion::new(13, 0)),
-            ("cudaThreadExit", ToolkitVersion::new(13, 0)), ("cudaThreadSynchronize", ToolkitVersion::new(13, 0)),
-            ("cudaWaitExternalSemaphoresAsync_v2", ToolkitVersion::new(13, 0)),
+            (ToolkitVersion::new(12, 0), &[
+                "cudaBindTexture", "cudaBindTexture2D", "cudaBindTextureToArray", "cudaUnbindTexture",
+                "cudaGetTextureReference", "__cudaRegisterTexture",
+            ]),
+            (ToolkitVersion::new(13, 0), &[
+                "cudaEventElapsedTime_v2", "cudaGetDeviceProperties_v2", "cudaGraphAddDependencies_v2",
+                "cudaGraphAddNode_v2", "cudaGraphGetEdges_v2", "cudaLaunchCooperativeKernelMultiDevice",
+                "cudaMemAdvise_v2", "cudaMemPrefetchAsync_v2", "cudaSignalExternalSemaphoresAsync_v2",
+                "cudaStreamGetCaptureInfo_v2", "cudaStreamGetCaptureInfo_v3", "cudaStreamUpdateCaptureDependencies_v2",
+                "cudaThreadExit", "cudaThreadSynchronize", "cudaWaitExternalSemaphoresAsync_v2",
+            ]),
         ],
     }
     /// Driver API: `libcuda`, installed with the GPU driver, never with a toolkit.
@@ -504,8 +500,7 @@ components! {
         // `nvtx3interop` replaced `nvToolsExt` in CUDA 12.9.
         libraries: &["nvtx3interop", "nvToolsExt"],
         removed: &[
-            ("nvToolsExt", ToolkitVersion::new(12, 9)), ("nvToolsExt.h", ToolkitVersion::new(12, 9)),
-            ("nvToolsExtCuda.h", ToolkitVersion::new(12, 9)), ("nvToolsExtCudaRt.h", ToolkitVersion::new(12, 9)),
+            (ToolkitVersion::new(12, 9), &["nvToolsExt", "nvToolsExt.h", "nvToolsExtCuda.h", "nvToolsExtCudaRt.h"]),
         ],
         sonames: sonames!(["1", "1", "1"], ["nvtx3interop", "nvToolsExt"]),
         header: Some("nvtx3/nvToolsExt.h"),

@@ -241,8 +241,8 @@ impl SearchedDirectories<'_> {
         let libraries: Vec<Option<PathBuf>> = libraries.collect();
         let has_any_library = libraries.iter().any(Option::is_some);
         // Without the component's main library, its other libraries are useless: libnvblas needs libcublas.
-        let mut removed = facts.removed.iter();
-        if removed.any(|(name, _)| facts.libraries.contains(name))
+        let mut removed = facts.removed.iter().flat_map(|(_, names)| *names);
+        if removed.any(|name| facts.libraries.contains(name))
             || matches!(libraries.first(), Some(Some(_)))
         {
             found.libraries.extend(libraries.into_iter().flatten());
