@@ -30,8 +30,6 @@ pub enum Error {
     HostCompiler {
         /// A sentence with the compiler, the accepted versions and the toolkit.
         reason: String,
-        /// Other compilers that were found.
-        tried: Vec<String>,
         /// What to do next.
         hints: Vec<String>,
     },
@@ -150,11 +148,7 @@ impl fmt::Display for Error {
                 }
                 write!(f, ": {reason}")
             }
-            Self::HostCompiler { reason, tried, .. } => {
-                f.write_str(reason)?;
-                let mut tried = tried.iter();
-                tried.try_for_each(|line| write!(f, "\n  also installed: {line}"))
-            }
+            Self::HostCompiler { reason, .. } => f.write_str(reason),
             Self::ViewConflict {
                 path,
                 components: [first, second],

@@ -212,9 +212,7 @@ fn library_conflict(cudart: &Found) -> Option<Conflict> {
             "the headers of {} are from CUDA {headers}, but its library is from CUDA {library}",
             name(cudart)
         ),
-        fix: format!(
-            "install headers and library of the same release, or run `cargo cuda toolkit add {headers}`"
-        ),
+        fix: release_fix(cudart, headers),
     })
 }
 
@@ -225,15 +223,11 @@ fn library_conflict(cudart: &Found) -> Option<Conflict> {
 /// of their own release, which an older nvJitLink cannot read.
 fn provider_conflicts(chosen: &[Found]) -> Vec<Conflict> {
     let conflict = |user: &Found, provider: &Found| {
-        let (major, component) = (provider.major, provider.component);
         let (wanted, provided) = (release(user)?, release(provider)?);
-        let mut used = edges(user.component, major).into_iter();
-        if provided >= wanted || !used.any(|(to, _)| to == component) {
+        let mut used = edges(user.component, provider.major).into_iter();
+        if provided >= wanted || !used.any(|(to, _)| to == provider.component) {
             return None;
         }
-        let install = package(provider, major).map_or_else(String::new, |package| {
-            format!("install `{package}>={wanted},<{}`, or ", major + 1)
-        });
         Some(Conflict {
             reason: format!(
                 "{} is from CUDA {wanted}, but {} is from CUDA {provided}: it must be at least as new as the component \
@@ -241,7 +235,7 @@ fn provider_conflicts(chosen: &[Found]) -> Vec<Conflict> {
                 name(user),
                 name(provider)
             ),
-            fix: format!("{install}get one consistent set with `cargo cuda toolkit add {wanted}`"),
+            fix: release_fix(provider, wanted),
         })
     };
     let mut conflicts = Vec::new();

@@ -195,7 +195,7 @@ mod online {
         // Behind the script is the same compiler; the script itself counts too.
         install("-DX");
         let third = choose().unwrap();
-        assert_ne!(third.identity(), first.identity());
+        assert_ne!(third.compiler.fingerprint, first.compiler.fingerprint);
         assert_eq!(third.compiler.version, first.compiler.version);
     }
 

@@ -13,7 +13,7 @@ use crate::components::site_packages;
 use crate::project::{Project, target};
 use crate::support::Finished;
 
-/// Writes down how often it has called NVRTC, and what it made.
+/// Writes down for how many images it has called NVRTC, and what it made.
 const REPORTING: &str = r#"
 use cuda_build::{Build, Engine, Library, Module};
 
@@ -24,7 +24,8 @@ fn main() -> Result<(), cuda_build::Error> {
         .module(Module::new("src/alone.cu").engine(Engine::Nvrtc))
         .module(Module::new("src/by_nvcc.cu").engine(Engine::Nvcc))
         .run()?;
-    let mut text = format!("nvrtc {}\n", cuda_build::nvrtc::compilations());
+    let by_nvrtc = built.compiled.made.iter().filter(|made| made.tool.starts_with("NVRTC"));
+    let mut text = format!("nvrtc {}\n", by_nvrtc.map(|made| made.compiled.len()).sum::<usize>());
     for made in &built.compiled.made {
         text += &format!("made {}\n", made.output.file_name().unwrap().to_str().unwrap());
     }

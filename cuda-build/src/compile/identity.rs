@@ -115,7 +115,8 @@ impl CompilerIdentities {
         };
         let nvcc = digest("nvcc", &by_time, &nvcc_files);
         let nvrtc = digest("nvrtc", &by_time, &nvrtc_files);
-        let host = host.map(|host| digest("host", &host.identity(), &host.compiler.files));
+        let host =
+            host.map(|host| digest("host", &host.compiler.fingerprint, &host.compiler.files));
         let processor = root.text(Path::new("/proc/cpuinfo")).unwrap_or_default();
         let mut lines = processor.lines();
         let features = lines.find(|line| line.starts_with("flags") || line.starts_with("Features"));

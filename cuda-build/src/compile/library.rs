@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::nvcc::Nvcc;
 use super::options::{Options, common_options, host_option};
-use super::sources::{Language, Source, Sources};
+use super::sources::{Source, Sources, has_ending};
 use super::step::{Form, Image, Settings, Step};
 use crate::error::Error;
 use cuda_find_core::{hash::Fnv, link, root::Root};
@@ -169,15 +169,15 @@ impl Library {
         let options = (self.options).arguments(Path::new(""), given, options);
         let mut steps = Vec::new();
         let mut objects = Vec::new();
-        for (source, language) in &sources.files {
-            if *language == Language::Object {
+        for source in &sources.files {
+            if has_ending(source, "o") {
                 objects.push(settings.package.join(source));
                 continue;
             }
             let object = settings.out.join(self.object_name(source));
             objects.push(object.clone());
             let (mut images, mut options) = (images.clone(), options.clone());
-            if *language == Language::Host {
+            if !has_ending(source, "cu") {
                 // nvcc defines `__CUDA_ARCH_LIST__` for them, too.
                 options.extend(images.drain(..).map(Image::nvcc_option));
             }
@@ -186,8 +186,7 @@ impl Library {
         for step in &mut steps {
             step.limit = self.options.jobs.map(|jobs| (self.name.clone(), jobs));
         }
-        let first = sources.files.first().map(|(source, _)| source.clone());
-        let first = first.unwrap_or_default();
+        let first = sources.files.first().cloned().unwrap_or_default();
         if self.rdc {
             let images = images.into_iter();
             let mut options: Vec<String> = images.map(Image::nvcc_option).collect();

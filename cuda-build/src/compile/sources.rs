@@ -14,20 +14,14 @@ pub(crate) enum Source {
     Glob(String),
 }
 
-/// What a source is, by its extension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Language {
-    Cuda,
-    /// C or C++, without device code.
-    Host,
-    Object,
-}
+/// The endings of sources: CUDA, C++, C and objects.
+const ENDINGS: [&str; 6] = ["cu", "cpp", "cc", "cxx", "c", "o"];
 
 /// The sources of a library.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     /// Each file once, relative to the package.
-    pub(crate) files: Vec<(PathBuf, Language)>,
+    pub(crate) files: Vec<PathBuf>,
     /// The directories in which patterns were searched.
     pub(crate) searched: Set<PathBuf>,
 }
@@ -68,33 +62,28 @@ impl Sources {
 
     /// The number of `.cu` files.
     pub(crate) fn cuda_files(&self) -> usize {
-        let languages = self.files.iter().map(|(_, language)| language);
-        languages.filter(|l| **l == Language::Cuda).count()
+        let files = self.files.iter();
+        files.filter(|file| has_ending(file, "cu")).count()
     }
 
     fn push(&mut self, path: &Path) -> Result<(), Error> {
-        let language = language(path)?;
-        let entry = (path.to_owned(), language);
-        if !self.files.contains(&entry) {
-            self.files.push(entry);
+        if !ENDINGS.iter().any(|ending| has_ending(path, ending)) {
+            let (path, endings) = (path.display(), ENDINGS.join(", ."));
+            let reason = format!("{path} is not a source: its name ends in none of .{endings}");
+            let hint = "rename it, or leave it out of the library in build.rs";
+            return Err(Error::usage(reason, hint));
+        }
+        if !self.files.iter().any(|file| file == path) {
+            self.files.push(path.to_owned());
         }
         Ok(())
     }
 }
 
-fn language(path: &Path) -> Result<Language, Error> {
-    match path.extension().unwrap_or_default().as_encoded_bytes() {
-        b"cu" => Ok(Language::Cuda),
-        b"c" | b"cc" | b"cpp" | b"cxx" => Ok(Language::Host),
-        b"o" => Ok(Language::Object),
-        _ => {
-            let endings = ".cu, .cpp, .cc, .cxx, .c and .o";
-            let path = path.display();
-            let reason = format!("{path} is not a source: its name ends in none of {endings}");
-            let hint = "rename it, or leave it out of the library in build.rs";
-            Err(Error::usage(reason, hint))
-        }
-    }
+/// Whether the extension of a file is `ending`.
+pub(super) fn has_ending(path: &Path, ending: &str) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension == ending)
 }
 
 /// How a pattern is corrected.
@@ -219,7 +208,7 @@ mod tests {
     fn found(package: &Path, pattern: &str) -> Result<Vec<String>, Error> {
         let glob = [Source::Glob(pattern.to_owned())];
         let sources = Sources::resolve("x", &glob, &[], &Root::system(), package)?;
-        let names = sources.files.iter().map(|(path, _)| path.display());
+        let names = sources.files.iter().map(|path| path.display());
         Ok(names.map(|name| name.to_string()).collect())
     }
 

@@ -265,18 +265,14 @@ impl Image {
 
     /// The capabilities of images, as a user declares them: `8.0, 9.0+PTX`.
     pub(super) fn shown(images: &[Self]) -> String {
-        let mut shown: Vec<String> = Vec::new();
-        for real in images.iter().filter(|image| matches!(image, Self::Real(_))) {
-            shown.push(real.capability().to_string());
-        }
-        for ptx in images.iter().filter(|image| matches!(image, Self::Ptx(_))) {
-            let number = ptx.capability().to_string();
-            match shown.iter_mut().find(|shown| **shown == number) {
-                Some(shown) => shown.push_str("+PTX"),
-                None => shown.push(format!("{number} as PTX")),
+        let mut plan = Plan::default();
+        for image in images {
+            match image {
+                Self::Real(capability) => plan.real.push(*capability),
+                Self::Ptx(capability) => plan.ptx.push(*capability),
             }
         }
-        shown.join(", ")
+        plan.to_string()
     }
 
     /// The names of images, separated by spaces.

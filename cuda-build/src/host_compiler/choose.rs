@@ -234,7 +234,6 @@ impl Judge<'_> {
         let compiler = &judged.compiler;
         let named = named_by.map(|variable| format!(", which `{variable}` names,"));
         let subject = format!("host compiler {compiler}{}", named.unwrap_or_default());
-        let others = (installed.iter()).filter(|other| other.compiler.path != compiler.path);
         let mut hints = vec![match (self.preferred(installed), named_by) {
             (Some(other), Some(variable)) => format!(
                 "name {} in `{variable}`, or no compiler: the newest installed one that CUDA {} accepts is then used",
@@ -259,11 +258,7 @@ impl Judge<'_> {
                 format!("{subject} is not accepted by CUDA {toolkit}: {refusal} ({bounds})")
             }
         };
-        Error::HostCompiler {
-            reason,
-            tried: others.map(|other| other.compiler.to_string()).collect(),
-            hints,
-        }
+        Error::HostCompiler { reason, hints }
     }
 
     /// The error if there is no compiler at all.
@@ -283,7 +278,6 @@ impl Judge<'_> {
         };
         Error::HostCompiler {
             reason,
-            tried: Vec::new(),
             hints: vec![self.install_hint(named.map(|(variable, _)| variable))],
         }
     }

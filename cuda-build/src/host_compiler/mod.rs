@@ -75,11 +75,3 @@ pub struct HostCompiler {
     /// Whether it compiles for another platform than this machine.
     pub is_cross: bool,
 }
-
-impl HostCompiler {
-    /// A string for the key of a compile step. Two compilers whose output may differ have different strings.
-    pub fn identity(&self) -> String {
-        let compiler = &self.compiler;
-        format!("host compiler {compiler} {}", compiler.fingerprint)
-    }
-}

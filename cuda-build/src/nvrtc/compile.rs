@@ -2,18 +2,9 @@
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Nvrtc;
 use super::api::{Api, Getter, RawProgram, Status};
-
-static COMPILATIONS: AtomicU64 = AtomicU64::new(0);
-
-/// The number of compilations that this process has started, failed ones included. Tests use it to
-/// prove that nothing was compiled again.
-pub fn compilations() -> u64 {
-    COMPILATIONS.load(Ordering::Relaxed)
-}
 
 /// A source and how to compile it.
 #[derive(Clone, Default)]
@@ -71,7 +62,6 @@ impl Nvrtc {
             names.push(text("a header's name", &**header)?);
             texts.push(text("a header", &**content)?);
         }
-        COMPILATIONS.fetch_add(1, Ordering::Relaxed);
         let (names, texts) = (pointers(&names), pointers(&texts));
         let handle = Handle::create(self.api, &source, &name, &names, &texts)?;
         let options = pointers(&options);

@@ -10,6 +10,6 @@ mod compile;
 mod library;
 pub mod shims;
 
-pub use compile::{CompiledProgram, Program, compilations};
+pub use compile::{CompiledProgram, Program};
 pub use library::Nvrtc;
 pub(crate) use library::loader_message;

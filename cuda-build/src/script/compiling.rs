@@ -251,7 +251,7 @@ impl Build {
         let mut relocatable: HashMap<PathBuf, &str> = HashMap::new();
         for library in &self.code.libraries {
             let sources = library.resolve(&self.root, &self.package)?;
-            for (source, _) in sources.files.iter().filter(|_| library.has_device_link()) {
+            for source in sources.files.iter().filter(|_| library.has_device_link()) {
                 let path = self.root.resolve(&self.package.join(source));
                 if let Some(other) = relocatable.insert(path, library.name()) {
                     return Err(shared_source(source, other, library.name()));

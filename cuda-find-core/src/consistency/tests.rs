@@ -122,7 +122,7 @@ fn incompatible_components_have_a_conflict() {
         (
             "nvjitlink 12.4.127 for 12 in /b, cusparse 12.5.10.65 for 12",
             "cusparse 12.5.10.65 (/a) is from CUDA 12.9 & nvjitlink 12.4.127 (/b) is from CUDA 12.4 & \
-             nvidia-nvjitlink-cu12>=12.9,<13",
+             nvidia-nvjitlink-cu12==12.9.*",
         ),
         (
             "nvjitlink 13.0.88 for 13, cufft 12.4.0.43 for 13, cusolver 12.3.5.3 for 13",
