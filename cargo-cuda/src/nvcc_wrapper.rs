@@ -307,8 +307,8 @@ impl Wrapper {
     fn explain_list(&self, call: &Call) {
         let inputs: Vec<&str> = call.inputs().collect();
         output::message(&format!(
-            "note: {} is compiled for {}; `capabilities` below `[workspace.metadata.cuda.package.{}]` gives this package \
-             another list",
+            "note: {} is compiled for {}; `capabilities` below `[workspace.metadata.cuda.package.{}]` gives this \
+             package another list",
             inputs.join(" "),
             call.capabilities(),
             self.package

@@ -274,7 +274,8 @@ fn variables_of_scripts(config: &Config, plan: &Plan) -> Vec<Variable> {
     config.variables.iter().map(variable).collect()
 }
 
-/// A note if a feature of cudarc selects a release of another major, whose library cudarc loads when the program runs. If
+/// A note if a feature of cudarc selects a release of another major, whose library cudarc loads when the program runs.
+/// If
 /// the library is linked, the program would call functions with other arguments: an error.
 pub fn note_about_cudarc(
     project: &Project,

@@ -404,7 +404,8 @@ pub(super) fn no_package(component: Component, major: u32, from: FetchFrom) -> F
             "fetch it as a Python package, with `--from wheels`".to_owned()
         }
         _ if from != FetchFrom::Redist && FetchFrom::Redist.has_package(component, major) => format!(
-            "run `cargo cuda toolkit add {newest} --components {component} --from redist`, then build with `--cuda {major}`"
+            "run `cargo cuda toolkit add {newest} --components {component} --from redist`, then build with \
+             `--cuda {major}`"
         ),
         _ => OTHER_SOURCES_HINT.to_owned(),
     })

@@ -35,7 +35,8 @@ const DEFAULT_OPT_LEVEL: u32 = 3;
 /// ```
 ///
 /// nvcc compiles CUDA (`.cu`), and calls its host compiler alone for C (`.c`) and C++ (`.cpp`, `.cc`, `.cxx`), which
-/// may include the toolkit's headers. Objects (`.o`), which must be position-independent (`-fPIC`), go into the archive.
+/// may include the toolkit's headers. Objects (`.o`), which must be position-independent (`-fPIC`), go into the
+/// archive.
 ///
 /// # Debugging and optimization
 ///

@@ -74,7 +74,8 @@ pub struct Config {
     pub cudart: Cudart,
     /// The capability for consumers that accept only one.
     pub single_capability: Option<String>,
-    /// Whether an aarch64 Linux target is a Jetson board, not a server. From CUDA 13 on, boards use the files of servers.
+    /// Whether an aarch64 Linux target is a Jetson board, not a server. From CUDA 13 on, boards use the files of
+    /// servers.
     pub jetson: bool,
     /// The oldest Linux driver that users of the program have, from `driver = ">=580"`.
     pub driver: Option<Version>,

@@ -144,8 +144,8 @@ impl FailedBuild<'_> {
             Kind::HostCompiler => self.host_compiler()?,
             Kind::Nvcc => self.nvcc()?,
             Kind::Libclang => format!(
-                "install libclang, for example with `pip install libclang`, and set `LIBCLANG_PATH` to the directory of \
-                 `libclang.so`; {COMPILER_HEADERS}"
+                "install libclang, for example with `pip install libclang`, and set `LIBCLANG_PATH` to the directory \
+                 of `libclang.so`; {COMPILER_HEADERS}"
             ),
             Kind::CudarcRelease => self.cudarc()?,
             Kind::Twice | Kind::DeviceFunction | Kind::NvrtcOption => return None,
@@ -198,8 +198,8 @@ impl FailedBuild<'_> {
         // A compiler that this crate starts searches the directories of the toolkit.
         let include = self.cargo().filter(|_| is_there)?.include.display();
         Some(Conclusion::Hint(format!(
-            "`{name}` is in the toolkit: give the compiler `-I` with the directory `include` below `$CUDA_HOME`, or set \
-             `CPATH={include}`"
+            "`{name}` is in the toolkit: give the compiler `-I` with the directory `include` below `$CUDA_HOME`, or \
+             set `CPATH={include}`"
         )))
     }
 
@@ -306,8 +306,8 @@ impl FailedBuild<'_> {
         };
         let hint = match library {
             Some(library) => format!(
-                "`{name}` is in lib{library}, which nothing links: print `cargo::rustc-link-lib={library}` in the build \
-                 script of the crate that calls it"
+                "`{name}` is in lib{library}, which nothing links: print `cargo::rustc-link-lib={library}` in the \
+                 build script of the crate that calls it"
             ),
             None => self.removed(component, name).or_else(|| {
                 let (since, newest) = ((build.added)(component, name)?, release::newest());
@@ -380,8 +380,8 @@ impl FailedBuild<'_> {
             "compute capability",
         ];
         lacks(self.messages, &names).then(|| match build.declares_capabilities {
-            false => "the build script asks for the GPU of this machine: declare `capabilities = [\"8.0\", \"9.0\"]` or \
-                      similar in `[package.metadata.cuda]`, which build scripts get in `CUDA_COMPUTE_CAP`"
+            false => "the build script asks for the GPU of this machine: declare `capabilities = [\"8.0\", \"9.0\"]` \
+                      or similar in `[package.metadata.cuda]`, which build scripts get in `CUDA_COMPUTE_CAP`"
                 .to_owned(),
             true => "the build script asks for the GPU of this machine; if it can read capabilities in a variable \
                      instead, give it the variable: `variables = { CUDA_ARCH = \"list\" }` in \

@@ -496,7 +496,8 @@ impl FromStr for Spelling {
             "torch" => Ok(Self::Torch),
             "lowest" => Ok(Self::Lowest),
             _ => Err(format!(
-                "expected `list` (80,90), `cmake` (80-real;90-real), `torch` (8.0;9.0) or `lowest` (80), and not `{text}`"
+                "expected `list` (80,90), `cmake` (80-real;90-real), `torch` (8.0;9.0) or `lowest` (80), and not \
+                 `{text}`"
             )),
         }
     }

@@ -4,9 +4,8 @@
 //! 11.8.0, 12.9.1 and 13.4.3 (`readelf -d`, `RECORD`), extras from the metadata of the
 //! `cuda-toolkit` metapackage of the same versions, link names from CMake's `FindCUDAToolkit`. The names of products
 //! were read from the newest wheel of each product for each CUDA major (cuDNN 9.27, but 9.10 for CUDA 11; NCCL 2.32,
-//! but 2.21 for CUDA 11; cuTENSOR 2.8, but 2.2 for CUDA 11; cuSPARSELt 0.10 and 0.8; NVSHMEM 3.8; cuDSS 1.0; nvCOMP 6.0, nvJPEG2000 0.11,
-//! nvTIFF 0.8, cuBLASMp 0.10, cuSOLVERMp 0.9, libmathdx 0.4). The names
-//! in `redist` and `nix` come from the component lists of `redistrib_*.json` as nixpkgs and rules_cuda name them, the
+//! but 2.21 for CUDA 11; cuTENSOR 2.8, but 2.2 for CUDA 11; cuSPARSELt 0.10 and 0.8; NVSHMEM 3.8; cuDSS 1.0; nvCOMP 6.0,
+//! nvJPEG2000 0.11, nvTIFF 0.8, cuBLASMp 0.10, cuSOLVERMp 0.9, libmathdx 0.4). The names in `redist` and `nix` come from the component lists of `redistrib_*.json` as nixpkgs and rules_cuda name them, the
 //! names in `spack` from the packages of Spack's built-in repository, and header prefixes from `include` of CUDA 11.8,
 //! 12.9 and 13.4. Header packages were read from `nvidia-cutlass` 3.8 and 4.2 and `nvidia-mathdx` 25.6.
 //! The rows are ordered for readers: the toolkit first, then products and header packages.
@@ -58,8 +57,8 @@ pub struct Facts {
     pub in_every_toolkit: bool,
     /// The names of its shared libraries as in `-l<name>`, the main library first.
     pub libraries: &'static [&'static str],
-    /// Libraries, headers and functions that NVIDIA has removed, with the first release without them. A toolkit has either
-    /// a removed library or the main one; other libraries are useless without the main one.
+    /// Libraries, headers and functions that NVIDIA has removed, with the first release without them. A toolkit has
+    /// either a removed library or the main one; other libraries are useless without the main one.
     pub removed: &'static [(ToolkitVersion, &'static [&'static str])],
     /// Per major: the SONAMEs of `libraries`, in the same order; libraries at the end may have none.
     pub sonames: [&'static [&'static str]; MAJORS],
@@ -295,15 +294,18 @@ components! {
         // Functions: `nm -D` of the libraries of 11.8, 12.9 and 13.4.
         removed: &[
             (ToolkitVersion::new(12, 0), &[
-                "cudaBindTexture", "cudaBindTexture2D", "cudaBindTextureToArray", "cudaUnbindTexture",
-                "cudaGetTextureReference", "__cudaRegisterTexture",
+                "__cudaRegisterSurface", "__cudaRegisterTexture", "cudaBindSurfaceToArray", "cudaBindTexture",
+                "cudaBindTexture2D", "cudaBindTextureToArray", "cudaBindTextureToMipmappedArray",
+                "cudaGetSurfaceReference", "cudaGetTextureReference", "cudaProfilerInitialize", "cudaUnbindTexture",
             ]),
             (ToolkitVersion::new(13, 0), &[
                 "cudaEventElapsedTime_v2", "cudaGetDeviceProperties_v2", "cudaGraphAddDependencies_v2",
                 "cudaGraphAddNode_v2", "cudaGraphGetEdges_v2", "cudaLaunchCooperativeKernelMultiDevice",
                 "cudaMemAdvise_v2", "cudaMemPrefetchAsync_v2", "cudaSignalExternalSemaphoresAsync_v2",
                 "cudaStreamGetCaptureInfo_v2", "cudaStreamGetCaptureInfo_v3", "cudaStreamUpdateCaptureDependencies_v2",
-                "cudaThreadExit", "cudaThreadSynchronize", "cudaWaitExternalSemaphoresAsync_v2",
+                "cudaThreadExit", "cudaThreadGetCacheConfig", "cudaThreadGetLimit", "cudaThreadSetCacheConfig",
+                "cudaThreadSetLimit", "cudaThreadSynchronize", "cudaWaitExternalSemaphoresAsync_v2",
+                "surface_functions.h", "texture_fetch_functions.h",
             ]),
         ],
     }
@@ -500,7 +502,10 @@ components! {
         // `nvtx3interop` replaced `nvToolsExt` in CUDA 12.9.
         libraries: &["nvtx3interop", "nvToolsExt"],
         removed: &[
-            (ToolkitVersion::new(12, 9), &["nvToolsExt", "nvToolsExt.h", "nvToolsExtCuda.h", "nvToolsExtCudaRt.h"]),
+            (ToolkitVersion::new(12, 9), &[
+                "nvToolsExt", "nvToolsExt.h", "nvToolsExtCuda.h", "nvToolsExtCudaRt.h", "nvToolsExtOpenCL.h",
+                "nvToolsExtSync.h",
+            ]),
         ],
         sonames: sonames!(["1", "1", "1"], ["nvtx3interop", "nvToolsExt"]),
         header: Some("nvtx3/nvToolsExt.h"),
@@ -745,7 +750,9 @@ components! {
         sonames: [&[], &["libmathdx.so.0"], &["libmathdx.so.0"]],
         header: Some("libmathdx.h"),
         packages: to_newest([("nvidia-libmathdx-cu12", "nvidia/cu12"), ("nvidia-libmathdx-cu13", "nvidia/cu13")]),
-        named_header_prefixes: &["libmathdx", "libcommondx", "libcublasdx", "libcufftdx", "libcuranddx", "libcusolverdx"],
+        named_header_prefixes: &[
+            "libmathdx", "libcommondx", "libcublasdx", "libcufftdx", "libcuranddx", "libcusolverdx", "libnvcompdx",
+        ],
         version_macros: version_parts("libmathdx.h", [
             "LIBMATHDX_VER_MAJOR", "LIBMATHDX_VER_MINOR", "LIBMATHDX_VER_PATCH"
         ]),
