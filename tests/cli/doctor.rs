@@ -274,29 +274,4 @@ mod online {
         let line = "warning p: optional cudnn >=9 was not found for CUDA 13, so `cfg(cuda_have_cudnn)` is off\n";
         assert!(optional.stdout.contains(line), "{optional:?}");
     }
-
-    #[test]
-    fn the_nvcc_wrapper_is_a_detail() {
-        let machine = Machine::holding(&[13]);
-        let row = |variables: &[(&str, &str)]| {
-            let mut doctor = machine.command(&["doctor", "-v"]);
-            let run = Finished::of(doctor.envs(variables.iter().copied()).output().unwrap());
-            let lines = run.stdout.lines().map(str::trim);
-            let mut rows = lines.filter_map(|line| line.strip_prefix("nvcc wrapper: "));
-            rows.next().unwrap().to_owned()
-        };
-        let list = ("CUDA_BUILD_CAPABILITIES", "8.0, 9.0+PTX");
-        let on = "on for build scripts that call nvcc: calls";
-        let whole = "for 8.0 alone, or for none, compile for 8.0, 9.0+PTX; PTX is embedded only with `+PTX`";
-        assert_eq!(row(&[list]), format!("{on} {whole}"));
-        let few = "keep their capabilities, because none are declared";
-        assert_eq!(row(&[]), format!("{on} {few}"));
-        let set = "keep their capabilities, because CUDA_COMPUTE_CAP is set";
-        assert_eq!(
-            row(&[list, ("CUDA_COMPUTE_CAP", "90")]),
-            format!("{on} {set}")
-        );
-        let off = row(&[list, ("CUDA_BUILD_WRAPPER", "0")]);
-        assert_eq!(off, "off, because CUDA_BUILD_WRAPPER is 0");
-    }
 }

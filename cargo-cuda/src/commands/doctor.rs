@@ -20,7 +20,7 @@ use cuda_find_core::{
 
 use crate::driver_limit::DriverLimit;
 use crate::failure::Failure;
-use crate::isolated_build::{compiles_device_code, note_about_cudarc, wrapper_state};
+use crate::isolated_build::{compiles_device_code, note_about_cudarc};
 use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
 use crate::report::{self, Diagnosis, RowState};
 use crate::workspace::Resolve;
@@ -56,9 +56,6 @@ pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(Strin
         plans = diagnosis.add_capabilities(toolkit, &project, gpus);
         diagnosis.add_absent_components(toolkit, &project);
         diagnosis.add_cudarc(toolkit, &project);
-        if let Some(text) = wrapper_state(&project, toolkit, gpus) {
-            diagnosis.add(RowState::Detail, "nvcc wrapper", text);
-        }
         let mut packages = project.packages.iter();
         let is_native = project.target.is_native();
         let needs_engine =

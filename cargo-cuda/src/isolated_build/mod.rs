@@ -87,7 +87,8 @@ impl IsolatedBuild {
         let version = toolkit.version();
         let packages = &project.packages;
         let has_nvcc = toolkit.get(Component::Nvcc).is_some();
-        let wraps_nvcc = has_nvcc && purpose != Purpose::Program && !is_wrapper_off(env);
+        let is_off = (env.peek(nvcc_script::VARIABLE)).is_some_and(|value| value == "0");
+        let wraps_nvcc = has_nvcc && purpose != Purpose::Program && !is_off;
         let chosen = Capabilities::choose(project, purpose, &toolkit, gpus, wraps_nvcc)?;
         let mut notes = chosen.notes;
         notes.extend(toolkit.warnings().iter().map(|w| format!("warning: {w}")));
@@ -145,7 +146,7 @@ impl IsolatedBuild {
             TargetDirectory::choose(project, purpose, target_directory, version, &record)?;
         let wrapper = wraps_nvcc.then(|| {
             // With a value of the user, which differs from the lowest declared capability, calls stay as they are.
-            let is_kept = chosen.is_native || is_single_users(env);
+            let is_kept = chosen.is_native || env.peek("CUDA_COMPUTE_CAP").is_some();
             let plan = chosen.plan.as_ref().filter(|_| !is_kept);
             let single = chosen
                 .single
@@ -302,36 +303,6 @@ pub fn note_about_cudarc(
         "build with `--cuda {major}`, or enable the feature of cudarc for CUDA {}",
         version.major
     )))
-}
-
-fn is_wrapper_off(env: &Env) -> bool {
-    let value = env.peek(nvcc_script::VARIABLE);
-    value.is_some_and(|value| value == "0")
-}
-
-fn is_single_users(env: &Env) -> bool {
-    env.peek("CUDA_COMPUTE_CAP").is_some()
-}
-
-/// Whether builds have the nvcc wrapper, and which list it sets, for `doctor`. `None` if there is no nvcc, or if a
-/// build refuses the capabilities.
-pub fn wrapper_state(project: &Project, toolkit: &Toolkit, gpus: &[Capability]) -> Option<String> {
-    toolkit.get(Component::Nvcc)?;
-    if is_wrapper_off(&project.env) {
-        return Some("off, because CUDA_BUILD_WRAPPER is 0".to_owned());
-    }
-    let chosen = Capabilities::choose(project, Purpose::Cargo, toolkit, gpus, true).ok()?;
-    let effect = match (chosen.plan, chosen.single) {
-        _ if is_single_users(&project.env) => {
-            "calls keep their capabilities, because CUDA_COMPUTE_CAP is set".to_owned()
-        }
-        (Some(plan), Some(single)) if !chosen.is_native => format!(
-            "calls for {} alone, or for none, compile for {plan}; PTX is embedded only with `+PTX`",
-            single.capability
-        ),
-        _ => "calls keep their capabilities, because none are declared".to_owned(),
-    };
-    Some(format!("on for build scripts that call nvcc: {effect}"))
 }
 
 /// Notes about variables that are omitted, or whose value does not match the toolkit.
