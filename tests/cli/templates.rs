@@ -64,8 +64,8 @@ fn new_makes_a_package_as_cargo_does() {
 #[test]
 fn new_in_a_workspace_makes_a_member() {
     let place = tempfile::tempdir().unwrap();
-    let root =
-        "[workspace]\nresolver = \"3\"\nmembers = []\n\n[workspace.package]\nedition = \"2024\"\n";
+    let root = "[workspace]\nresolver = \"3\"\nmembers = []\n\n[workspace.package]\nedition = \"2024\"\n\n\
+                [workspace.metadata.cuda]\ncapabilities = [\"8.0\"]\n";
     fs::write(place.path().join("Cargo.toml"), root).unwrap();
     let options = ["--name", "member", "--template", "module-cudarc"];
     let run = cargo_cuda(place.path(), &[&["new", "my dir"], &options[..]].concat());
@@ -80,6 +80,8 @@ fn new_in_a_workspace_makes_a_member() {
     ] {
         assert!(manifest.contains(line), "{manifest}");
     }
+    // The list of the workspace is for the member, too.
+    assert!(manifest.contains("[package.metadata.cuda]") && !manifest.contains("capabilities"));
     // Cargo reads the workspace with the new member.
     let arguments = ["metadata", "--no-deps", "--format-version=1"];
     let metadata = Command::new("cargo")

@@ -181,6 +181,9 @@ CASES = {
                                     '"cuda-version-from-build-system", "dynamic-linking"] }\n', "cuda": "12.9"},
     "cudarc-release": {"libraries": 'cudarc = { version = "=0.13.9", default-features = false, features = ["std", "driver", '
                                     '"cuda-version-from-build-system", "dynamic-linking"] }\n'},
+    "cudarc-header": {"libraries": 'cudarc = { version = "=0.19.10", default-features = false, features = ["std", "driver", '
+                                   '"nccl", "nccl-version-from-build-system", "cuda-version-from-build-system", '
+                                   '"dynamic-linking"] }\n'},
     "architecture-removed": {"build.rs": call("nvcc", "-arch=sm_70", "-c", "a.cu", "-o", "/dev/null"), "a.cu": "",
                              "edit": ("build.rs", "sm_70", "sm_80")},
     "architecture-gencode": {"build.rs": call("nvcc", "-gencode", "arch=compute_53,code=sm_53", "-c", "a.cu", "-o", "/dev/null"),
@@ -199,7 +202,7 @@ CASES = {
     "function-gold": {"src/main.rs": extern("cudaDeviceReset"), ".cargo/config.toml": linker("gold"), "needs": ["ld.gold"],
                       "edit": ("build.rs", "", link("cudart"))},
     "function-driver": {"src/main.rs": extern("cuDriverGetVersion"), "edit": ("build.rs", "", link("cuda"))},
-    "function-absent": {"src/main.rs": extern("nvJitLinkVersion"), "edit": ("build.rs", "", link("nvJitLink"))},
+    "function-absent": {"src/main.rs": extern("nvJitLinkVersion"), "again": {"build.rs": ("", link("nvJitLink"))}},
     "function-nvrtc": {"src/main.rs": extern("nvrtcVersion"), "edit": ("build.rs", "", link("nvrtc"))},
     "function-object": {"build.rs": OBJECT.replace("OPTIONS", ""), "k.cu": RUNTIME, "src/main.rs": CALL_F,
                         "edit": ("build.rs", "link-lib=stdc++", "link-lib=stdc++\\ncargo:rustc-link-lib=cudart")},
@@ -229,6 +232,7 @@ CASES = {
                          "edit": ("Cargo.toml", "[workspace]\n", '[workspace]\n[workspace.metadata.cuda.package.app]\nvariables = { CUDA_ARCH = "list" }\n')},
     "c-library": {"build.rs": call("nvcc", "-c", "a.cu", "-o", "/dev/null"), "a.cu": "", "cuda": "13.1",
                   "include/math.h": "#include_next <math.h>\n#ifdef __cplusplus\nextern \"C\" double rsqrt(double) noexcept(true);\n#endif\n",
+                  "include/features.h": "#include_next <features.h>\n#undef __GLIBC_MINOR__\n#define __GLIBC_MINOR__ 42\n",
                   "env": {"CPATH": "include"}},
 }
 

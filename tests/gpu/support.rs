@@ -116,7 +116,9 @@ impl Gpu {
             .collect();
         let (capability, driver) = *gpus.first().unwrap();
         let shown = run(&mut Command::new("nvidia-smi")).ok().stdout;
-        // `| NVIDIA-SMI 580.65.06   Driver Version: 580.65.06   CUDA Version: 13.0 |`
+        // `| NVIDIA-SMI 580.65.06   Driver Version: 580.65.06   CUDA Version: 13.0 |`, and since driver 610
+        // `CUDA UMD Version: 13.3`.
+        let shown = shown.replace("CUDA UMD Version:", "CUDA Version:");
         let version = shown
             .split("CUDA Version:")
             .nth(1)

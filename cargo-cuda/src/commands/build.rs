@@ -21,8 +21,8 @@ const CARGO_FAILED: u8 = 101;
 /// The exit code of a program whose libraries the loader does not find.
 const LOADER_FAILED: u8 = 127;
 
-const NO_DRIVER: &str = "note: this machine has no driver of NVIDIA's, so a program that links its library, \
-                         libcuda.so.1, cannot start\n\
+const NO_DRIVER: &str = "note: if the missing library is libcuda.so.1: it comes with NVIDIA's driver, which this \
+                         machine does not have\n\
                          hint: to run tests that need no GPU on such a machine, load the driver when it is used: \
                          enable the crate's feature for that (cudarc: `dynamic-loading`), or use libloading";
 
@@ -84,7 +84,7 @@ pub fn run(
     };
     let mut build = prepare(&project)?;
     build.print_notes();
-    let lock = build.enter(&project)?;
+    let mut _lock = build.enter(&project)?;
     build.directory.remove_marks(root)?;
     let (mut code, mut messages) = cargo_run.run(&build)?;
     let mut diagnosis = Diagnosis::default();
@@ -92,7 +92,8 @@ pub fn run(
         diagnosis = diagnose(&project, &build, &messages);
     }
     let mut with_guesses = project.clone();
-    if project.fetch
+    // Each time with more components.
+    while project.fetch
         && !diagnosis.missing.is_empty()
         && let Some(workspace) = &mut with_guesses.workspace
     {
@@ -106,16 +107,17 @@ pub fn run(
         workspace.dependencies.guesses.extend_from_slice(&missing);
         let with_missing = prepare(&with_guesses)?;
         missing.retain(|guess| with_missing.toolkit.get(guess.component).is_some());
-        if !missing.is_empty() {
-            let added = joined(missing.iter().map(|guess| guess.component), ", ");
-            output::status("Retrying", &format!("`cargo {command}` with {added}"));
-            build = with_missing;
-            // A toolkit with more components has another record, so `enter` would wait for this lock.
-            drop(lock);
-            let _lock = build.enter(&project)?;
-            (code, messages) = cargo_run.run(&build)?;
-            diagnosis = diagnose(&project, &build, &messages);
+        if missing.is_empty() {
+            break;
         }
+        let added = joined(missing.iter().map(|guess| guess.component), ", ");
+        output::status("Retrying", &format!("`cargo {command}` with {added}"));
+        build = with_missing;
+        // A toolkit with more components has another record, so `enter` would wait for this lock.
+        drop(_lock);
+        _lock = build.enter(&project)?;
+        (code, messages) = cargo_run.run(&build)?;
+        diagnosis = diagnose(&project, &build, &messages);
     }
     if code == LOADER_FAILED && cargo_run.runs_programs() && !isolated_build::has_driver() {
         output::message(NO_DRIVER);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use cuda_build::config::Config;
 use cuda_find_core::command::{self, Invocation};
 use cuda_find_core::{env::Env, root::Root};
 
@@ -57,7 +58,15 @@ pub fn new(arguments: &NewArgs, env: &Env, root: &Root) -> Result<(String, u8)> 
     let (package, rest) = of_cargo
         .split_once("\n[dependencies]\n")
         .unwrap_or((&of_cargo, ""));
-    let text = package.to_owned() + &template.tables(name) + rest;
+    let mut tables = template.tables(name);
+    // The list of a workspace is for all of its members.
+    let config = Config::read(root, &Env::from_pairs::<&str, &str>([]), &arguments.path)?;
+    if config.for_major(0).capabilities.is_some() {
+        let lines = tables.split_inclusive('\n');
+        let lines = lines.filter(|line| !line.starts_with("capabilities = "));
+        tables = lines.collect();
+    }
+    let text = package.to_owned() + &tables + rest;
     output::write(&manifest, text.as_bytes())?;
     // `--fetch` fetches a toolkit on a machine without CUDA.
     let next = match template {

@@ -62,6 +62,9 @@ const MESSAGES: &[(Kind, &str, &str)] = &[
     (Kind::DeviceLink, "undefined reference to `__cudaRegisterLinkedBinary_", "'"),
     (Kind::DeviceLink, "undefined reference to '__cudaRegisterLinkedBinary_", "'"),
     (Kind::DeviceLink, "undefined symbol: __cudaRegisterLinkedBinary_", ""),
+    (Kind::DeviceLink, "undefined reference to `__fatbinwrap_", "'"),
+    (Kind::DeviceLink, "undefined reference to '__fatbinwrap_", "'"),
+    (Kind::DeviceLink, "undefined symbol: __fatbinwrap_", ""),
     (Kind::Function, "undefined reference to `", "'"),
     (Kind::Function, "undefined reference to '", "'"),
     (Kind::Function, "undefined symbol: ", ""),
@@ -111,6 +114,12 @@ pub(super) fn read(text: &str) -> Vec<(Kind, &str)> {
             facts.extend(name.map(|name| (kind, name)));
         }
     }
+    // Build scripts in their own words.
+    for (end, _) in text.match_indices(" not found") {
+        let words = text[..end].trim_end_matches(" was");
+        let name = words.rsplit(' ').next().filter(|it| it.ends_with(".h"));
+        facts.extend(name.map(|name| (Kind::Header, name)));
+    }
     facts
 }
 
@@ -132,8 +141,9 @@ pub(super) fn lacks(messages: &str, names: &[&str]) -> bool {
             let mut places = line.match_indices(*name);
             places.any(|(start, _)| {
                 let is_end = |c: Option<char>| c.is_none_or(|c| !is_part_of_name(c));
-                is_end(line[..start].chars().next_back())
-                    && is_end(line[start + name.len()..].chars().next())
+                // A full stop may end the sentence.
+                let after = line[start + name.len()..].trim_start_matches('.');
+                is_end(line[..start].chars().next_back()) && is_end(after.chars().next())
             })
         };
         names.iter().any(is_named) && WORDS.iter().any(|word| line.contains(word))

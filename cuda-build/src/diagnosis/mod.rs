@@ -54,7 +54,7 @@ pub enum Origin<'a> {
 
 /// What `cargo cuda` knows about a failed build.
 pub struct CargoBuild<'a> {
-    /// The command that does the same and also fetches what is missing; `None` if this one did that.
+    /// The command that does the same and also fetches what is missing; `None` if this one fetches.
     pub fetching_command: Option<String>,
     /// The directory of headers in the view of the build.
     pub include: PathBuf,
@@ -137,7 +137,7 @@ impl FailedBuild<'_> {
                 "device code is linked within one `Library`: add the source that defines `{name}` to this one"
             ),
             Kind::Architecture => self.architecture(name)?,
-            Kind::Declaration => self.declaration(name)?,
+            Kind::Declaration => self.declaration()?,
             Kind::NvrtcOption if self.compiler().is_some() => {
                 format!("NVRTC does not have nvcc's option `{name}`: use nvcc, with `.engine(Engine::Nvcc)`")
             }
@@ -190,16 +190,17 @@ impl FailedBuild<'_> {
         if let Some(hint) = self.removed(component, name) {
             return Some(Conclusion::Hint(hint));
         }
-        let Some(found) = self.toolkit.get(component) else {
+        if self.toolkit.get(component).is_none() {
             return self.missing(component, format!("`{name}` is missing"));
-        };
-        let mut directories = found.include.iter();
-        let is_there = directories.any(|directory| self.root.is_file(&directory.join(name)));
+        }
         // A compiler that this crate starts searches the directories of the toolkit.
-        let include = self.cargo().filter(|_| is_there)?.include.display();
+        let view = self.cargo()?.include.parent()?;
+        let mut directories = ["include", "include/cccl"].into_iter();
+        let include = directories.find(|it| self.root.is_file(&view.join(it).join(name)))?;
         Some(Conclusion::Hint(format!(
-            "`{name}` is in the toolkit: give the compiler `-I` with the directory `include` below `$CUDA_HOME`, or \
-             set `CPATH={include}`"
+            "`{name}` is in the toolkit: give the compiler `-I` with the directory `{include}` below `$CUDA_HOME`, or \
+             set `CPATH={}`",
+            view.join(include).display()
         )))
     }
 
@@ -294,20 +295,31 @@ impl FailedBuild<'_> {
         let (component, library) = component_of_function(name)?;
         let found = self.toolkit.get(component);
         let found = found.filter(|found| !found.libraries.is_empty());
+        let link = |library: &str| {
+            format!(
+                "`{name}` is in lib{library}: link it with `-l{library}` (in a build script: \
+                 `cargo::rustc-link-lib={library}`)"
+            )
+        };
         if found.is_none() && component != Component::Driver {
-            return self.missing(component, format!("`{name}` is undefined"));
+            return self.missing(component, link(library));
         }
-        let mut files = found.iter().flat_map(|found| &found.libraries);
-        let file = files.find(|file| (build.exports)(file, name));
+        let files: Vec<_> = found.iter().flat_map(|found| &found.libraries).collect();
+        let is_there = |name: &str| files.iter().find(|file| (build.exports)(file, name));
+        let file = is_there(name);
         let file = file.and_then(|file| file.file_name()?.to_str()?.strip_prefix("lib"));
         let library = match file.and_then(|name| name.split(".so").next()) {
-            None if component == Component::Driver => Some(library),
+            None if component == Component::Driver && !self.messages.contains("-lcuda\"") => {
+                Some(library)
+            }
             library => library,
         };
         let hint = match library {
-            Some(library) => format!(
-                "`{name}` is in lib{library}, which nothing links: print `cargo::rustc-link-lib={library}` in the \
-                 build script of the crate that calls it"
+            Some(library) => link(library),
+            // NPP, since CUDA 13.
+            None if is_there(&format!("{name}_Ctx")).is_some() => format!(
+                "CUDA {} has `{name}_Ctx` instead, which takes a context: build with that, or with an older CUDA",
+                self.version()
             ),
             None => self.removed(component, name).or_else(|| {
                 let (since, newest) = ((build.added)(component, name)?, release::newest());
@@ -330,9 +342,10 @@ impl FailedBuild<'_> {
     }
 
     /// The headers of nvcc declare some functions that newer C libraries declare, too.
-    fn declaration(&self, function: &str) -> Option<String> {
-        let mut rows = release::C_LIBRARIES.iter();
-        let row = rows.find(|row| row.functions.contains(&function))?;
+    fn declaration(&self) -> Option<String> {
+        let is_quoted = |function: &&str| self.messages.contains(&format!("\"{function}\""));
+        let mut rows = release::C_LIBRARIES.iter().rev();
+        let row = rows.find(|row| row.functions.iter().any(is_quoted))?;
         (self.version() < row.since).then(|| newer_c_library(row, self.version()))
     }
 
@@ -454,12 +467,15 @@ impl FailedBuild<'_> {
         };
         match self.cargo() {
             Some(build) if !needs_version => {
-                let command = build.fetching_command.as_ref()?;
                 let cpath = match for_host {
                     true => format!("CPATH={} ", build.include.display()),
                     false => String::new(),
                 };
-                Some(format!("{lacks}; run `{cpath}{command}`, or {declare}"))
+                let command = build.fetching_command.iter();
+                let run: String = command
+                    .map(|it| format!("run `{cpath}{it}`, or "))
+                    .collect();
+                Some(format!("{lacks}; {run}{declare}"))
             }
             _ => {
                 let release = self.env.text(RequestedRelease::VARIABLE);
@@ -488,7 +504,8 @@ pub fn c_library_conflict(toolkit: &Toolkit, root: &Root, host: &Compiler) -> Op
     let glibc = host.glibc?;
     // Distributions correct this file in older releases.
     let is_unguarded = |function: &&str| header.contains(&format!(" {function}(double x);"));
-    let mut rows = release::C_LIBRARIES.iter().filter(|row| row.glibc <= glibc);
+    let rows = release::C_LIBRARIES.iter().rev();
+    let mut rows = rows.filter(|row| row.glibc <= glibc);
     let row = rows.find(|row| row.functions.iter().any(is_unguarded))?;
     Some(newer_c_library(row, toolkit.version()))
 }

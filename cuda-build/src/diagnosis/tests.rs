@@ -38,7 +38,7 @@ fn hint(release: &str, messages: &str) -> Option<String> {
             fetching_command: None,
             include: PathBuf::from("/view/include"),
             declares_capabilities: true,
-            has_driver: true,
+            has_driver: false,
             cudarc: None,
             exports: &|_, _| false,
             added: &|_, name| (name == "cudaNew").then_some(ToolkitVersion::new(13, 5)),
@@ -82,12 +82,22 @@ fn a_function_that_the_toolkit_lacks_has_a_release() {
         ),
         ("cudaNew", "CUDA 13.5 has added `cudaNew`"),
         ("cudaMine", ""),
-        ("cuInit", "`cuInit` is in libcuda, which nothing links"),
+        ("cuInit", "`cuInit` is in libcuda: link it with `-lcuda`"),
     ] {
         let hint = hint("13.4", &undefined(name)).unwrap_or_default();
         let is_right = hint.is_empty() == expected.is_empty() && hint.contains(expected);
         assert!(is_right, "{name}: {hint}");
     }
+}
+
+#[test]
+fn build_scripts_have_words_of_their_own() {
+    let missing = |messages: &str| hint("13.4", messages).unwrap_or_default();
+    assert!(missing("nccl.h not found — install NCCL, or set NCCL_HOME\n").contains("has no nccl"));
+    assert!(missing("cudnn.h was not found; set CUDNN_INCLUDE_DIR\n").contains("has no cudnn"));
+    assert_eq!(missing("ssl.h not found: install OpenSSL\n"), "");
+    let query = "Failed to run nvidia-smi. Is the driver installed?: No such file or directory\n";
+    assert!(missing(query).starts_with("the build script asks for the GPU"));
 }
 
 #[test]
