@@ -103,56 +103,32 @@
 //! # }
 //! ```
 //!
-//! # Features
-//!
-//! - `compile` (default): compiles with nvcc and NVRTC.
-//! - `nvcc-wrapper`: what `cargo cuda` needs for calls of nvcc by other build scripts; of no use to a build script.
-//!
-//! Without these features, a build script can find components, link them, and join them into one directory
-//! ([`Build::view`]).
-
-#![cfg_attr(
-    not(feature = "compile"),
-    allow(
-        dead_code,
-        unused_mut,
-        reason = "some functions are used only by the feature `compile`"
-    )
-)]
+//! The feature `nvcc-wrapper` is what `cargo cuda` needs for calls of nvcc by other build scripts. It is of no use to a
+//! build script.
 
 // Its examples are compiled by `cargo test --doc`.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/coming-from.md")]
 mod coming_from {}
 
-#[cfg(feature = "compile")]
 mod cc_variables;
-#[cfg(feature = "compile")]
 #[doc(hidden)]
 pub mod compile;
 #[doc(hidden)]
 pub mod config;
-#[cfg(feature = "compile")]
 #[doc(hidden)]
 pub mod diagnosis;
-#[cfg(feature = "compile")]
 #[doc(hidden)]
 pub mod driver;
 mod error;
-#[cfg(feature = "compile")]
 #[doc(hidden)]
 pub mod fatbin;
-#[cfg(feature = "compile")]
 mod freshness;
-#[cfg(feature = "compile")]
 #[doc(hidden)]
 pub mod host_compiler;
-#[cfg(feature = "compile")]
 mod includes;
 mod lex;
-#[cfg(feature = "compile")]
 mod nvcc_options;
-#[cfg(feature = "compile")]
 #[doc(hidden)]
 pub mod nvrtc;
 #[doc(hidden)]
@@ -162,7 +138,6 @@ pub mod script;
 #[doc(hidden)]
 pub mod view;
 
-#[cfg(feature = "compile")]
 pub use compile::{Compiled, Engine, Format, Library, MadeOutput, Module};
 pub use cuda_find_core::capability::{Capability, Plan, Suffix};
 pub use cuda_find_core::component::Component;

@@ -61,11 +61,9 @@ fn main() {
         let manifest = fs::read_to_string(project.path.join("Cargo.toml")).unwrap();
         let mut lines = manifest.lines();
         let build = lines.find(|line| line.starts_with("cuda-build")).unwrap();
-        let without_compiling = build.replace(" }", ", default-features = false }");
         let package = "name = \"thing-sys\"\nlinks = \"thing\"";
         let sys = manifest
             .replace("name = \"dependent\"", package)
-            .replace(build, &without_compiling)
             .replace("[workspace]", "");
         project.write("thing-sys/Cargo.toml", &sys);
         project.write("thing-sys/build.rs", SYS);

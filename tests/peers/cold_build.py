@@ -8,7 +8,6 @@ from measure import CHECKOUT, Used, cargo_environment, machine, measured, median
 # Name, requirement. All are compared with the first; the last is what a build script costs by itself.
 PEERS = [
     ("cuda-build", '{ path = "OURS" }'),
-    ("cuda-build, no features", '{ path = "OURS", default-features = false }'),
     ("cuda-find", '{ path = "OURS" }'),
     ("cmake", '"0.1"'),
     ("cc", '"1"'),
@@ -21,12 +20,11 @@ PEERS = [
 def prepare(directory: pathlib.Path, name: str, requirement: str | None) -> tuple[str, int]:
     """Writes the crate and fetches what it needs. Returns the version and the number of crates."""
     (directory / "src").mkdir(parents=True)
-    crate = name.split(",")[0]
     dependency = used = ""
     if requirement:
-        dependency = f"{crate} = {requirement}\n".replace("OURS", str(CHECKOUT / crate))
+        dependency = f"{name} = {requirement}\n".replace("OURS", str(CHECKOUT / name))
         # Named, so that it is linked into the script as in real use.
-        used = f"use {crate.replace('-', '_')} as _;\n"
+        used = f"use {name.replace('-', '_')} as _;\n"
     (directory / "Cargo.toml").write_text(
         '[package]\nname = "cold"\nversion = "0.1.0"\nedition = "2021"\n\n[workspace]\n\n'
         f"[build-dependencies]\n{dependency}"
@@ -40,7 +38,7 @@ def prepare(directory: pathlib.Path, name: str, requirement: str | None) -> tupl
     # `name v1.2.3 (path) (*)`: a crate can stand in the tree many times.
     lines = measured(tree, **options)[1].splitlines()[1:]
     crates = {tuple(line.split(" ")[:2]) for line in lines if " " in line}
-    return dict(crates).get(crate, "").removeprefix("v"), len(crates)
+    return dict(crates).get(name, "").removeprefix("v"), len(crates)
 
 
 def run(place: pathlib.Path, rounds: int = 3) -> None:

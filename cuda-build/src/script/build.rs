@@ -5,13 +5,11 @@ use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-#[cfg(feature = "compile")]
 use super::code::{self, Code};
 use super::needs;
 use crate::config::Config;
 use crate::error::Error;
 use crate::view::{View, ViewPlace};
-#[cfg(feature = "compile")]
 use crate::{
     compile::{Compiled, SHARD_VARIABLE, Shard},
     driver::{self, Driver, NoDriver},
@@ -19,7 +17,6 @@ use crate::{
 };
 use cuda_find_core::directive::{Directive, Directives};
 use cuda_find_core::toolkit::Toolkit;
-#[cfg(feature = "compile")]
 use cuda_find_core::version::ToolkitVersion;
 use cuda_find_core::{capability::Plan, component::Component, env::Env, release, root::Root};
 use cuda_find_core::{search::SearchContext, select::RequestedRelease, target::Target};
@@ -100,11 +97,8 @@ pub struct Build {
     skipped_by: Option<&'static str>,
     /// Whether the variables are those of this process, so that the outputs are those of one build script.
     is_of_cargo: bool,
-    #[cfg(feature = "compile")]
     pub(super) code: Code,
-    #[cfg(feature = "compile")]
     pub(super) driver: fn() -> Result<Driver, NoDriver>,
-    #[cfg(feature = "compile")]
     pub(super) plan: OnceCell<Plan>,
     pub(super) toolkit: OnceCell<Toolkit>,
     pub(super) view: OnceCell<View>,
@@ -119,7 +113,6 @@ pub struct Built {
     /// The capabilities of the compiled code; `None` if nothing was compiled.
     pub plan: Option<Plan>,
     /// Which outputs were made, and which were up to date.
-    #[cfg(feature = "compile")]
     pub compiled: Compiled,
 }
 
@@ -163,11 +156,8 @@ impl Build {
             config,
             skipped_by,
             is_of_cargo: false,
-            #[cfg(feature = "compile")]
             code: Code::default(),
-            #[cfg(feature = "compile")]
             driver: driver::driver,
-            #[cfg(feature = "compile")]
             plan: OnceCell::new(),
             toolkit: OnceCell::new(),
             view: OnceCell::new(),
@@ -204,10 +194,7 @@ impl Build {
             self.config.release = Some(RequestedRelease { major, minor });
         }
         self.view = OnceCell::new();
-        #[cfg(feature = "compile")]
-        {
-            self.plan = OnceCell::new();
-        }
+        self.plan = OnceCell::new();
     }
 
     /// The toolkit that the search finds for this package. A module or library that is added later may need more
@@ -233,7 +220,6 @@ impl Build {
             ));
         }
         let target = self.target()?;
-        #[cfg(feature = "compile")]
         if target.is_windows() {
             self.code.check(None)?;
             self.code.check_for_windows(&target)?;
@@ -242,9 +228,8 @@ impl Build {
         }
         let search = SearchContext::new(&self.root, &self.env, &target);
         let request = needs::request(&self.config).linked_for(&target);
-        #[cfg(feature = "compile")]
-        let request =
-            (self.code).added_to(request, self.config.cudart, &self.root, &self.package)?;
+        let cudart = self.config.cudart;
+        let request = (self.code).added_to(request, cudart, &self.root, &self.package)?;
         let toolkit = search.find(&request)?;
         Ok(self.toolkit.get_or_init(|| toolkit))
     }
@@ -325,7 +310,6 @@ impl Build {
         let built = match self.skipped_by {
             Some(variable) => self.run_skipped(variable, &mut directives)?,
             None => {
-                #[cfg(feature = "compile")]
                 self.assign_capabilities(&mut directives)?;
                 self.run_with_toolkit(&mut directives)?
             }
@@ -335,7 +319,6 @@ impl Build {
     }
 
     pub(super) fn run_with_toolkit(&self, directives: &mut Directives) -> Result<Built, Error> {
-        #[cfg(feature = "compile")]
         if let Some(shard) = Shard::from_env(&self.env)?.filter(|_| !self.code.is_empty()) {
             return self.run_shard(&shard, directives);
         }
@@ -346,19 +329,13 @@ impl Build {
         let earlier = release::releases().filter(|release| *release < version);
         let since = earlier.chain([version]).map(|release| release.to_string());
         set_cfgs("cuda_since", since, directives);
-        #[cfg(feature = "compile")]
         let built = self.compile(toolkit, directives)?;
-        #[cfg(not(feature = "compile"))]
-        let built = Built::default();
         self.report_view(toolkit, built.plan.as_ref(), directives)?;
         let stubs = self.stubs(toolkit)?;
         self.link(toolkit, stubs.as_deref(), directives);
         self.add_to_loader_path(toolkit, directives)?;
-        #[cfg(feature = "compile")]
-        {
-            code::report(&built.compiled, directives);
-            self.watch_inputs(toolkit, &built.compiled.inputs, directives)?;
-        }
+        code::report(&built.compiled, directives);
+        self.watch_inputs(toolkit, &built.compiled.inputs, directives)?;
         self.watch(toolkit, directives);
         self.watch_for_lock(directives)?;
         Ok(Built {
@@ -369,7 +346,6 @@ impl Build {
 
     /// Compiles the files of a shard into the output store. The crate is built as without CUDA, because no machine has
     /// the files of all shards.
-    #[cfg(feature = "compile")]
     fn run_shard(&self, shard: &Shard, directives: &mut Directives) -> Result<Built, Error> {
         let (toolkit, plan) = (self.toolkit()?, self.plan()?);
         let compiled = self.compile_for(toolkit, &plan, Some(shard), directives)?;
@@ -389,14 +365,11 @@ impl Build {
         variable: &str,
         directives: &mut Directives,
     ) -> Result<Built, Error> {
-        #[cfg(feature = "compile")]
-        {
-            self.code.check(None)?;
-            let (plan, no_release) = (Plan::default(), ToolkitVersion::new(0, 0));
-            let source = runtime::generated_source(&plan, no_release, "none", None);
-            self.write_source(source, true)?;
-            set_cfgs("cuda_part", self.code.names(), directives);
-        }
+        self.code.check(None)?;
+        let (plan, no_release) = (Plan::default(), ToolkitVersion::new(0, 0));
+        let source = runtime::generated_source(&plan, no_release, "none", None);
+        self.write_source(source, true)?;
+        set_cfgs("cuda_part", self.code.names(), directives);
         declare_cfgs(directives);
         directives.push(Directive::Cfg(CFG_SKIPPED.to_owned()));
         self.declare_optional_components(directives);

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::Build;
-#[cfg(feature = "compile")]
 use crate::cc_variables;
 use crate::error::Error;
 use cuda_find_core::directive::{Directive, Directives};
@@ -16,7 +15,6 @@ impl Build {
     pub(super) fn linked(&self, toolkit: &Toolkit) -> Vec<Component> {
         let declared = self.config.for_major(toolkit.version().major).components;
         let mut linked: Vec<Component> = declared.iter().map(|wanted| wanted.component).collect();
-        #[cfg(feature = "compile")]
         if !self.code.libraries.is_empty() && !linked.contains(&Component::Cudart) {
             linked.push(Component::Cudart);
         }
@@ -80,7 +78,6 @@ impl Build {
         stubs: Option<&Path>,
         directives: &mut Directives,
     ) {
-        #[cfg(feature = "compile")]
         for library in &self.code.libraries {
             directives.push(Directive::LinkSearch(self.out.clone()));
             directives.link("static", library.name());
@@ -98,7 +95,6 @@ impl Build {
         let linked = self.linked(toolkit);
         link::directives(toolkit, &linked, self.config.cudart, stubs, directives);
         link::add_nixos_driver_rpath(&self.root, self.config.cdylib, directives);
-        #[cfg(feature = "compile")]
         if !self.code.libraries.is_empty() {
             if let Some((kind, name)) = cc_variables::cxx_runtime(&self.env, &self.triple) {
                 directives.link(kind, name);
