@@ -61,8 +61,8 @@ struct Replay {
 }
 
 impl Replay {
-    fn new() -> Self {
-        let project = Project::bare_at("replay", "app", &[12, 13]);
+    fn new(name: &str) -> Self {
+        let project = Project::bare_at(name, "app", &[12, 13]);
         let cargo = project.path.with_file_name("cargo");
         let real = env!("CARGO");
         let script = format!(
@@ -112,7 +112,7 @@ mod online {
 
     #[test]
     fn recorded_messages_have_their_hints() {
-        let replay = Replay::new();
+        let replay = Replay::new("replay-recorded");
         let mut wrong = Vec::new();
         let all = texts(&diagnosis().join("messages"));
         assert!(all.len() >= 60, "{}", all.len());
@@ -144,7 +144,7 @@ mod online {
 
     #[test]
     fn messages_about_other_things_have_no_hint() {
-        let replay = Replay::new();
+        let replay = Replay::new("replay-other");
         let text = fs::read_to_string(diagnosis().join("other.txt")).unwrap();
         let all = text.split("=== ").skip(1);
         assert!(all.clone().count() >= 60);

@@ -208,7 +208,7 @@ mod online {
     fn of_two_toolkits_the_newest_is_used() {
         let machine = Machine::holding(&[12, 13]).with("NVCC_APPEND_FLAGS", "-DX=\u{1b}[31m");
         let words = [
-            " search: toolkit 12.9",
+            " search: fetched toolkit 12.9",
             " nvcc 13.4.92: ",
             " variable: NVCC_APPEND_FLAGS=-DX=\\u{1b}[31m\n",
         ];
