@@ -83,8 +83,9 @@ fn a_refusal_names_bounds_and_ways_out() {
     assert_eq!(
         format!("{error:?}"),
         "host compiler gcc 14.1.0 (/usr/bin/gcc-14), which `NVCC_CCBIN` names, is not accepted by CUDA 12.4: it is \
-         unsupported! (CUDA 12.4 supports gcc up to 13 and clang up to 17)\nhint: name /usr/bin/gcc-12 in `NVCC_CCBIN`, or no compiler: the newest installed one that \
-         CUDA 12.4 accepts is then used\nhint: to use it without NVIDIA's support, set \
+         unsupported! (CUDA 12.4 supports gcc up to 13 and clang up to 17)\nhint: name /usr/bin/gcc-12 in \
+         `NVCC_CCBIN`, or no compiler: the newest installed one that CUDA 12.4 accepts is then used\nhint: to use it \
+         without NVIDIA's support, set \
          `NVCC_APPEND_FLAGS=-allow-unsupported-compiler`"
     );
     let refused = |toolkit| judge(toolkit).refused(&installed[0], None, &installed[..1]);

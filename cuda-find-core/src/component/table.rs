@@ -4,10 +4,11 @@
 //! 11.8.0, 12.9.1 and 13.4.3 (`readelf -d`, `RECORD`), extras from the metadata of the
 //! `cuda-toolkit` metapackage of the same versions, link names from CMake's `FindCUDAToolkit`. The names of products
 //! were read from the newest wheel of each product for each CUDA major (cuDNN 9.27, but 9.10 for CUDA 11; NCCL 2.32,
-//! but 2.21 for CUDA 11; cuTENSOR 2.8, but 2.2 for CUDA 11; cuSPARSELt 0.10 and 0.8; NVSHMEM 3.8; cuDSS 1.0; nvCOMP 6.0,
-//! nvJPEG2000 0.11, nvTIFF 0.8, cuBLASMp 0.10, cuSOLVERMp 0.9, libmathdx 0.4). The names in `redist` and `nix` come from the component lists of `redistrib_*.json` as nixpkgs and rules_cuda name them, the
-//! names in `spack` from the packages of Spack's built-in repository, and header prefixes from `include` of CUDA 11.8,
-//! 12.9 and 13.4. Header packages were read from `nvidia-cutlass` 3.8 and 4.2 and `nvidia-mathdx` 25.6.
+//! but 2.21 for CUDA 11; cuTENSOR 2.8, but 2.2 for CUDA 11; cuSPARSELt 0.10 and 0.8; NVSHMEM 3.8; cuDSS 1.0; nvCOMP
+//! 6.0, nvJPEG2000 0.11, nvTIFF 0.8, cuBLASMp 0.10, cuSOLVERMp 0.9, libmathdx 0.4). The names in `redist` and `nix`
+//! come from the component lists of `redistrib_*.json` as nixpkgs and rules_cuda name them, the names in `spack` from
+//! the packages of Spack's built-in repository, and header prefixes from `include` of CUDA 11.8, 12.9 and 13.4. Header
+//! packages were read from `nvidia-cutlass` 3.8 and 4.2 and `nvidia-mathdx` 25.6.
 //! The rows are ordered for readers: the toolkit first, then products and header packages.
 
 use std::fmt;
@@ -852,103 +853,4 @@ impl FromStr for Component {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_id_and_redist_name_is_parsed() {
-        for component in Component::all() {
-            assert_eq!(component.id().parse::<Component>().unwrap(), component);
-            for name in component.facts().redist {
-                assert_eq!(Component::of_redist(name), Some(component), "{name}");
-            }
-        }
-    }
-
-    /// The files of the wheels of CUDA 13.4 and of products, and those of 11.8 and 12.9 that 13.4 lacks.
-    #[test]
-    fn headers_name_their_components() {
-        let expected = "
-            cudart: cuda.h cudaGL.h cudaProfilerTypedefs.h cuda_fp16.h cuda_runtime.h cooperative_groups/scan.h mma.h
-            cccl: cub/cub.cuh cuda/std/atomic nv/target thrust/sort.h
-            crt: crt/host_config.h
-            nvrtc: nvrtc.h
-            nvjitlink: nvJitLink.h
-            nvfatbin: nvFatbin.h
-            nvptxcompiler: nvPTXCompiler.h
-            cublas: cublas.h cublas_v2.h cublasLt.h cublasXt.h cublas_api.h nvblas.h
-            cufft: cufft.h cufftXt.h cufftw.h cufft_device.h cudalibxt.h
-            curand: curand.h curand_kernel.h curand_mtgp32dc_p_11213.h
-            cusolver: cusolverDn.h cusolverSp_LOWLEVEL_PREVIEW.h cusolver_common.h
-            cusparse: cusparse.h cusparse_v2.h
-            npp: npp.h nppi_filtering_functions.h npps.h
-            nvjpeg: nvjpeg.h
-            cupti: cupti.h cuda_stdint.h generated_nvtx_meta.h nvperf_host.h
-            nvtx: nvtx3/nvToolsExt.h nvToolsExt.h nvtx3/nvtx3.hpp nvtxw3/nvtxw3.h
-            nvml: nvml.h
-            cufile: cufile.h
-            opencl: CL/cl.h CL/opencl.hpp
-            profiler-api: cuda_profiler_api.h cudaProfiler.h
-            sanitizer: sanitizer.h sanitizer_callbacks.h
-            cuxxfilt: nv_decode.h
-            cudnn: cudnn.h cudnn_ops_v9.h
-            nccl: nccl.h nccl_device/core.h
-            cutensor: cutensor.h cutensorMg.h cutensor/types.h
-            cusparselt: cusparseLt.h
-            nvshmem: nvshmem.h nvshmemx.h
-            cudss: cudss.h cudss_data_types.h
-            nvcomp: nvcomp.h nvcomp/lz4.h
-            nvjpeg2k: nvjpeg2k.h
-            nvtiff: nvtiff.h
-            cublasmp: cublasmp.h
-            cusolvermp: cusolverMp.h
-            libmathdx: libmathdx.h libcublasdx.h
-            cutlass: cutlass/cutlass.h cute/tensor.hpp
-            mathdx: cublasdx.hpp cufftdx.hpp commondx/commondx.hpp
-            : stdio.h cubic.h cute.h thrust.h vector cudnn_frontend.h
-        ";
-        for line in expected.trim().lines() {
-            let (component, headers) = line.split_once(':').unwrap();
-            for header in headers.split_whitespace() {
-                let found = Component::of_header(header).map_or("", Component::id);
-                assert_eq!(found, component.trim(), "{header}");
-            }
-        }
-    }
-
-    /// A product without one of these could not be found in some layout.
-    #[test]
-    fn every_product_has_a_name_in_every_layout() {
-        for facts in TABLE.iter().filter(|facts| facts.is_product()) {
-            assert!(!facts.variables.is_empty(), "{}: variables", facts.id);
-            if facts.is_header_package() {
-                assert_eq!(facts.packages, [facts.packages[0]; MAJORS]);
-                continue;
-            }
-            let newest = crate::release::NEWEST_MAJOR;
-            for (has, what) in [
-                (!facts.redist.is_empty() || !facts.nix.is_empty(), "Nix"),
-                (facts.version_macros.is_some(), "version macros"),
-                (facts.package(newest).is_some(), "package"),
-            ] {
-                assert!(has, "{}: {what}", facts.id);
-            }
-        }
-    }
-
-    #[test]
-    fn sonames_fit_their_libraries() {
-        for facts in TABLE {
-            for names in facts.sonames {
-                let stems = names.iter().map(|soname| {
-                    let (stem, _) = soname.split_once(".so").unwrap();
-                    stem.strip_prefix("lib").unwrap()
-                });
-                let mut stems: Vec<&str> = stems.collect();
-                stems.dedup();
-                let libraries = &facts.libraries[..stems.len()];
-                assert_eq!(stems, libraries, "{}: {names:?}", facts.id);
-            }
-        }
-    }
-}
+mod tests;
