@@ -53,10 +53,8 @@ impl Root {
         let top = ["/usr/include", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
         let deeper = ["/usr/include", "/usr/lib", "/lib"];
         let deeper = deeper.map(|place| self.locate(place).join(multiarch));
-        top.map(|place| self.locate(place))
-            .into_iter()
-            .chain(deeper)
-            .collect()
+        let top = top.map(|place| self.locate(place));
+        [top.as_slice(), &deeper].concat()
     }
 
     /// Whether `path` is a regular file, links followed.

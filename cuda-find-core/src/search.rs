@@ -164,18 +164,16 @@ struct PlaceReader<'s> {
 
 impl<'s> PlaceReader<'s> {
     fn new(search: &'s SearchContext<'s>) -> Result<Self, Error> {
-        if let Some(attempt) = search.toolkit_file()? {
-            return Ok(Self {
-                search,
-                sources: Proposals {
-                    candidates: vec![attempt.candidate.clone()],
-                    ..Proposals::default()
-                },
-                attempts: vec![OnceCell::from(vec![attempt])],
-            });
-        }
-        let sources = sources::candidates(search.root, search.env, search.target, &search.places)?;
-        let attempts = vec![OnceCell::new(); sources.candidates.len()];
+        let SearchContext { root, env, .. } = search;
+        let (sources, attempts) = if let Some(attempt) = search.toolkit_file()? {
+            let mut sources = Proposals::default();
+            sources.candidates.push(attempt.candidate.clone());
+            (sources, vec![OnceCell::from(vec![attempt])])
+        } else {
+            let sources = sources::candidates(root, env, search.target, &search.places)?;
+            let attempts = vec![OnceCell::new(); sources.candidates.len()];
+            (sources, attempts)
+        };
         Ok(Self {
             search,
             sources,

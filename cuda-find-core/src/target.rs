@@ -80,10 +80,8 @@ impl Target {
     /// A hint to append to a message about files in the platform directory `found`. It is empty unless
     /// the files are for ARM servers instead of Jetson boards, or the other way round.
     pub fn jetson_hint(&self, found: &str) -> &'static str {
-        if ![self.directory, found]
-            .iter()
-            .all(|name| [SBSA, JETSON].contains(name))
-        {
+        let is_arm = |name: &str| [SBSA, JETSON].contains(&name);
+        if !is_arm(self.directory) || !is_arm(found) {
             return "";
         }
         "; ARM servers and Jetson boards need different files: `jetson = true` in `[package.metadata.cuda]` selects \

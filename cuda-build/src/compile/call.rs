@@ -126,10 +126,8 @@ impl Call {
 
     /// The words.
     pub fn words(&self) -> Vec<String> {
-        self.arguments
-            .iter()
-            .flat_map(|it| it.words.clone())
-            .collect()
+        let words = self.arguments.iter().flat_map(|it| it.words.clone());
+        words.collect()
     }
 
     /// The sources and objects, as they are written in the call.
@@ -229,11 +227,8 @@ impl Call {
         if !self.inputs().any(|input| self.has_device_code(input)) || self.is_refused() {
             return ForList::Stays(None);
         }
-        if self
-            .of_variables
-            .iter()
-            .any(|it| it.meaning.chooses_capabilities())
-        {
+        let mut of_variables = self.of_variables.iter();
+        if of_variables.any(|it| it.meaning.chooses_capabilities()) {
             return stays("`NVCC_PREPEND_FLAGS` or `NVCC_APPEND_FLAGS` chooses the capabilities");
         }
         let requested = match &self.requested {
@@ -246,11 +241,8 @@ impl Call {
         let has_sass = requested
             .iter()
             .any(|image| matches!(image, Image::Real(_)));
-        if requested
-            .iter()
-            .any(|image| image.capability().number() != single)
-            || !requested.is_empty() && !has_sass && !is_ptx
-        {
+        let is_single = |image: &Image| image.capability().number() == single;
+        if !requested.iter().all(is_single) || !requested.is_empty() && !has_sass && !is_ptx {
             return stays("its build script requests these");
         }
         if let Some(option) = self.all().find(|it| it.meaning == Meaning::OneCapability) {
@@ -277,10 +269,7 @@ impl Call {
                 !requested.is_empty() && is_ptx || images.iter().all(|it| requested.contains(it))
             }
         };
-        let is_single = images
-            .iter()
-            .all(|image| image.capability().number() == single);
-        if is_single && is_served || images.is_empty() {
+        if images.iter().all(is_single) && is_served || images.is_empty() {
             return ForList::Stays(None);
         }
         let changed = self.with_images(images);
@@ -542,14 +531,10 @@ fn requested(arguments: &[Argument]) -> Requested {
                 .rsplit_once(",arch=")
                 .map(|(codes, arch)| (arch, codes))?,
         };
-        let list = codes
-            .strip_prefix('[')
-            .and_then(|codes| codes.strip_suffix(']'));
-        let list = list.or(codes
-            .strip_prefix('"')
-            .and_then(|codes| codes.strip_suffix('"')));
+        let between = |start: char, end: char| codes.strip_prefix(start)?.strip_suffix(end);
         // nvcc refuses several codes without brackets.
-        let list = list.or((!codes.contains(',')).then_some(codes))?;
+        let one = (!codes.contains(',')).then_some(codes);
+        let list = between('[', ']').or(between('"', '"')).or(one)?;
         images_of(architecture, list)
     });
     // Of several, nvcc takes the last.
@@ -582,11 +567,8 @@ fn images_of(architecture: &str, codes: &str) -> Option<Vec<Image>> {
         return None;
     };
     let images: Option<Vec<Image>> = codes.split(',').map(Image::parse).collect();
-    images.filter(|images| {
-        images
-            .iter()
-            .all(|image| image.capability() == architecture)
-    })
+    let is_of = |image: &Image| image.capability() == architecture;
+    images.filter(|images| images.iter().all(is_of))
 }
 
 #[cfg(test)]

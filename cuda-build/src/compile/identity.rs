@@ -206,11 +206,8 @@ fn names_with(files: &mut Files, directory: Option<&Path>, start: &str) -> Vec<P
     };
     let names = files.names(directory);
     let wanted = |name: &&OsString| name.as_encoded_bytes().starts_with(start.as_bytes());
-    names
-        .iter()
-        .filter(wanted)
-        .map(|name| directory.join(name))
-        .collect()
+    let names = names.iter().filter(wanted);
+    names.map(|name| directory.join(name)).collect()
 }
 
 fn add_directory(files: &mut Files, paths: &mut Vec<PathBuf>, directory: &Path, depth: u32) {

@@ -79,12 +79,8 @@ impl Library {
 
     /// Adds several sources: `files(["kernels/a.cu", "kernels/b.cu"])`.
     #[must_use]
-    pub fn files(mut self, sources: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
-        let files = sources
-            .into_iter()
-            .map(|source| Source::File(source.into()));
-        self.sources.extend(files);
-        self
+    pub fn files(self, sources: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        sources.into_iter().fold(self, Self::file)
     }
 
     /// Adds the sources that match a pattern, sorted: `glob("kernels/*.cu")`, `glob("src/**/*.cu")`.

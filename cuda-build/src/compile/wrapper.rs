@@ -70,10 +70,8 @@ impl WrappedNvcc<'_> {
         };
         output::write(&keepable.output, &output::read(&made_in(&out, keepable))?)?;
         if let Some((path, target)) = &keepable.depfile {
-            let files = compiled
-                .inputs
-                .iter()
-                .filter(|path| self.root.is_file(path));
+            let files = compiled.inputs.iter();
+            let files = files.filter(|path| self.root.is_file(path));
             output::write(path, &rule(target, &keepable.source, files))?;
         }
         let _ = output::remove_directory(&out);

@@ -202,16 +202,11 @@ impl Entry {
         if self.header.compression != Compression::None {
             return None;
         }
-        let padding = match self.header.kind {
-            Kind::Ptx => self
-                .payload
-                .iter()
-                .rev()
-                .take_while(|byte| **byte == 0)
-                .count(),
-            _ => 0,
-        };
-        self.payload.get(..self.payload.len() - padding)
+        if self.header.kind != Kind::Ptx {
+            return Some(&self.payload);
+        }
+        let last = self.payload.iter().rposition(|byte| *byte != 0);
+        self.payload.get(..last.map_or(0, |last| last + 1))
     }
 }
 

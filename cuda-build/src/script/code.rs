@@ -90,14 +90,11 @@ impl Code {
         };
         let mut nvcc_files = modules(Engine::Nvcc);
         for library in &self.libraries {
-            nvcc_files += library.resolve(root, package)?.cuda_files();
+            nvcc_files += library.resolve(root, package)?.files.len();
         }
         let (mut needs, mut headers) = (Vec::new(), Vec::new());
-        if nvcc_files == 0 && !self.libraries.is_empty() {
-            needs.extend(needs::nvcc("needed to make a library"));
-        }
         if nvcc_files > 0 {
-            let why = format!("needed to compile {}", count(nvcc_files, "`.cu` file"));
+            let why = format!("needed to compile {}", count(nvcc_files, "source file"));
             needs.extend(needs::nvcc(&why));
         }
         if !self.libraries.is_empty() {
@@ -160,10 +157,8 @@ impl Code {
             options.check_flags(name)?;
         }
         for (index, library) in self.libraries.iter().enumerate() {
-            if self.libraries[..index]
-                .iter()
-                .any(|other| other.name() == library.name())
-            {
+            let mut earlier = self.libraries[..index].iter();
+            if earlier.any(|earlier| earlier.name() == library.name()) {
                 return Err(Error::usage(
                     format!("two libraries are named `{}`", library.name()),
                     "give one of them another name in `Library::new`, or put the sources of both into one",
@@ -203,10 +198,8 @@ impl Code {
         observed: Option<&[Capability]>,
     ) -> Result<Vec<String>, Error> {
         let of_modules = self.modules.iter_mut().map(|module| &mut module.options);
-        let of_libraries = self
-            .libraries
-            .iter_mut()
-            .map(|library| &mut library.options);
+        let libraries = self.libraries.iter_mut();
+        let of_libraries = libraries.map(|library| &mut library.options);
         for options in of_modules.chain(of_libraries) {
             if !options.capabilities.is_empty() {
                 let part = PartCapabilities::parse(&options.capabilities)?;
@@ -229,14 +222,10 @@ impl Code {
 
     /// The names of all modules, and the capabilities in their files.
     pub(super) fn plans_of_modules(&self, plan: &Plan) -> Result<Vec<(&str, Plan)>, Error> {
-        let built = self
-            .modules
-            .iter()
-            .map(|it| Ok((it.name(), it.plan(plan)?)));
-        let left_out = self
-            .left_out
-            .iter()
-            .map(|name| Ok((name.as_str(), Plan::default())));
+        let built = self.modules.iter();
+        let built = built.map(|it| Ok((it.name(), it.plan(plan)?)));
+        let left_out = self.left_out.iter();
+        let left_out = left_out.map(|name| Ok((name.as_str(), Plan::default())));
         built.chain(left_out).collect()
     }
 

@@ -225,12 +225,8 @@ fn products_of_unknown_major(sets: &[ComponentSet]) -> Vec<String> {
     let remark = |Found { component, .. }: &Found| {
         format!("the CUDA major of this {component} is unknown; it is assumed to be compatible")
     };
-    first
-        .found
-        .iter()
-        .filter(is_offered_again)
-        .map(remark)
-        .collect()
+    let again = first.found.iter().filter(is_offered_again);
+    again.map(remark).collect()
 }
 
 /// Sets for majors for which no toolkit was found.

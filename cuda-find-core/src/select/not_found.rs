@@ -294,10 +294,8 @@ fn closest_toolkit<'a>(
     searched: &[&'a Attempt],
 ) -> (Option<&'a ComponentSet>, Vec<Need>) {
     let all: Vec<&ComponentSet> = searched.iter().flat_map(|attempt| &attempt.sets).collect();
-    let bases = all
-        .iter()
-        .copied()
-        .filter(|set| request.admits(set) && set.is_toolkit());
+    let sets = all.iter().copied();
+    let bases = sets.filter(|set| request.admits(set) && set.is_toolkit());
     let mut closest: Vec<(Option<&ComponentSet>, Vec<Need>)> = Vec::new();
     for base in bases.map(Some).chain([None]) {
         let is_met = |need: &Need| {

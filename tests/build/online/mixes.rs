@@ -39,7 +39,7 @@ pub fn shared(components: &[Component]) -> Request {
 
 /// What a static library of `.cu` files needs.
 fn library() -> Request {
-    let need = |component, part| Need::new(component, part, "needed to compile 1 `.cu` file");
+    let need = |component, part| Need::new(component, part, "needed to compile 1 source file");
     let needs = vec![
         need(Component::Nvcc, Part::Tools),
         need(Component::Nvvm, Part::Tools),
