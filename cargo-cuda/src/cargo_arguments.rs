@@ -146,15 +146,14 @@ impl CargoOptions {
         words.flatten().collect()
     }
 
-    /// The arguments that `cargo metadata` also needs: configuration, and restrictions on the lock file and the
-    /// network.
+    /// The arguments that `cargo metadata` also needs: configuration, restrictions on the lock file and the network, and
+    /// features.
     pub fn metadata_arguments(&self) -> Vec<String> {
-        self.arguments_of(&["--config", "--offline", "--locked", "--frozen"])
-    }
-
-    /// The arguments that choose features.
-    pub fn feature_arguments(&self) -> Vec<String> {
         self.arguments_of(&[
+            "--config",
+            "--offline",
+            "--locked",
+            "--frozen",
             "--features",
             "-F",
             "--all-features",
@@ -215,11 +214,7 @@ mod tests {
         }
         assert!(options("-vq").has(&["-q"]) && !options("-pq").has(&["-q"]));
         let all = options("-r --config a --config=b -F x -Fy --features=z --locked --all-features");
-        assert_eq!(
-            all.metadata_arguments(),
-            ["--config", "a", "--config", "b", "--locked"]
-        );
-        let features = ["-F", "x", "-F", "y", "--features", "z", "--all-features"];
-        assert_eq!(all.feature_arguments(), features);
+        let expected = "--config a --config b -F x -F y --features z --locked --all-features";
+        assert_eq!(all.metadata_arguments().join(" "), expected);
     }
 }

@@ -15,7 +15,7 @@ use crate::exit_code;
 use crate::failure::{Failure, Result};
 use crate::store;
 use crate::toolkits::{self, Finder, LockPolicy};
-use crate::workspace::{self, Package, Resolve, Workspace};
+use crate::workspace::{self, Package, Workspace};
 
 /// The environment variable that replaces the capabilities that packages declare.
 pub const CAPABILITIES: &str = "CUDA_BUILD_CAPABILITIES";
@@ -94,8 +94,9 @@ pub struct WorkspaceOptions {
     pub cargo: CargoOptions,
     #[arg(skip)]
     pub workspace: WorkspaceUse,
+    /// Whether it is an error if cargo cannot resolve the dependencies, as before anything is fetched for them.
     #[arg(skip)]
-    pub resolve: Resolve,
+    pub must_resolve: bool,
 }
 
 /// Whether a command needs a workspace.
@@ -112,7 +113,7 @@ impl WorkspaceOptions {
     /// Loads the workspace that these options choose, if there is one.
     pub fn load(&self, root: &Root, env: &Env) -> Result<Option<Workspace>> {
         let manifest = self.manifest_path.as_deref();
-        let load = || Workspace::load(root, env, manifest, &self.cargo, self.resolve);
+        let load = || Workspace::load(root, env, manifest, &self.cargo, self.must_resolve);
         // Cargo would search the same directories, but starting it takes ten times as long as creating a view.
         let may_exist = || manifest.is_some() || workspace::nearest_manifest(root).is_some();
         let workspace = match self.workspace {
@@ -169,9 +170,7 @@ impl Project {
         let is_fetch_variable_set = || env.peek(FETCH).is_some_and(|value| value != "0");
         let fetch = search.fetch || search.reads_fetch_variable && is_fetch_variable_set();
         let mut workspace_options = workspace_options.clone();
-        if fetch {
-            workspace_options.resolve = Resolve::Always;
-        }
+        workspace_options.must_resolve |= fetch;
         let mut workspace = workspace_options.load(root, &env)?;
         let cargo = &workspace_options.cargo;
         let mut names = Vec::from_iter(workspace_options.package.clone());

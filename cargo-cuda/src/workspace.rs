@@ -23,23 +23,10 @@ pub struct Workspace {
     pub has_separate_build_directory: bool,
     /// The packages that are members of the workspace.
     pub packages: Vec<Package>,
-    /// What the resolved dependencies reveal. Empty if [`Workspace::load`] did not resolve them.
+    /// What the resolved dependencies reveal.
     pub dependencies: Dependencies,
-    /// The manifest and the arguments with which `cargo metadata` resolves the dependencies.
-    pub query: (Option<PathBuf>, Vec<String>),
-}
-
-/// When `cargo metadata` resolves the dependencies, which takes longer than reading the workspace's own manifests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Resolve {
-    /// Only if cudarc may be among the dependencies. If cargo fails, its error is ignored here, because cargo reports
-    /// the same error when it builds.
-    #[default]
-    ForCudarc,
-    /// For a report. If cargo fails, its error is ignored.
-    IfPossible,
-    /// Before anything is fetched for the workspace. Fails if cargo cannot resolve the dependencies.
-    Always,
+    /// What `cargo metadata` printed. It has only the members if cargo could not resolve the dependencies.
+    pub metadata: Metadata,
 }
 
 /// A package of the workspace.
@@ -63,30 +50,29 @@ pub struct Package {
     pub uses_pyo3: bool,
 }
 
-/// `cargo metadata` for a manifest, otherwise for the current directory.
-fn metadata_command(env: &Env, manifest: Option<&Path>, arguments: Vec<String>) -> MetadataCommand {
-    let mut command = MetadataCommand::new();
-    if let Some(cargo) = env.peek("CARGO") {
-        command.cargo_path(cargo);
-    }
-    if let Some(manifest) = manifest {
-        command.manifest_path(manifest);
-    }
-    command.other_options(arguments);
-    command
-}
-
 impl Workspace {
-    /// Loads the workspace with `cargo metadata`.
+    /// Loads the workspace with `cargo metadata`. If cargo cannot resolve the dependencies, only `must_resolve` makes
+    /// that an error here, because cargo reports the same error when it builds.
     pub fn load(
         root: &Root,
         env: &Env,
         manifest: Option<&Path>,
         options: &CargoOptions,
-        resolve: Resolve,
+        must_resolve: bool,
     ) -> Result<Self> {
-        let mut command = metadata_command(env, manifest, options.metadata_arguments());
-        let metadata = command.no_deps().exec().map_err(metadata_failure)?;
+        let mut command = MetadataCommand::new();
+        if let Some(cargo) = env.peek("CARGO") {
+            command.cargo_path(cargo);
+        }
+        if let Some(manifest) = manifest {
+            command.manifest_path(manifest);
+        }
+        command.other_options(options.metadata_arguments());
+        let metadata = match command.exec() {
+            Err(_) if !must_resolve => command.no_deps().exec(),
+            metadata => metadata,
+        };
+        let metadata = metadata.map_err(metadata_failure)?;
         let mut packages = Vec::new();
         for package in metadata.workspace_packages() {
             let manifest = package.manifest_path.clone().into_std_path_buf();
@@ -114,37 +100,16 @@ impl Workspace {
                 manifest,
             });
         }
-        let lock = root.text(metadata.workspace_root.join("Cargo.lock").as_std_path());
-        let has_no_cudarc = lock.is_ok_and(|text| !text.contains("name = \"cudarc\""));
-        let arguments = [options.metadata_arguments(), options.feature_arguments()].concat();
-        let resolve_dependencies = || -> Result<Dependencies> {
-            let metadata = metadata_command(env, manifest, arguments.clone()).exec();
-            Ok(Dependencies::new(&metadata.map_err(metadata_failure)?))
-        };
-        let dependencies = match resolve {
-            Resolve::Always => resolve_dependencies()?,
-            Resolve::ForCudarc if has_no_cudarc => Dependencies::default(),
-            Resolve::ForCudarc | Resolve::IfPossible => resolve_dependencies().unwrap_or_default(),
-        };
-        let has_separate_build_directory = metadata
-            .build_directory
-            .is_some_and(|directory| directory != metadata.target_directory);
+        let build_directory = metadata.build_directory.as_ref();
         Ok(Self {
-            has_separate_build_directory,
-            dependencies,
-            query: (manifest.map(Path::to_owned), arguments.clone()),
-            root: metadata.workspace_root.into_std_path_buf(),
-            target_directory: metadata.target_directory.into_std_path_buf(),
+            root: metadata.workspace_root.clone().into_std_path_buf(),
+            target_directory: metadata.target_directory.clone().into_std_path_buf(),
+            has_separate_build_directory: build_directory
+                .is_some_and(|directory| *directory != metadata.target_directory),
             packages,
+            dependencies: Dependencies::new(&metadata),
+            metadata,
         })
-    }
-
-    /// All packages that a build may need. `None` if cargo cannot resolve them: then the build fails, too.
-    pub fn metadata(&self, env: &Env) -> Option<Metadata> {
-        let (manifest, arguments) = &self.query;
-        metadata_command(env, manifest.as_deref(), arguments.clone())
-            .exec()
-            .ok()
     }
 
     /// The package of this name.

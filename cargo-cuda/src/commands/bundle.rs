@@ -26,7 +26,7 @@ use crate::project::{BuildOptions, Project, WorkspaceOptions};
 use crate::toolkits::release_of;
 use crate::wheel::needs::{BuiltWith, Needs, with_dependencies};
 use crate::wheel::runpath::{SearchPathKind, link_arguments, needed_by_runpath};
-use crate::workspace::{Package, Resolve};
+use crate::workspace::Package;
 
 /// The search path of a program in `bin`, and of a library in `lib`.
 const SEARCH_PATH: &str = "$ORIGIN/../lib";
@@ -73,7 +73,6 @@ pub fn run(
         target: cargo.value("--target"),
         manifest_path: cargo.value("--manifest-path").map(PathBuf::from),
         cargo: cargo.clone(),
-        resolve: Resolve::IfPossible,
         ..WorkspaceOptions::default()
     };
     let project = Project::open(user_env, root, &arguments.build, &options)?;

@@ -23,7 +23,6 @@ use crate::failure::Failure;
 use crate::isolated_build::{compiles_device_code, note_about_cudarc};
 use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
 use crate::report::{self, Diagnosis, RowState};
-use crate::workspace::Resolve;
 use crate::{exit_code, output};
 
 /// Print whether a build will work, and what it will use
@@ -42,11 +41,7 @@ pub struct DoctorArgs {
 /// Returns the report, with the exit code that a build would have.
 pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(String, u8), Failure> {
     let build = BuildOptions::new(arguments.cuda, false);
-    let workspace = WorkspaceOptions {
-        resolve: Resolve::IfPossible,
-        ..arguments.workspace.clone()
-    };
-    let project = Project::open(user_env, root, &build, &workspace)?;
+    let project = Project::open(user_env, root, &build, &arguments.workspace)?;
     let outcome = project.finder().outcome()?;
     let driver = driver::driver();
     let gpus = driver.as_ref().map_or(&[][..], |driver| &driver.gpus);

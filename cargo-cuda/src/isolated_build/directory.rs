@@ -2,8 +2,8 @@
 //!
 //! All builds of a workspace share `<target>/cargo-cuda`, whatever the toolkit and the list of capabilities. Build
 //! scripts that look for CUDA by themselves do not declare what they read, so the directory has a record of what the
-//! last build set. If that differs, cargo compiles again the packages that can depend on it (see [`Packages`]), and
-//! their dependents.
+//! last build set. If that differs, cargo compiles again the packages that can depend on it (see
+//! [`dependent_packages`]), and their dependents.
 //!
 //! ```text
 //! <target>/cargo-cuda/
@@ -12,7 +12,7 @@
 //!   .cuda/views/                 the views; Cargo would add a directory in debug/ or release/ to the loader path
 //!   .cuda/toolkit.toml           the toolkit, for build scripts with cuda-build
 //!   .cuda/built-with.json        the record
-//!   .cuda/dependent/             the packages that may depend on CUDA, for each Cargo.lock that was built here
+//!   .cuda/dependent/             the packages that may depend on CUDA, for all dependencies that were built here
 //!   .cuda/.lock                  locked while cargo runs: shared by builds with the same record
 //!   .wheel/                      the same for wheels
 //!   .separate/13.5-0123…/        the same for one toolkit and list, if `CUDA_BUILD_SEPARATE` is set, and for programs
@@ -30,12 +30,13 @@ use cuda_find_core::{env::Env, root::Root};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::independent::Packages;
+use super::dependent::dependent_packages;
 use crate::environment::Variable;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, joined};
 use crate::project::Project;
 use crate::toolkits::builds_directory;
+use crate::workspace::Workspace;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Purpose {
@@ -160,9 +161,9 @@ impl TargetDirectory {
         loop {
             let shared = output::lock_shared(&directory)?;
             if old_record().is_some_and(|old| old == *record) {
-                let dependent = self.dependent_packages(project);
-                if !root.is_file(&dependent) {
-                    self.examine(project, &dependent)?;
+                let list = self.list_of_dependent_packages(project);
+                if !root.is_file(&list) {
+                    self.examine(project, &list)?;
                 }
                 return Ok(shared);
             }
@@ -180,13 +181,12 @@ impl TargetDirectory {
             } else {
                 // If this process is killed, the next one begins again.
                 files::remove(&file)?;
-                let dependent = self.dependent_packages(project);
-                let mut independent = self.examine(project, &dependent)?;
-                for file in root.names(output::parent(&dependent)) {
-                    let names = root.text(&output::parent(&dependent).join(file));
-                    independent.retain(|name| {
-                        !names.iter().any(|names| names.lines().any(|it| it == name))
-                    });
+                let list = self.list_of_dependent_packages(project);
+                let mut independent = self.examine(project, &list)?;
+                for list in root.names(output::parent(&list)) {
+                    let names = root.text(&self.path.join(DEPENDENT).join(list));
+                    let names = names.unwrap_or_default();
+                    independent.retain(|name| !names.lines().any(|it| it == name));
                 }
                 forget_except(root, &self.path, &independent)?;
                 files::remove_directory(&self.wrapper_files())?;
@@ -196,34 +196,23 @@ impl TargetDirectory {
         }
     }
 
-    /// Returns the packages of the workspace that cannot depend on CUDA, and writes the names of the others into a file
-    /// for these dependencies.
-    fn examine(&self, project: &Project, file: &Path) -> Result<BTreeSet<String>, Failure> {
-        let mut workspace = project.workspace.iter();
-        // If cargo cannot resolve the dependencies, the build fails, too.
-        let Some(metadata) = workspace.find_map(|workspace| workspace.metadata(&project.env))
-        else {
+    /// Returns the packages of the workspace that cannot depend on CUDA, and writes the names of the others into `list`.
+    fn examine(&self, project: &Project, list: &Path) -> Result<BTreeSet<String>, Failure> {
+        let Some(Workspace { metadata, .. }) = &project.workspace else {
             return Ok(BTreeSet::new());
         };
-        let Packages {
-            dependent,
-            independent,
-        } = Packages::examine(&metadata, &project.root);
-        let names: Vec<String> = dependent.into_iter().collect();
-        output::write(file, names.join("\n").as_bytes())?;
-        Ok(independent)
+        let dependent = dependent_packages(metadata, &project.root);
+        output::write(list, joined(&dependent, "\n").as_bytes())?;
+        let names = metadata.packages.iter().map(|it| it.name.to_string());
+        Ok(names.filter(|name| !dependent.contains(name)).collect())
     }
 
     /// The file for the dependencies of a workspace. Several workspaces may have one target directory, and a package
     /// may depend on CUDA in one version and not in another.
-    fn dependent_packages(&self, project: &Project) -> PathBuf {
-        let key = project.workspace.as_ref().map(|workspace| {
-            let lock = project.root.text(&workspace.root.join("Cargo.lock")).ok();
-            digest(&(&workspace.root, &workspace.query, lock))
-        });
-        self.path
-            .join(".cuda/dependent")
-            .join(key.unwrap_or_default())
+    fn list_of_dependent_packages(&self, project: &Project) -> PathBuf {
+        let workspace = project.workspace.as_ref();
+        let key = digest(&workspace.map(|it| (&it.root, &it.metadata.resolve)));
+        self.path.join(DEPENDENT).join(key)
     }
 
     /// The path of the link to the view.
@@ -281,6 +270,8 @@ pub const FAILED: &str = ".failed";
 const LOCKS_OF_CARGO: [&str; 3] = [".cargo-lock", ".cargo-build-lock", ".cargo-artifact-lock"];
 
 const RECORD_FILE: &str = ".cuda/built-with.json";
+
+const DEPENDENT: &str = ".cuda/dependent";
 
 /// Removes from a target directory what makes packages up to date, and the outputs of their build scripts, except those
 /// of the packages in `independent`. Also packages that are no dependencies any more are removed: a later build may

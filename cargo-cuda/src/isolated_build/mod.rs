@@ -4,8 +4,8 @@
 //! target directory has a record of the last build (see `directory`). Plain `cargo` does not use this directory.
 
 mod capabilities;
+mod dependent;
 mod directory;
-mod independent;
 pub mod nvcc_script;
 
 use std::ffi::{OsStr, OsString};

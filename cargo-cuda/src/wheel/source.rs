@@ -11,7 +11,7 @@ use crate::output::joined;
 use crate::package::pyproject::{MaturinTable, Pyproject};
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::toolkits::LockPolicy;
-use crate::workspace::{Package, Resolve};
+use crate::workspace::Package;
 
 /// The options of maturin that `cargo cuda` sets.
 const OURS: &str = "--auditwheel --skip-auditwheel --manifest-path -m --out -o";
@@ -52,8 +52,6 @@ impl WheelSource {
                 target: cargo.value("--target"),
                 cargo,
                 workspace: WorkspaceUse::Required,
-                // The requirements of a wheel do not depend on `--fetch`.
-                resolve: Resolve::IfPossible,
                 ..which.clone()
             };
             Project::open(user, root, build, &which)

@@ -1,12 +1,11 @@
-//! Which packages cannot depend on CUDA, so that they stay compiled when the toolkit or the list of capabilities
-//! changes.
+//! Which packages may depend on CUDA. The others stay compiled when the toolkit or the list of capabilities changes.
 //!
 //! A package depends on CUDA through code that runs during the build, a build script or a procedural macro, or through
 //! libraries that it links by an attribute. That code reads CUDA's variables or starts CUDA's programs, whose names
-//! contain one of [`WORDS`] or [`LIBRARIES`], or it reads the view through CMake or a compiler, and the
-//! view has only CUDA. So for a package of a registry, a file with one of these words decides: a file of the package,
-//! except the Rust sources of its library, or a Rust source of a crate that this code uses. The code of a local package
-//! may change between two builds, and a package of git may read files of its repository, so both always count.
+//! contain one of [`WORDS`] or [`LIBRARIES`], or it reads the view through CMake or a compiler, and the view has only
+//! CUDA. So a package of a registry counts if one of these words is in a file of the package, or of a package that this
+//! code uses. The files of other packages may change between two builds, and a script of a git package may read files
+//! of its repository, so any code that runs during the build counts there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,62 +16,36 @@ use cuda_find_core::root::Root;
 const WORDS: [&str; 3] = ["cuda", "nvcc", "nvidia"];
 
 /// Names of libraries without one of the words. In mixed case, such short names are found in encoded data.
-const LIBRARIES: [&str; 12] = [
-    "cudnn",
-    "nccl",
-    "nvrtc",
-    "cublas",
-    "cufft",
-    "curand",
-    "cusolver",
-    "cusparse",
-    "cutensor",
-    "nvjitlink",
-    "cupti",
-    "nvml",
-];
+const LIBRARIES: &str =
+    "cudnn nccl nvrtc cublas cufft curand cusolver cusparse cutensor nvjitlink cupti nvml";
 
 /// A name of a target that crates list together with all others.
 const TRIPLE: &str = "nvptx64-nvidia-cuda";
 
 /// Crates with one of the words that do nothing with CUDA unless their caller names it.
-const PASSIVE: [&str; 3] = ["cc", "libc", "target-lexicon"];
+const PASSIVE: [&str; 5] = ["cc", "libc", "object", "target-lexicon", "vcpkg"];
 
-/// The names of the packages of a build.
-pub(super) struct Packages {
-    pub dependent: BTreeSet<String>,
-    /// The others. Of two versions of a package, one may depend on CUDA.
-    pub independent: BTreeSet<String>,
-}
-
-impl Packages {
-    pub fn examine(metadata: &Metadata, root: &Root) -> Self {
-        let nodes = metadata.resolve.iter().flat_map(|graph| &graph.nodes);
-        let nodes: BTreeMap<_, _> = nodes.map(|node| (&node.id, node)).collect();
-        let packages = metadata.packages.iter();
-        let packages = packages.filter(|package| nodes.contains_key(&package.id));
-        let uses: BTreeMap<_, _> = packages
-            .clone()
-            .map(|package| (&package.id, Uses::read(package, root)))
-            .collect();
-        let may_depend = |package: &&Package| {
-            let of_package = &uses[&package.id];
-            let mut helpers = BTreeSet::new();
-            for kind in of_package.kinds_of_helpers.into_iter().flatten() {
-                add_dependencies(&nodes, &package.id, kind, &mut helpers);
-            }
-            of_package.links
-                || of_package.in_build
-                || helpers.into_iter().any(|helper| uses[helper].in_rust)
-        };
-        let (dependent, independent): (Vec<_>, Vec<_>) = packages.partition(may_depend);
-        let [dependent, independent] = [dependent, independent]
-            .map(|packages| BTreeSet::from_iter(packages.iter().map(|it| it.name.to_string())));
-        Self {
-            independent: &independent - &dependent,
-            dependent,
+/// The names of the packages that may depend on CUDA.
+pub(super) fn dependent_packages(metadata: &Metadata, root: &Root) -> BTreeSet<String> {
+    let nodes = metadata.resolve.iter().flat_map(|graph| &graph.nodes);
+    let nodes: BTreeMap<_, _> = nodes.map(|node| (&node.id, node)).collect();
+    let packages = metadata.packages.iter();
+    let users = packages.clone().filter(|package| uses_cuda(package, root));
+    let users: BTreeSet<&PackageId> = users.map(|package| &package.id).collect();
+    let may_depend = |package: &&Package| {
+        let mut helpers = BTreeSet::new();
+        if has_script(package) {
+            add_dependencies(&nodes, &package.id, DependencyKind::Build, &mut helpers);
         }
-    }
+        if is_macro(package) {
+            add_dependencies(&nodes, &package.id, DependencyKind::Normal, &mut helpers);
+        }
+        let mut helpers = helpers.into_iter();
+        users.contains(&package.id)
+            || helpers.any(|id| users.contains(id) || !is_of_registry(&metadata[id]))
+    };
+    let dependent = packages.filter(may_depend);
+    dependent.map(|package| package.name.to_string()).collect()
 }
 
 /// Adds the dependencies of this kind, and what these need.
@@ -82,7 +55,7 @@ fn add_dependencies<'n>(
     kind: DependencyKind,
     all: &mut BTreeSet<&'n PackageId>,
 ) {
-    for dependency in &nodes[package].deps {
+    for dependency in nodes.get(package).iter().flat_map(|node| &node.deps) {
         let is_of_kind = dependency.dep_kinds.iter().any(|it| it.kind == kind);
         if is_of_kind && all.insert(&dependency.pkg) {
             add_dependencies(nodes, &dependency.pkg, DependencyKind::Normal, all);
@@ -90,81 +63,49 @@ fn add_dependencies<'n>(
     }
 }
 
-/// How the files of a package use CUDA.
-#[derive(Default)]
-struct Uses {
-    /// What the build script needs, and the procedural macro.
-    kinds_of_helpers: [Option<DependencyKind>; 2],
-    /// The code that runs during the build may use CUDA.
-    in_build: bool,
-    /// A Rust source may.
-    in_rust: bool,
-    /// An attribute may link a library of CUDA.
-    links: bool,
+fn has_script(package: &Package) -> bool {
+    package
+        .targets
+        .iter()
+        .any(|target| target.is_custom_build())
 }
 
-impl Uses {
-    fn read(package: &Package, root: &Root) -> Self {
-        let is_macro = package.targets.iter().any(|target| target.is_proc_macro());
-        let (scripts, others): (Vec<_>, Vec<_>) =
-            package.targets.iter().partition(|it| it.is_custom_build());
-        let text = |path: &Path| {
-            let bytes = root.bytes(path).unwrap_or_default();
+fn is_macro(package: &Package) -> bool {
+    package.targets.iter().any(|target| target.is_proc_macro())
+}
+
+fn is_of_registry(package: &Package) -> bool {
+    let source = package.source.as_ref();
+    source.is_some_and(|source| !source.repr.starts_with("git+"))
+}
+
+/// Whether the package itself may use CUDA.
+fn uses_cuda(package: &Package, root: &Root) -> bool {
+    if PASSIVE.contains(&package.name.as_str()) {
+        return false;
+    }
+    let is_of_registry = is_of_registry(package);
+    if !is_of_registry && (has_script(package) || is_macro(package)) {
+        return true;
+    }
+    let manifest = package.manifest_path.as_std_path();
+    let mut files = files(root, manifest.parent().unwrap_or(manifest)).into_iter();
+    files.any(|path| {
+        let text = || {
+            let bytes = root.bytes(&path).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        let directory = directory(package);
-        let sources = others
-            .iter()
-            .filter_map(|it| it.src_path.as_std_path().parent());
-        let sources: Vec<&Path> = sources.filter(|source| *source != directory).collect();
-        // The script may be, or have modules, among the sources of the library.
-        let includes = scripts.iter().any(|script| {
-            let path = script.src_path.as_std_path();
-            let text = text(path);
-            let is_among_sources = sources.iter().any(|source| path.starts_with(source));
-            is_among_sources || text.contains("include!") || text.contains("#[path")
-        });
-        let is_of_library = |path: &Path| sources.iter().any(|source| path.starts_with(source));
-        // A script of git's package may read files of the repository outside of the package.
-        let source = package.source.as_ref();
-        let is_local = source.is_none_or(|source| source.repr.starts_with("git+"));
-        let mut uses = Self {
-            kinds_of_helpers: [
-                (!scripts.is_empty()).then_some(DependencyKind::Build),
-                is_macro.then_some(DependencyKind::Normal),
-            ],
-            ..Self::default()
-        };
-        let runs = is_macro || !scripts.is_empty();
-        uses.in_build = runs && is_local;
-        if PASSIVE.contains(&package.name.as_str()) {
-            return uses;
-        }
-        for path in files(root, directory) {
-            let is_rust = path.extension().is_some_and(|extension| extension == "rs");
-            if !is_rust && (!runs || uses.in_build) {
-                continue;
+        let is_rust = || path.extension().is_some_and(|extension| extension == "rs");
+        match is_of_registry {
+            true => mentions_cuda(&text()),
+            false => {
+                is_rust()
+                    && ["#[link(", "link(name"]
+                        .iter()
+                        .any(|it| text().contains(it))
             }
-            let text = text(&path);
-            let is_mentioned = mentions(&text);
-            let is_document = |name: &str| name.ends_with(".md") || name.starts_with("LICENSE");
-            let is_unused = match is_rust {
-                true => is_of_library(&path) && !includes && !is_macro,
-                false => is_document(&path.file_name().unwrap_or_default().to_string_lossy()),
-            };
-            uses.in_build |= runs && is_mentioned && !is_unused;
-            uses.in_rust |= is_rust && is_mentioned;
-            uses.links |= is_rust
-                && (text.contains("#[link(") || text.contains("link(name"))
-                && (is_local || is_mentioned);
         }
-        uses
-    }
-}
-
-fn directory(package: &Package) -> &Path {
-    let manifest = package.manifest_path.as_std_path();
-    manifest.parent().unwrap_or(manifest)
+    })
 }
 
 /// The files below a directory, without those in hidden directories and in target directories.
@@ -185,10 +126,10 @@ fn files(root: &Root, directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Whether a text has one of the words, in any case, or the name of a library.
-fn mentions(text: &str) -> bool {
+fn mentions_cuda(text: &str) -> bool {
     let lower = text.to_ascii_lowercase().replace(TRIPLE, "");
     let has_library = |name: &str| text.contains(name) || text.contains(&name.to_ascii_uppercase());
-    WORDS.iter().any(|word| lower.contains(word)) || LIBRARIES.into_iter().any(has_library)
+    WORDS.iter().any(|word| lower.contains(word)) || LIBRARIES.split(' ').any(has_library)
 }
 
 #[cfg(test)]
@@ -206,7 +147,7 @@ mod tests {
         // The files of each package, its dependency, and whether it stays when the toolkit changes: as a package of a
         // registry, and as a local one.
         let packages = [
-            ("plain", &[("src/lib.rs", "// cuda")][..], "", true, true),
+            ("plain", &[("src/lib.rs", "// cpu")][..], "", true, true),
             (
                 "inside",
                 &[
@@ -249,16 +190,6 @@ mod tests {
                 "lib-of-script",
                 &[("build.rs", SCRIPT), ("src/lib.rs", "// cuda")],
                 "",
-                true,
-                false,
-            ),
-            (
-                "shared",
-                &[
-                    ("build.rs", "#[path = \"src/lib.rs\"]\nmod m; fn main() {}"),
-                    ("src/lib.rs", "// cuda"),
-                ],
-                "",
                 false,
                 false,
             ),
@@ -277,7 +208,7 @@ mod tests {
                     ("LICENSE", "NVIDIA"),
                 ],
                 "",
-                true,
+                false,
                 false,
             ),
             (
@@ -298,7 +229,7 @@ mod tests {
                 "helper",
                 &[("src/lib.rs", "Command::new(\"nvcc\")")],
                 "",
-                true,
+                false,
                 true,
             ),
             (
@@ -350,24 +281,19 @@ mod tests {
             .manifest_path(manifest)
             .exec()
             .unwrap();
+        // The package at the root has the files of all others.
         let names = |of_registry: bool| -> BTreeSet<String> {
-            let stays = packages
+            let rest = packages
                 .into_iter()
-                .filter(|it| if of_registry { it.3 } else { it.4 });
-            stays.map(|it| it.0.to_owned()).collect()
+                .filter(|it| !if of_registry { it.3 } else { it.4 });
+            let names = rest.map(|it| it.0.to_owned());
+            names.chain(["root".to_owned()]).collect()
         };
         let system = Root::system();
-        // The package at the root has the files of all others.
-        assert_eq!(
-            Packages::examine(&metadata, &system).independent,
-            names(false)
-        );
+        assert_eq!(dependent_packages(&metadata, &system), names(false));
         for package in &mut metadata.packages {
             package.source = Some(serde_json::from_str("\"registry+x\"").unwrap());
         }
-        assert_eq!(
-            Packages::examine(&metadata, &system).independent,
-            names(true)
-        );
+        assert_eq!(dependent_packages(&metadata, &system), names(true));
     }
 }
