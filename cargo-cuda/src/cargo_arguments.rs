@@ -1,7 +1,7 @@
 //! Splits a command line into the arguments of `cargo cuda`, of cargo and of the program that cargo runs, and reads
 //! the options of cargo that also affect `cargo cuda`.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 /// Long options of cargo that take a value.
 const LONG_WITH_VALUE: &str = "--artifact-dir --bench --bin --branch --color --config --example --exclude --features \
@@ -29,8 +29,6 @@ pub fn split(
     arguments: &[OsString],
     our_option_takes_value: impl Fn(&str) -> Option<bool>,
 ) -> SplitArguments {
-    let is_option =
-        |argument: &OsString| argument.len() > 1 && argument.as_encoded_bytes()[0] == b'-';
     let mut split = SplitArguments {
         command: command.to_owned(),
         ..SplitArguments::default()
@@ -48,14 +46,11 @@ pub fn split(
             }
             continue;
         }
-        let letters = short_options(&text);
-        // In `-j4`, the value follows the letter. After `-vj`, the value is the next argument.
-        let end_of_first_with_value = letters.find(SHORT_WITH_VALUE).map(|index| index + 1);
         split.for_cargo.push(argument);
-        if is_long_with_value(&text) || end_of_first_with_value == Some(letters.len()) {
-            // Some options can be given without a value, so an argument that starts with `-` is not taken as the value.
-            let value = rest.next_if(|next| !is_option(next));
-            split.for_cargo.extend(value);
+        if options_in(&text).1 {
+            split
+                .for_cargo
+                .extend(rest.next_if(|next| !is_option(next)));
         }
     }
     split.for_program = rest.collect();
@@ -73,52 +68,56 @@ pub fn is_long_with_value(option: &str) -> bool {
     LONG_WITH_VALUE.split(' ').any(|name| name == option)
 }
 
-/// The letters of the short options in one argument: `vr` for `-vr`.
-fn short_options(text: &str) -> &str {
-    let letters = text.strip_prefix('-').unwrap_or_default();
-    if letters.starts_with('-') {
-        ""
-    } else {
-        letters
-    }
+/// Whether an argument starts with `-`. Some options can be given without a value, so such an argument is no value.
+fn is_option(argument: &OsString) -> bool {
+    argument.len() > 1 && argument.as_encoded_bytes()[0] == b'-'
 }
 
-/// Options of cargo with their values. Joined short options are split: `-vrp name` becomes `-v`,
-/// `-r`, `-p name`.
+type CargoOption = (String, Option<String>);
+
+/// The options in one argument, and whether the value of the last one is the next argument: `-vrp` is `-v`, `-r`, and
+/// `-p` with the next argument, and in `-j4`, the value follows the letter.
+fn options_in(argument: &str) -> (Vec<CargoOption>, bool) {
+    if argument.starts_with("--") {
+        return match argument.split_once('=') {
+            Some((name, value)) => (vec![(name.to_owned(), Some(value.to_owned()))], false),
+            None => (
+                vec![(argument.to_owned(), None)],
+                is_long_with_value(argument),
+            ),
+        };
+    }
+    let mut options = Vec::new();
+    let mut letters = argument.strip_prefix('-').unwrap_or_default().chars();
+    while let Some(letter) = letters.next() {
+        let has_value = SHORT_WITH_VALUE.contains(&letter);
+        let value = Some(letters.as_str()).filter(|value| has_value && !value.is_empty());
+        options.push((format!("-{letter}"), value.map(str::to_owned)));
+        if has_value {
+            return (options, value.is_none());
+        }
+    }
+    (options, false)
+}
+
+/// Options of cargo with their values.
 #[derive(Clone, Debug, Default)]
-pub struct CargoOptions(Vec<(String, Option<String>)>);
+pub struct CargoOptions(Vec<CargoOption>);
 
 impl CargoOptions {
     /// Reads the options before `--`. The arguments after `--` are not for cargo.
     pub fn parse(arguments: &[OsString]) -> Self {
-        let mut options = Vec::new();
-        let for_cargo = arguments.iter().take_while(|argument| *argument != "--");
-        let mut rest = for_cargo.filter_map(|argument| OsStr::to_str(argument));
-        while let Some(argument) = rest.next() {
-            let mut add = |name: &str, value: Option<&str>| {
-                options.push((name.to_owned(), value.map(str::to_owned)));
-            };
-            if argument.starts_with("--") {
-                match argument.split_once('=') {
-                    Some((name, value)) => add(name, Some(value)),
-                    None if is_long_with_value(argument) => add(argument, rest.next()),
-                    None => add(argument, None),
-                }
-                continue;
+        let mut all = Vec::new();
+        let mut rest = arguments.iter().peekable();
+        while let Some(argument) = rest.next_if(|next| *next != "--") {
+            let (mut options, needs_value) = options_in(&argument.to_string_lossy());
+            if let Some((_, value)) = options.last_mut().filter(|_| needs_value) {
+                let next = rest.next_if(|next| !is_option(next));
+                *value = next.map(|next| next.to_string_lossy().into_owned());
             }
-            let mut letters = short_options(argument).chars();
-            while let Some(letter) = letters.next() {
-                let name = format!("-{letter}");
-                if !SHORT_WITH_VALUE.contains(&letter) {
-                    add(&name, None);
-                    continue;
-                }
-                let attached = Some(letters.as_str()).filter(|value| !value.is_empty());
-                add(&name, attached.or_else(|| rest.next()));
-                break;
-            }
+            all.extend(options);
         }
-        Self(options)
+        Self(all)
     }
 
     /// The values of an option that may be given more than once.

@@ -93,7 +93,7 @@ fn errors_decide_the_exit_code_unless_allowed() {
         (&found["findings"], &found["allowed"][0]["code"]),
         (&json!([]), &json!("W02"))
     );
-    audit(&["--allow", "W99"], &renamed).failed(exit_code::USAGE, &["invalid value 'W99'", "W22"]);
+    audit(&["--allow", "W99"], &renamed).failed(exit_code::USAGE, &["invalid value 'W99'", "W13"]);
 }
 
 mod online {

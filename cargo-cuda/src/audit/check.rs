@@ -150,7 +150,6 @@ checks! {
     W09: "for CUDA 13 write `cuda-toolkit[cudart]>=13.0,<14`, with the extras of the needed components";
     W10: "raise the lower bound, or build with the oldest toolkit that is to be supported";
     W13: "add PTX of a capability below those of the missing GPUs, as in `capabilities = [\"8.0\", \"9.0+PTX\"]`";
-    W22: "give `module-name` in pyproject.toml and the function with `#[pymodule]` the same name";
 }
 
 #[cfg(test)]

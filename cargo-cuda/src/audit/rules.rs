@@ -1,15 +1,14 @@
 //! What the checks find: NVIDIA's libraries in the wheel (W01, W02), the driver's libraries as dependencies (W03),
-//! device code (W13), modules that Python cannot start (W22), and the findings of the other modules.
+//! device code (W13), and the findings of the other modules.
 
 use cuda_build::Component;
 use cuda_find_core::release;
 
 use super::artifact::{Artifact, Majors, NativeModule, file_name};
 use super::check::Severity::{Error, Warning};
-use super::check::{Audit, Finding, W01, W02, W03, W13, W22};
+use super::check::{Audit, Finding, W01, W02, W03, W13};
 use super::{paths, requirements};
 use crate::output::joined;
-use crate::package::elf::PYTHON_INITS;
 use crate::package::nvidia::{component_of, is_driver_library, is_nvidia_library, without_hash};
 
 /// What the checks find in an artifact, in the order of the codes.
@@ -27,7 +26,6 @@ pub fn findings(artifact: &Artifact, majors: &Majors) -> Vec<Finding> {
 fn check_libraries(audit: &mut Audit<'_>) {
     let artifact = audit.artifact;
     for module in &artifact.modules {
-        check_python_init(audit, module);
         let needed = module.elf.needed.iter();
         for soname in needed.filter(|soname| is_driver_library(soname)) {
             if let Some(original) = without_hash(soname) {
@@ -50,20 +48,6 @@ fn check_libraries(audit: &mut Audit<'_>) {
         for module in &artifact.modules {
             check_copy(audit, module);
         }
-    }
-}
-
-/// W22: an extension module of Python, by the suffix of its file, without the function that starts it.
-fn check_python_init(audit: &mut Audit<'_>, module: &NativeModule) {
-    let Some((name, suffix)) = file_name(&module.path).split_once('.') else {
-        return;
-    };
-    let is_extension = suffix.starts_with("abi3") || suffix.starts_with("cpython-");
-    let names = PYTHON_INITS.map(|start| format!("{start}{name}"));
-    let inits = &module.elf.python_inits;
-    if is_extension && name.is_ascii() && !names.iter().any(|name| inits.contains(name)) {
-        let text = format!("exports no `{}`, so `import` fails", names[0]);
-        audit.add_file(&W22, Warning, &module.path, text);
     }
 }
 
@@ -241,7 +225,6 @@ mod tests {
             // A library without a search path of its own inherits the RPATH of what needs it.
             changed(|artifact| {
                 artifact.modules[0].path = "saxpy/_core.abi3.so".to_owned();
-                artifact.modules[0].elf.python_inits = owned(&["PyInit__core"]);
             }),
             changed(|artifact| {
                 let mut library = artifact.modules[0].clone();
@@ -352,14 +335,6 @@ mod tests {
                 "warning W13",
                 "without code for future GPUs",
                 with_code(&all, &[]),
-            ),
-            (
-                "warning W22",
-                "no `PyInit__core`, so",
-                changed(|artifact| {
-                    artifact.modules[0].path = "saxpy/_core.abi3.so".to_owned();
-                    artifact.modules[0].elf.python_inits = owned(&["PyInit_core"]);
-                }),
             ),
         ];
         for (start, part, artifact) in bad {

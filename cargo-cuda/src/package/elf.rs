@@ -19,9 +19,6 @@ const BUILD_AGAIN: &str = "the file is damaged: build or download it again";
 /// Relocatable device code that `nvlink` left behind.
 const RELOCATABLE: &[u8] = b"__nv_relfatbin";
 
-/// The starts of the names of functions with which Python starts a module; the second is of Python 3.15.
-pub const PYTHON_INITS: [&str; 2] = ["PyInit_", "PyModExport_"];
-
 /// The parts of an ELF file that matter for a wheel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElfFacts {
@@ -35,8 +32,6 @@ pub struct ElfFacts {
     pub runpath: Vec<String>,
     /// The symbols that the file needs from NVIDIA's libraries, and unversioned symbols.
     pub imports: Vec<Import>,
-    /// The exported functions with which Python starts a module: `PyInit_saxpy`.
-    pub python_inits: Vec<String>,
     /// The oldest glibc that has the versions of all symbols that the file needs.
     pub glibc: Option<Version>,
     /// The device code in sections and in data.
@@ -155,17 +150,7 @@ fn tables<'a>(data: impl ReadRef<'a>) -> object::Result<ElfFacts> {
         let strings = StringTable::new(bytes, 0, bytes.len() as u64);
         let versions = sections.versions(endian, data)?.unwrap_or_default();
         for (index, symbol) in symbols.iter().enumerate().skip(1) {
-            if symbol.st_shndx(endian) != elf::SHN_UNDEF {
-                let name = symbol.name(endian, strings)?;
-                if PYTHON_INITS
-                    .iter()
-                    .any(|start| name.starts_with(start.as_bytes()))
-                {
-                    facts.python_inits.push(text(name));
-                }
-                continue;
-            }
-            if symbol.st_bind() == elf::STB_WEAK {
+            if symbol.st_shndx(endian) != elf::SHN_UNDEF || symbol.st_bind() == elf::STB_WEAK {
                 continue;
             }
             let version = versions.version_index(endian, SymbolIndex(index)).index();

@@ -55,8 +55,6 @@ impl Installer {
             let shown_path = program.display().to_string();
             let installer = Self::new(name == "uv", Invocation::new(program).args(words), env)?;
             let Some(reason) = installer.unusable() else {
-                let here = std::env::current_dir().unwrap_or_default();
-                output::messages(&Vec::from_iter(installer.ignored_index(&here)));
                 return Ok(installer);
             };
             message.push_str(&format!("\n  tried `{shown}` ({shown_path}): {reason}"));
@@ -88,37 +86,6 @@ impl Installer {
             Ok(finished) => Some(printable(finished.output().trim())),
             Err(error) => Some(error.to_string()),
         }
-    }
-
-    /// A note if the project file that uv would read here names an index: it is ignored.
-    fn ignored_index(&self, here: &Path) -> Option<String> {
-        const VARIABLES: &str =
-            "UV_CONFIG_FILE UV_NO_CONFIG UV_INDEX UV_DEFAULT_INDEX UV_INDEX_URL UV_FIND_LINKS";
-        let is_set = |name: &str| self.env.peek(name).is_some();
-        if !self.is_uv || VARIABLES.split(' ').any(is_set) {
-            return None;
-        }
-        let read = |file: PathBuf, table: &[&str]| {
-            let text = Root::system().text(&file).ok()?;
-            let settings: toml::Value = toml::from_str(&text).ok()?;
-            let settings = table.iter().try_fold(&settings, |it, key| it.get(key));
-            Some((file, settings?.clone()))
-        };
-        let (file, settings) = here.ancestors().find_map(|directory| {
-            read(directory.join("uv.toml"), &[])
-                .or_else(|| read(directory.join("pyproject.toml"), &["tool", "uv"]))
-        })?;
-        let indexes = settings.get("index").and_then(toml::Value::as_array);
-        // An explicit index is for the packages that the project names.
-        let mut indexes = indexes.into_iter().flatten();
-        let is_named = indexes.any(|it| it.get("explicit").is_none());
-        (is_named || settings.get("index-url").is_some()).then(|| {
-            format!(
-                "note: the package index in {} is not used, because all projects share what is fetched; name it for uv \
-                 in the environment (`UV_INDEX`) or in your own configuration",
-                file.display()
-            )
-        })
     }
 
     /// The name for messages.
@@ -525,33 +492,5 @@ nvidia-cuda-runtime==13.4.92 \\
         ] {
             assert_eq!(of(&[(name, given)], name), Some(expected), "{name}");
         }
-    }
-
-    #[test]
-    fn an_index_of_a_project_is_noted() {
-        let place = tempfile::tempdir().unwrap();
-        let below = place.path().join("below");
-        let note = |file: &str, text: &str, variables: &[(&str, &str)]| {
-            output::write(&below.join(file), text.as_bytes()).unwrap();
-            let env = Env::from_pairs(variables.iter().copied());
-            let installer = Installer::new(true, Invocation::new("uv"), &env).unwrap();
-            installer.ignored_index(&below.join("member"))
-        };
-        assert_eq!(
-            note("pyproject.toml", "[tool.uv]\nresolution = 'lowest'\n", &[]),
-            None
-        );
-        let index = "[[tool.uv.index]]\nurl = 'https://mirror.invalid'\n";
-        let noted = note("pyproject.toml", index, &[]).unwrap();
-        assert!(
-            noted.contains("below/pyproject.toml is not used"),
-            "{noted}"
-        );
-        assert_eq!(
-            note("pyproject.toml", index, &[("UV_CONFIG_FILE", "uv.toml")]),
-            None
-        );
-        let noted = note("uv.toml", "index-url = 'https://mirror.invalid'\n", &[]).unwrap();
-        assert!(noted.contains("below/uv.toml is not used"), "{noted}");
     }
 }

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cuda_build::config::{Config, Cudart};
 use cuda_build::{Capability, Component, Plan, Toolkit};
 use cuda_find_core::command::Invocation;
 use cuda_find_core::select::RequestedRelease;
@@ -119,8 +118,8 @@ impl WheelBuild {
         if let Some((text, hint)) = unmet {
             output::message(&format!("warning: {text}\nhint: {hint}"));
         }
-        let mut linked = linked_components(config, &build.toolkit);
-        linked.extend(self.rewrite(&build.toolkit).0.needs.required);
+        let needs = self.rewrite(&build.toolkit).0.needs;
+        let linked = &needs.required | &needs.extras();
         // Checked before compiling: each linked component must have a library directory in NVIDIA's packages.
         ModuleSearchPath::new(&linked, release.major)?;
         Ok(Prepared {
@@ -351,22 +350,6 @@ impl WheelBuild {
         variables.push(build.reproducible_rustflags(project));
         variables
     }
-}
-
-/// The declared components that are linked as shared libraries, and the optional ones for which the major has a
-/// package: code opens them by name if users install them, whether or not the toolkit of the build has them.
-fn linked_components(config: &Config, toolkit: &Toolkit) -> BTreeSet<Component> {
-    let major = toolkit.version().major;
-    let mut linked = BTreeSet::new();
-    for wanted in config.for_major(major).components {
-        let component = wanted.component;
-        let is_optional = wanted.optional && component.facts().package(major).is_some();
-        let is_shared = component != Component::Cudart || config.cudart == Cudart::Shared;
-        if is_shared && (is_optional || toolkit.get(component).is_some()) {
-            linked.insert(component);
-        }
-    }
-    linked
 }
 
 fn undeclared() -> Failure {
