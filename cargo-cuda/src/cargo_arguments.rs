@@ -64,7 +64,7 @@ pub fn first_of<'a>(arguments: &'a [OsString], options: &[&str]) -> Option<&'a s
 }
 
 /// Whether `option` is a long option of cargo that takes a value.
-pub fn is_long_with_value(option: &str) -> bool {
+fn is_long_with_value(option: &str) -> bool {
     LONG_WITH_VALUE.split(' ').any(|name| name == option)
 }
 

@@ -170,19 +170,15 @@ impl CargoConfig {
 
 /// Rustflags as a list, or as words.
 fn flags_in(value: &Value) -> Vec<String> {
-    match value {
-        Value::Array(list) => list
-            .iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect(),
+    let flags: Vec<&str> = match value {
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
         value => value
             .as_str()
             .unwrap_or_default()
             .split_whitespace()
-            .map(str::to_owned)
             .collect(),
-    }
+    };
+    flags.into_iter().map(str::to_owned).collect()
 }
 
 /// What `cfg(…)` may ask for, as rustc prints it.

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use cuda_build::compile::SHARD_VARIABLE;
 use cuda_find_core::{env::Env, root::Root, sources};
@@ -157,37 +156,18 @@ fn parse(
         return Ok((parse_ours(arguments)?, SplitArguments::default()));
     };
     let all = CommandLine::command();
-    let find_ours = |name: &str| {
-        let mut options = all.find_subcommand(&command)?.get_arguments();
-        options.find(|option| {
-            option.get_long().is_some() && option.get_long() == name.strip_prefix("--")
-        })
-    };
     let split = cargo_arguments::split(&command, &arguments, |name: &str| match name {
         "--help" | "-h" => Some(false),
-        _ => find_ours(name).map(|option| option.get_action().takes_values()),
+        _ => {
+            let long = name.strip_prefix("--")?;
+            let mut options = all.find_subcommand(&command)?.get_arguments();
+            let option = options.find(|option| option.get_long() == Some(long))?;
+            Some(option.get_action().takes_values())
+        }
     });
     let mut ours = vec![OsString::from(&command)];
     ours.extend_from_slice(&split.for_cargo_cuda);
-    let cli = parse_ours(&ours)?;
-    // clap does not see a misspelled option of `cargo cuda`, because it is passed to cargo. So clap parses each flag
-    // for cargo alone: if it suggests an option of `cargo cuda`, the flag is an error.
-    for argument in &split.for_cargo {
-        let argument = argument.to_string_lossy();
-        let name = argument.split('=').next().unwrap_or_default();
-        // clap takes Cargo's `--lib` for a misspelled `--no-libraries`.
-        if name.starts_with("--")
-            && name != "--lib"
-            && !cargo_arguments::is_long_with_value(name)
-            && let Err(error) = parse_ours(&[command.clone().into(), name.into()])
-            && error.kind() == ErrorKind::UnknownArgument
-            && let Some(ContextValue::String(suggestion)) = error.get(ContextKind::SuggestedArg)
-            && find_ours(suggestion).is_some()
-        {
-            return Err(error);
-        }
-    }
-    Ok((cli, split))
+    Ok((parse_ours(&ours)?, split))
 }
 
 /// The full name of cargo's command in a command line, and the other arguments. Options before the command are passed
@@ -283,19 +263,6 @@ mod tests {
     fn parsed(line: &str) -> Result<(CommandLine, SplitArguments), clap::Error> {
         let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
         parse("cargo cuda", &arguments)
-    }
-
-    #[test]
-    fn a_misspelled_option_gets_a_suggestion() {
-        for (line, suggestion) in [
-            ("build --capabilites 8.0", "--capabilities"),
-            ("run --release --cudaa=13 x", "--cuda"),
-            ("env --cud 13", "--cuda"),
-            ("bundle --no-library", "--no-libraries"),
-        ] {
-            let error = parsed(line).unwrap_err().to_string();
-            assert!(error.contains(suggestion), "{line}: {error}");
-        }
     }
 
     #[test]

@@ -2,13 +2,6 @@
 
 use clap::ValueEnum;
 
-/// A file: its path in the package, and its content.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
-    pub path: String,
-    pub content: String,
-}
-
 /// The embedded files of a template.
 struct Embedded {
     /// The name of the crate, which is replaced in all files.
@@ -90,39 +83,34 @@ impl Template {
         tables.replace(path, repository)
     }
 
-    /// The other files for a package of this name.
-    pub fn files(self, package: &str) -> Vec<File> {
+    /// The paths and contents of the other files for a package of this name.
+    pub fn files(self, package: &str) -> Vec<(String, String)> {
         let embedded = self.embedded();
-        let files = embedded.files.iter().map(|(path, content)| File {
-            path: renamed(path, embedded.name, package),
-            content: renamed(content, embedded.name, package),
-        });
-        files.collect()
+        let renamed = |text: &str| renamed(text, embedded.name, package);
+        let files = embedded.files.iter();
+        files
+            .map(|(path, content)| (renamed(path), renamed(content)))
+            .collect()
     }
 }
 
 /// Replaces the name of a package: in TOML, as in `name = "my-app"`, in code, as in `use my_app`, and in the names of
-/// variables, as in `DEP_MY_APP_ROOT`. A new name that contains the old one is not replaced again.
+/// variables, as in `DEP_MY_APP_ROOT`.
 fn renamed(text: &str, from: &str, to: &str) -> String {
-    let [from_code, to_code] = [from, to].map(|name| name.replace('-', "_"));
-    let names = [
-        (format!("= \"{from}\""), format!("= \"{to}\"")),
-        (from_code.to_uppercase(), to_code.to_uppercase()),
-        (from_code, to_code),
-    ];
-    let mut renamed = String::new();
-    let mut rest = text;
-    loop {
-        let found = names
-            .iter()
-            .filter_map(|(old, new)| Some((rest.split_once(old.as_str())?, new)));
-        let Some(((before, after), new)) = found.min_by_key(|((before, _), _)| before.len()) else {
-            return renamed + rest;
-        };
-        renamed.push_str(before);
-        renamed.push_str(new);
-        rest = after;
+    let spellings = |name: &str| {
+        let code = name.replace('-', "_");
+        [format!("= \"{name}\""), code.to_uppercase(), code]
+    };
+    // The new name may contain the old one, which is not replaced again.
+    let marks = ["\0toml\0", "\0variable\0", "\0code\0"];
+    let mut renamed = text.to_owned();
+    for (old, mark) in spellings(from).iter().zip(marks) {
+        renamed = renamed.replace(old, mark);
     }
+    for (mark, new) in marks.into_iter().zip(spellings(to)) {
+        renamed = renamed.replace(mark, &new);
+    }
+    renamed
 }
 
 #[cfg(test)]
@@ -179,16 +167,13 @@ mod tests {
             let name = template.embedded().name;
             let mut embedded = template.files(name);
             let manifest = template.manifest(name);
-            embedded.push(File {
-                path: "Cargo.toml".to_owned(),
-                content: manifest,
-            });
-            embedded.sort_by(|a, b| a.path.cmp(&b.path));
-            let paths: Vec<&str> = embedded.iter().map(|file| file.path.as_str()).collect();
+            embedded.push(("Cargo.toml".to_owned(), manifest));
+            embedded.sort();
+            let paths: Vec<&str> = embedded.iter().map(|(path, _)| path.as_str()).collect();
             assert_eq!(paths, expected);
-            for file in &embedded {
-                let content = fs::read_to_string(directory.join(&file.path)).unwrap();
-                assert!(content == file.content, "{}", file.path);
+            for (path, content) in &embedded {
+                let expected = fs::read_to_string(directory.join(path)).unwrap();
+                assert!(*content == expected, "{path}");
             }
         }
         assert_eq!(fs::read_dir(&root).unwrap().count(), templates().count());
@@ -197,7 +182,7 @@ mod tests {
     /// All files for a package, each with its path.
     fn written(template: Template, name: &str) -> String {
         let files = template.files(name).into_iter();
-        let texts = files.map(|file| format!("{}\n{}", file.path, file.content));
+        let texts = files.map(|(path, content)| format!("{path}\n{content}"));
         template.manifest(name) + &texts.collect::<String>()
     }
 

@@ -125,21 +125,17 @@ impl Workspace {
 
     /// Keeps the packages of these names and those that they depend on; all if a name is that of no package.
     pub fn retain_needed_by(&mut self, names: &[String]) {
-        let mut needed: Vec<&Package> = Vec::new();
-        let mut open: Vec<&str> = names.iter().map(String::as_str).collect();
-        let is_member = |name: &String| self.packages.iter().any(|it| it.name == *name);
-        if !names.iter().all(is_member) {
+        if !names.iter().all(|name| self.package(name).is_ok()) {
             return;
         }
+        let mut needed = BTreeSet::new();
+        let mut open = names.to_vec();
         while let Some(name) = open.pop() {
             let package = self.packages.iter().find(|it| it.name == name);
-            let is_new = |it: &&Package| needed.iter().all(|other| other.name != it.name);
-            if let Some(package) = package.filter(is_new) {
-                needed.push(package);
-                open.extend(package.dependencies.iter().map(String::as_str));
+            if let Some(package) = package.filter(|_| needed.insert(name)) {
+                open.extend(package.dependencies.iter().cloned());
             }
         }
-        let needed: Vec<String> = needed.into_iter().map(|it| it.name.clone()).collect();
         self.packages.retain(|it| needed.contains(&it.name));
     }
 

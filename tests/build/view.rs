@@ -44,6 +44,7 @@ fn added(major: u32, components: &[Component]) -> PathBuf {
         .unwrap_or_else(|error| panic!("{error:?}"))
         .toolkit
         .path
+        .into()
 }
 
 /// The toolkit of a major with the headers of the driver's management library.

@@ -45,7 +45,7 @@ pub fn fetch(release: &str) -> PathBuf {
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/support/cuda-toolkits.lock");
     let env = Env::from_process().with(LOCK_VARIABLE, lock);
     match store::add(&request, &env) {
-        Ok(added) => added.toolkit.path,
+        Ok(added) => added.toolkit.path.into(),
         Err(error) => panic!("tests need real components of CUDA {release}: {error:?}"),
     }
 }

@@ -115,12 +115,17 @@ impl Device {
         }
     }
 
-    fn text(&self) -> String {
+    /// `SASS 8.0 (1.2 MB), PTX 9.0 (30.0 kB)`
+    pub fn images_as_text(&self) -> String {
         let images = self.images.iter().map(|image| match image.bytes {
             0 => image.label(),
             bytes => format!("{} ({})", image.label(), human_size(bytes)),
         });
-        let (files, images) = (files_as_text(&self.files), joined(images, ", "));
+        joined(images, ", ")
+    }
+
+    fn text(&self) -> String {
+        let (files, images) = (files_as_text(&self.files), self.images_as_text());
         let mut text = format!("  device code in {files}: {images}\n");
         if let Some(driver) = self.driver {
             text.push_str(&format!("    SASS needs driver {driver} or newer\n"));

@@ -21,10 +21,12 @@ use crate::package::archive;
 use crate::package::elf::ElfFacts;
 use crate::package::licence::Licence;
 use crate::package::metadata::is_on_manylinux;
-use crate::package::nvidia::{LibraryOrigin, component_of, majors_of_soname, origin};
+use crate::package::nvidia::{
+    LibraryOrigin, component_of, majors_of_soname, origin, with_dependencies,
+};
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
 use crate::toolkits::release_of;
-use crate::wheel::needs::{BuiltWith, Needs, with_dependencies};
+use crate::wheel::needs::{BuiltWith, Needs};
 use crate::wheel::runpath::{SearchPathKind, link_arguments, needed_by_runpath};
 use crate::workspace::Package;
 

@@ -47,8 +47,8 @@ pub fn new(arguments: &NewArgs, env: &Env, root: &Root) -> Result<(String, u8)> 
     }
     let of_directory = output::file_name(&arguments.path);
     let name = arguments.name.as_ref().unwrap_or(&of_directory);
-    for file in template.files(name) {
-        output::write(&arguments.path.join(&file.path), file.content.as_bytes())?;
+    for (path, content) in template.files(name) {
+        output::write(&arguments.path.join(path), content.as_bytes())?;
     }
     let manifest = arguments.path.join("Cargo.toml");
     let of_cargo = root

@@ -116,7 +116,7 @@ fn removed_text(removed: &[ListedToolkit]) -> String {
 pub(super) fn added_text(added: &AddedToolkit) -> String {
     let stored = &added.toolkit;
     let toolkit = format!("CUDA {} ({})", stored.version, stored.components.join(", "));
-    let (path, size) = (stored.path.display(), human_size(stored.bytes));
+    let (path, size) = (&stored.path, human_size(stored.bytes));
     match added.new {
         true => format!("added {toolkit}, {size}\n  {path}\n"),
         false => format!("{toolkit} is already fetched, {size}\n  {path}\n"),

@@ -34,12 +34,7 @@ impl Capabilities {
         gpus: &[Capability],
         wraps_nvcc: bool,
     ) -> Result<Self, Failure> {
-        let Project {
-            root,
-            env,
-            packages,
-            ..
-        } = project;
+        let (root, env, packages) = (&project.root, &project.env, &project.packages);
         let version = toolkit.version();
         let observed = toolkit.capabilities_of_ptxas(root, env);
         let plan = |declared: Declared| declared.plan(version, gpus, observed.as_deref());

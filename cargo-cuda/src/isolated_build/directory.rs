@@ -80,9 +80,7 @@ impl Record {
         toolkit: &Toolkit,
         variables: &[(&str, &OsStr)],
     ) -> Self {
-        let Project {
-            root, env, target, ..
-        } = project;
+        let (root, env, target) = (&project.root, &project.env, &project.target);
         let components = identities(root, toolkit);
         let compiler = COMPILER_COMPONENTS.map(|component| components.get(component.id()));
         let flags: Vec<_> = FLAGS.split(' ').map(|name| env.peek(name)).collect();

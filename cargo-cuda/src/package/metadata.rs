@@ -142,16 +142,6 @@ impl FileName {
             rest: parts[2..].join("-"),
         })
     }
-
-    /// The oldest glibc that the platform tags allow: `2.28` of `manylinux_2_34_x86_64.manylinux_2_28_x86_64`.
-    pub fn glibc(&self) -> Option<String> {
-        let versions = self.rest.split("manylinux_").skip(1).filter_map(|tag| {
-            let mut parts = tag.split('_').map(|part| part.parse().ok());
-            Some((parts.next()??, parts.next()??))
-        });
-        let (major, minor): (u32, u32) = versions.min()?;
-        Some(format!("{major}.{minor}"))
-    }
 }
 
 /// A compatibility tag, such as `cp39-abi3-manylinux_2_34_x86_64`, with the platform `linux_x86_64`, which promises
@@ -304,10 +294,6 @@ mod tests {
         let name = "saxpy-0.1.0-cp39-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl";
         let name = FileName::parse(name).unwrap();
         assert_eq!(name.distribution, "saxpy");
-        assert_eq!(name.glibc().as_deref(), Some("2.17"));
-        let two = "a-1-py3-none-manylinux_2_34_x86_64.manylinux_2_28_x86_64.whl";
-        let two = FileName::parse(two).unwrap();
-        assert_eq!(two.glibc().as_deref(), Some("2.28"));
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! NVIDIA's libraries and packages. The component table alone decides which libraries are NVIDIA's: `libnvme.so.1` and
 //! `libcustom_ops.so` only look like them.
 
+use std::collections::BTreeSet;
+
 use cuda_build::Component;
-use cuda_find_core::{component::Facts, release};
+use cuda_find_core::component::{EdgeKind, Facts, closure};
+use cuda_find_core::release;
 
 /// Stems of libraries that come with the driver.
 const DRIVER_STEMS: &[&str] = &["cuda", "cudadebugger", "nvcuvid", "nvoptix", "nvidia-ml"];
@@ -107,6 +110,19 @@ pub fn has_metapackage(facts: &Facts, major: u32) -> bool {
     let suffix = format!("-cu{major}");
     let package = facts.package(major);
     facts.is_part_of_toolkit() && package.is_some_and(|package| !package.ends_with(&suffix))
+}
+
+/// Components with those that they need when a program runs, and for which the major has packages.
+pub fn with_dependencies(components: &BTreeSet<Component>, major: u32) -> BTreeSet<Component> {
+    let list: Vec<Component> = components.iter().copied().collect();
+    let mut all = components.clone();
+    for (component, kind) in closure(&list, major) {
+        let is_run_time = matches!(kind, EdgeKind::Link | EdgeKind::Load);
+        if is_run_time && component.facts().package(major).is_some() {
+            all.insert(component);
+        }
+    }
+    all
 }
 
 /// `cublas` of `libcublas.so.12`.

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use cuda_build::{Component, Version};
-use cuda_find_core::component::{EdgeKind, closure};
 use cuda_find_core::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 use pep440_rs::{Operator, VersionSpecifiers};
 
 use super::metadata::normalized_name;
-use super::nvidia::has_metapackage;
+use super::nvidia::{has_metapackage, with_dependencies};
 use crate::output::joined;
 
 /// NVIDIA's package with one extra for each component of the toolkit. It has the version of the toolkit.
@@ -143,15 +142,12 @@ impl Requirement {
 
     /// The components that it brings for a CUDA major.
     pub fn components(&self, major: u32) -> BTreeSet<Component> {
-        let mut components: BTreeSet<Component> =
-            Component::all().filter(|c| self.names(*c, major)).collect();
+        let named = Component::all().filter(|component| self.names(*component, major));
+        let named = BTreeSet::from_iter(named);
         // NVIDIA's packages require each other. The package of cuTENSOR does not.
-        let mut requiring = Vec::from_iter(components.iter().copied());
-        requiring.retain(|component| *component != Component::Cutensor);
-        let required = closure(&requiring, major).into_iter();
-        let required = required.filter(|(_, kind)| matches!(kind, EdgeKind::Link | EdgeKind::Load));
-        components.extend(required.map(|(component, _)| component));
-        components
+        let mut requiring = named.clone();
+        requiring.remove(&Component::Cutensor);
+        &named | &with_dependencies(&requiring, major)
     }
 
     /// Whether an environment that satisfies `self` has the package and the extras of `other`, in versions that the

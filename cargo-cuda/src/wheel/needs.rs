@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_build::config::{Config, Cudart};
 use cuda_build::{Component, Toolkit, ToolkitVersion, Version};
-use cuda_find_core::component::{Class, EdgeKind, closure, edges, oldest_release_with};
+use cuda_find_core::component::{Class, edges, oldest_release_with};
 use cuda_find_core::release::{self, NEWEST_MAJOR, OLDEST_MAJOR};
 
 use crate::dependencies::Guess;
 use crate::failure::{Failure, Result};
 use crate::output::joined;
 use crate::package::elf::ElfFacts;
-use crate::package::nvidia::{self, LibraryOrigin, has_metapackage};
+use crate::package::nvidia::{self, LibraryOrigin, has_metapackage, with_dependencies};
 use crate::package::requirement::METAPACKAGE;
 use crate::package::symbols::{self, Added};
 
@@ -343,19 +343,6 @@ impl Needs {
 fn truncated(version: &Version, parts: usize) -> Version {
     let text = joined(version.parts().iter().take(parts), ".");
     text.parse().unwrap_or_else(|_| version.clone())
-}
-
-/// Components with those that they need when a program runs, and for which the major has packages.
-pub fn with_dependencies(components: &BTreeSet<Component>, major: u32) -> BTreeSet<Component> {
-    let list: Vec<Component> = components.iter().copied().collect();
-    let mut all = components.clone();
-    for (component, kind) in closure(&list, major) {
-        let is_run_time = matches!(kind, EdgeKind::Link | EdgeKind::Load);
-        if is_run_time && component.facts().package(major).is_some() {
-            all.insert(component);
-        }
-    }
-    all
 }
 
 fn uses(user: Component, provider: Component, major: u32) -> bool {

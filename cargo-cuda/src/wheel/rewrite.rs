@@ -65,8 +65,6 @@ pub struct BuiltWheel {
     pub path: PathBuf,
     /// All requirements in its metadata.
     pub requires: Vec<String>,
-    /// The oldest glibc that it runs on, as maturin computed it.
-    pub glibc: Option<String>,
     /// The size in bytes.
     pub size: u64,
     /// Needed libraries that are neither NVIDIA's, nor in the wheel, nor on every manylinux system:
@@ -184,7 +182,6 @@ impl Rewrite {
             tags.set_all("Tag", &Vec::from_iter(local));
             file_name.rest = with_local_platform(&file_name.rest);
         }
-        built.glibc = file_name.glibc();
         // NVIDIA's packages are installed into purelib, which is another directory than platlib in the Pythons of RHEL,
         // Fedora, openSUSE and Amazon Linux. No search path leads from one to the other.
         if !self.platlib && !self.is_editable() && needs.requires_packages() {

@@ -157,15 +157,17 @@ fn choose<'a>(
         ([package], _) => return Ok(package),
         ([], [package]) => return Ok(package),
         ([], _) => (
-            "no package in the workspace builds a Python package: none has a `cdylib` library or a `pyproject.toml` \
-             for maturin"
+            "no package in the workspace has a `cdylib` library or a `pyproject.toml` for maturin"
                 .to_owned(),
             "add `crate-type = [\"cdylib\"]` below `[lib]`, or name the crate with `--manifest-path`",
         ),
         (several, _) => {
             let names = joined(several.iter().map(|package| &package.name), ", ");
             let text = format!("several packages in the workspace build a Python package: {names}");
-            (text, "name one with `--package`, or run the command in its directory")
+            (
+                text,
+                "name one with `--package`, or run the command in its directory",
+            )
         }
     };
     Err(Failure::configuration(text).hint(hint))

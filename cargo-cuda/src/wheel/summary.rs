@@ -1,6 +1,5 @@
 //! What `cargo cuda wheel` prints about the wheels that it has built.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -8,8 +7,9 @@ use cuda_find_core::command::Invocation;
 
 use super::rewrite::BuiltWheel;
 use crate::audit::check::Severity;
+use crate::audit::report::Device;
 use crate::failure::{Failure, Result};
-use crate::output::{file_name, human_size, joined};
+use crate::output::{file_name, human_size};
 use crate::package::INDEX_LIMIT;
 
 /// The report about finished wheels, with the commands that publish them.
@@ -22,10 +22,6 @@ pub fn report(built: &[BuiltWheel], sdists: &[PathBuf]) -> String {
         let mut line = |line: &str| text.push_str(&format!("  {line}\n"));
         for requirement in wheel.cuda_requirements() {
             line(&format!("requires {requirement}"));
-        }
-        if let Some(glibc) = &wheel.glibc {
-            let text = "or newer, which the build machine determines";
-            line(&format!("requires glibc {glibc} {text}"));
         }
         for library in &wheel.expected_on_system {
             line(&format!("expects {library} on the system"));
@@ -52,20 +48,11 @@ fn is_local(wheel: &BuiltWheel) -> bool {
     file_name(&wheel.path).contains("-linux_")
 }
 
-/// The device code for each capability, in the size that it has inside the files. The largest is first.
+/// The device code, in the size that it has inside the files.
 fn device_code(wheel: &BuiltWheel) -> String {
-    let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
-    let devices = &wheel.audited.device_code;
-    for image in devices.iter().flat_map(|device| &device.images) {
-        *sizes.entry(image.label()).or_default() += image.bytes;
-    }
-    let mut sizes: Vec<(String, u64)> = sizes.into_iter().filter(|(_, size)| *size > 0).collect();
-    sizes.sort_by_key(|(_, size)| Reverse(*size));
-    if sizes.is_empty() {
-        return String::new();
-    }
-    let shown = |(label, size): &(String, u64)| format!("{label} {}", human_size(*size));
-    format!("  device code: {}\n", joined(sizes.iter().map(shown), ", "))
+    let devices = wheel.audited.device_code.iter();
+    let line = |device: &Device| format!("  device code: {}\n", device.images_as_text());
+    devices.map(line).collect()
 }
 
 /// The warnings of the audit. A warning about several wheels is printed once, and names them.
@@ -111,7 +98,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::audit::report::{Audited, Device};
+    use crate::audit::report::Audited;
     use crate::package::device::{DeviceImage, ImageKind};
 
     fn device(images: &[(ImageKind, &str, u64)]) -> Device {
@@ -135,7 +122,6 @@ mod tests {
             requires: ["numpy>=2", "cuda-toolkit[cudart]>=13.0,<14"]
                 .map(str::to_owned)
                 .to_vec(),
-            glibc: Some("2.34".to_owned()),
             size,
             expected_on_system: Vec::new(),
             audited: Audited {
@@ -154,7 +140,7 @@ mod tests {
         let text = report(&built, &[]);
         for line in [
             "my dist/saxpy_cu12-0.1.0.whl (2.0 kB)",
-            "  device code: SASS 8.0 1.3 kB, PTX 12.0 7 B",
+            "  device code: SASS 8.0 (300 B), PTX 12.0 (7 B)",
             "  requires cuda-toolkit[cudart]>=13.0,<14",
         ] {
             assert!(text.lines().any(|l| l == line), "`{line}`: {text}");
