@@ -139,10 +139,8 @@ impl CargoOptions {
     fn arguments_of(&self, names: &[&str]) -> Vec<String> {
         let mut options = self.0.clone();
         options.retain(|(name, _)| names.contains(&name.as_str()));
-        let words = options
-            .into_iter()
-            .flat_map(|(name, value)| [Some(name), value]);
-        words.flatten().collect()
+        let words = |(name, value): CargoOption| std::iter::once(name).chain(value);
+        options.into_iter().flat_map(words).collect()
     }
 
     /// The arguments that `cargo metadata` also needs: configuration, restrictions on the lock file and the network, and

@@ -172,11 +172,8 @@ impl CargoConfig {
 fn flags_in(value: &Value) -> Vec<String> {
     let flags: Vec<&str> = match value {
         Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
-        value => value
-            .as_str()
-            .unwrap_or_default()
-            .split_whitespace()
-            .collect(),
+        Value::String(words) => words.split_whitespace().collect(),
+        _ => Vec::new(),
     };
     flags.into_iter().map(str::to_owned).collect()
 }
@@ -186,10 +183,8 @@ fn cfg_of(env: &Env, triple: &str) -> Vec<Cfg> {
     let rustc = env.peek("RUSTC").unwrap_or("rustc".as_ref());
     let query = Invocation::new(rustc).args(["--print", "cfg", "--target", triple]);
     let printed = process::stdout_of(&query, env).unwrap_or_default();
-    printed
-        .lines()
-        .filter_map(|line| line.parse().ok())
-        .collect()
+    let lines = printed.lines();
+    lines.filter_map(|line| line.parse().ok()).collect()
 }
 
 /// Adds the keys of `lower` that `table` does not have. Rustflags of several files are joined.

@@ -181,9 +181,7 @@ impl Project {
         let packages = workspace.iter().flat_map(|it| it.packages.iter().cloned());
         let packages: Vec<Package> = packages.collect();
         let workspace_root = workspace.as_ref().map(|workspace| workspace.root.as_path());
-        let jetson = packages
-            .iter()
-            .any(|package| package.config.is_for_jetson());
+        let jetson = packages.iter().any(|it| it.config.is_for_jetson());
         let target = workspace_options.target.as_deref();
         Ok(Self {
             root: root.clone(),

@@ -106,7 +106,8 @@ pub fn wait(child: &mut Child) -> io::Result<ExitStatus> {
     let ended = Instant::now();
     let is_ending = || received().is_some() && !IS_USERS_PROGRAM.load(Ordering::SeqCst);
     // After a signal, programs that this one has started may take longer to end, or ignore the signal.
-    while is_ending() && is_group_running() {
+    let group = Pid::from_child(child);
+    while is_ending() && test_kill_process_group(group).is_ok() {
         if ended.elapsed() > KILL_AFTER {
             send(SIGKILL);
             break;
@@ -115,11 +116,6 @@ pub fn wait(child: &mut Child) -> io::Result<ExitStatus> {
     }
     CHILD.store(0, Ordering::SeqCst);
     status
-}
-
-fn is_group_running() -> bool {
-    let child = Pid::from_raw(CHILD.load(Ordering::SeqCst));
-    child.is_some_and(|child| test_kill_process_group(child).is_ok())
 }
 
 /// From now on, a signal neither kills a program nor ends this process.

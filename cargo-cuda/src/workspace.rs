@@ -81,6 +81,7 @@ impl Workspace {
                 let mut dependencies = package.dependencies.iter();
                 dependencies.any(|it| names.contains(&it.name.as_str()) && it.kind == kind)
             };
+            let names = package.dependencies.iter().map(|it| &it.name);
             let mut targets = package.targets.iter();
             let programs = targets.clone().filter(|target| target.is_bin());
             let cdylib = targets.find(|target| target.is_cdylib());
@@ -89,11 +90,7 @@ impl Workspace {
                 cdylib: cdylib.map(|target| target.name.replace('-', "_")),
                 name: package.name.to_string(),
                 version: package.version.to_string(),
-                dependencies: package
-                    .dependencies
-                    .iter()
-                    .map(|it| it.name.clone())
-                    .collect(),
+                dependencies: names.cloned().collect(),
                 uses_cuda_build: uses(&["cuda-build"], DependencyKind::Build),
                 uses_pyo3: uses(&["pyo3", "pyo3-ffi"], DependencyKind::Normal),
                 config: Config::read(root, env, directory)?,

@@ -224,9 +224,6 @@ mod tests {
             importing("cudaMalloc"),
             // A library without a search path of its own inherits the RPATH of what needs it.
             changed(|artifact| {
-                artifact.modules[0].path = "saxpy/_core.abi3.so".to_owned();
-            }),
-            changed(|artifact| {
                 let mut library = artifact.modules[0].clone();
                 library.path = "x/libfoo.so".to_owned();
                 library.elf.rpath.clear();

@@ -1,6 +1,5 @@
 //! `cargo cuda clean`: removes the target directory of `cargo cuda`, or what compilers made.
 
-use std::fs::File;
 use std::time::Duration;
 
 use clap::Args;
@@ -38,19 +37,14 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String> {
     }
     // Builds of each kind lock a directory of their own.
     let separate = base.join(".separate");
-    let separate = root
-        .names(&separate)
-        .into_iter()
-        .map(|name| separate.join(name));
-    let all = [base.clone(), base.join(".wheel")]
-        .into_iter()
-        .chain(separate);
-    let used = all
-        .map(|path| path.join(".cuda"))
-        .filter(|path| root.is_dir(path));
-    let _locks: Vec<File> = used
-        .map(|path| output::lock(&path))
-        .collect::<Result<_>>()?;
+    let mut all = vec![base.clone(), base.join(".wheel")];
+    all.extend(root.names(&separate).iter().map(|it| separate.join(it)));
+    let mut locks = Vec::new();
+    for directory in all.iter().map(|path| path.join(".cuda")) {
+        if root.is_dir(&directory) {
+            locks.push(output::lock(&directory)?);
+        }
+    }
     // The directory is moved before it is removed, so that no build finds only a part of its contents.
     let removed = output::temporary_directory(output::parent(&base))?;
     output::rename(&base, &removed.path().join("cargo-cuda"))?;
@@ -59,10 +53,8 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String> {
 
 /// Reads a number of days such as `14d`.
 fn parse_days(text: &str) -> Result<Duration, String> {
-    let days = text
-        .strip_suffix('d')
-        .and_then(|days| days.parse::<u32>().ok());
-    let days = days.ok_or("write a number of days, such as 14d")?;
+    let days = text.strip_suffix('d').unwrap_or_default().parse::<u32>();
+    let days = days.map_err(|_| "write a number of days, such as 14d")?;
     Ok(Duration::from_secs(24 * 60 * 60) * days)
 }
 

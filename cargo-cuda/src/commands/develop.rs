@@ -91,10 +91,8 @@ fn check_no_wheel(site: &Path, name: &str, root: &Root) -> Result<()> {
         let entry = entry.to_string_lossy().into_owned();
         let (distribution, _) = entry.strip_suffix(".dist-info")?.split_once('-')?;
         let major = distribution.strip_prefix(&start)?;
-        major
-            .parse::<u32>()
-            .ok()
-            .map(|_| normalized_name(distribution))
+        let is_major = major.parse::<u32>().is_ok();
+        is_major.then(|| normalized_name(distribution))
     });
     let Some(installed) = installed.next() else {
         return Ok(());

@@ -112,8 +112,11 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
     // after it are for rustc.
     let mut passthrough: Vec<OsString> = Vec::new();
     passthrough.extend(arguments.locked.then(|| "--locked".into()));
-    if let Some(target) = &arguments.target {
-        passthrough.extend(["--target".into(), target.into()]);
+    for (option, value) in [
+        ("--target", &arguments.target),
+        ("--profile", &arguments.profile),
+    ] {
+        passthrough.extend(value.iter().flat_map(|value| [option.into(), value.into()]));
     }
     for python in &arguments.interpreter {
         passthrough.extend(["--interpreter".into(), python.into()]);
@@ -143,7 +146,6 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
     };
     let job = WheelBuild {
         kind: arguments.rpath.map_or_else(declared_kind, Ok)?,
-        profile: arguments.profile.clone(),
         excluded: arguments.exclude.clone(),
         allow: arguments.allow.clone(),
         ..WheelBuild::new(source, &arguments.out)?

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::{DependencyKind, Metadata, Node, Package, PackageId};
+use cargo_metadata::{DependencyKind, Metadata, Node, Package, PackageId, Target};
 use cuda_find_core::root::Root;
 
 const WORDS: [&str; 3] = ["cuda", "nvcc", "nvidia"];
@@ -34,11 +34,8 @@ pub(super) fn dependent_packages(metadata: &Metadata, root: &Root) -> BTreeSet<S
     let users: BTreeSet<&PackageId> = users.map(|package| &package.id).collect();
     let may_depend = |package: &&Package| {
         let mut helpers = BTreeSet::new();
-        if has_script(package) {
-            add_dependencies(&nodes, &package.id, DependencyKind::Build, &mut helpers);
-        }
-        if is_macro(package) {
-            add_dependencies(&nodes, &package.id, DependencyKind::Normal, &mut helpers);
+        for kind in kinds_of_helpers(package) {
+            add_dependencies(&nodes, &package.id, kind, &mut helpers);
         }
         let mut helpers = helpers.into_iter();
         users.contains(&package.id)
@@ -63,15 +60,14 @@ fn add_dependencies<'n>(
     }
 }
 
-fn has_script(package: &Package) -> bool {
-    package
-        .targets
-        .iter()
-        .any(|target| target.is_custom_build())
-}
-
-fn is_macro(package: &Package) -> bool {
-    package.targets.iter().any(|target| target.is_proc_macro())
+/// The kinds of dependencies that the package's own code uses while it runs during the build.
+fn kinds_of_helpers(package: &Package) -> Vec<DependencyKind> {
+    let kind = |target: &Target| match target {
+        _ if target.is_custom_build() => Some(DependencyKind::Build),
+        _ if target.is_proc_macro() => Some(DependencyKind::Normal),
+        _ => None,
+    };
+    package.targets.iter().filter_map(kind).collect()
 }
 
 fn is_of_registry(package: &Package) -> bool {
@@ -85,7 +81,7 @@ fn uses_cuda(package: &Package, root: &Root) -> bool {
         return false;
     }
     let is_of_registry = is_of_registry(package);
-    if !is_of_registry && (has_script(package) || is_macro(package)) {
+    if !is_of_registry && !kinds_of_helpers(package).is_empty() {
         return true;
     }
     let manifest = package.manifest_path.as_std_path();

@@ -173,10 +173,8 @@ impl TargetDirectory {
                 return Err(Failure::usage(text).hint(hint));
             }
             let _alone = output::lock(&directory)?;
-            if old_record().is_some() {
-                // The toolkit has more components, which change nothing that was compiled.
-                output::write(&file, text.as_bytes())?;
-            } else {
+            // If there is one, the toolkit has more components, which change nothing that was compiled.
+            if old_record().is_none() {
                 // If this process is killed, the next one begins again.
                 files::remove(&file)?;
                 let list = self.list_of_dependent_packages(project);
@@ -189,8 +187,8 @@ impl TargetDirectory {
                 forget_except(root, &self.path, &independent)?;
                 files::remove_directory(&self.wrapper_files())?;
                 files::create_directory(&self.wrapper_files())?;
-                output::write(&file, text.as_bytes())?;
             }
+            output::write(&file, text.as_bytes())?;
         }
     }
 
@@ -240,10 +238,8 @@ impl TargetDirectory {
     /// Removes these files, before build scripts run again.
     pub fn remove_marks(&self, root: &Root) -> Result<(), Failure> {
         for name in root.names(&self.wrapper_files()) {
-            if [LEFT_OUT, FAILED]
-                .iter()
-                .any(|end| name.to_string_lossy().ends_with(end))
-            {
+            let text = name.to_string_lossy();
+            if text.ends_with(LEFT_OUT) || text.ends_with(FAILED) {
                 files::remove(&self.wrapper_files().join(name))?;
             }
         }
@@ -282,10 +278,9 @@ fn forget_except(
     let below = |directory: &Path| -> Vec<PathBuf> {
         let mut names = root.names(directory);
         names.retain(|name| !name.as_encoded_bytes().starts_with(b"."));
+        let is_directory = |path: &PathBuf| root.is_dir(path) && !root.is_link(path);
         let paths = names.into_iter().map(|name| directory.join(name));
-        paths
-            .filter(|path| root.is_dir(path) && !root.is_link(path))
-            .collect()
+        paths.filter(is_directory).collect()
     };
     // For another platform than this one, profiles are below the name of the platform.
     let first = below(target_directory);

@@ -171,9 +171,8 @@ pub fn lock_one_of(directory: &Path, count: usize) -> Option<fs::File> {
 pub fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     let paths = |entries: fs::ReadDir| entries.map(|entry| Ok(entry?.path())).collect();
     let files: io::Result<BTreeSet<PathBuf>> = fs::read_dir(directory).and_then(paths);
-    Ok(Vec::from_iter(
-        files.map_err(Failure::io("read", directory))?,
-    ))
+    let files = files.map_err(Failure::io("read", directory))?;
+    Ok(Vec::from_iter(files))
 }
 
 /// Creates an empty directory in `parent`, which is removed when the returned value is dropped. A killed process leaves

@@ -305,10 +305,8 @@ fn has_code(entry: &EntryHeader, payload: &[u8]) -> bool {
         Compression::Zstd => decompress(payload).unwrap_or_default(),
         _ => Vec::new(),
     };
-    image.is_empty()
-        || signs
-            .iter()
-            .any(|sign| memmem::find(&image, sign.as_bytes()).is_some())
+    let has = |sign: &&str| memmem::find(&image, sign.as_bytes()).is_some();
+    image.is_empty() || signs.iter().any(has)
 }
 
 /// Decompresses a frame of Zstandard, which padding may follow.

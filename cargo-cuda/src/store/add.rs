@@ -256,18 +256,12 @@ impl<'a> Run<'a> {
         let is_new = base.is_none() && !self.request.upgrade;
         let resolved = self.resolve(from, base, wanted);
         resolved.or_else(|failure| {
-            let reason = failure
-                .message
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .to_owned();
+            let mut lines = failure.message.lines();
+            let reason = lines.next().unwrap_or_default().to_owned();
             let stored = stored().filter(|set| is_new && is_complete(set));
             let stored = stored.ok_or(failure)?;
-            let version = &stored.version;
-            output::message(&format!(
-                "note: CUDA {version} of the store is used: {reason}"
-            ));
+            let text = format!("CUDA {} of the store is used: {reason}", stored.version);
+            output::message(&format!("note: {text}"));
             Ok(stored)
         })
     }

@@ -271,10 +271,8 @@ fn check_not_interrupted() -> Result<()> {
 /// The lines of a requirements file that admits exactly these packages.
 fn requirements_file(packages: &[&PinnedPackage]) -> String {
     let line = |package: &&PinnedPackage| {
-        let hashes = package.hashes.iter();
-        let hashes: String = hashes
-            .map(|it| format!(" --hash=sha256:{}", it.hex()))
-            .collect();
+        let hash = |hash: &Sha256| format!(" --hash=sha256:{}", hash.hex());
+        let hashes: String = package.hashes.iter().map(hash).collect();
         format!("{}=={}{hashes}\n", package.name, package.version)
     };
     packages.iter().map(line).collect()

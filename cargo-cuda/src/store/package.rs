@@ -82,9 +82,7 @@ impl FromStr for ReleaseToFetch {
 
     fn from_str(text: &str) -> Result<Self, String> {
         // `parse` alone would accept `+13`.
-        let is_plain = text
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         let number = |part: &str| part.parse().ok().filter(|number| *number <= 9999);
         let parts: Option<Vec<u32>> = text.split('.').map(number).collect();
         let Some(parts) = parts.filter(|parts| is_plain && parts.len() <= 4) else {

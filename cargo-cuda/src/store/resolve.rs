@@ -125,11 +125,8 @@ impl SetSpec<'_> {
         if component.facts().follows_toolkit {
             clauses.push(format!("=={minor}.*"));
         }
-        let accepted = self
-            .request
-            .accepted
-            .iter()
-            .filter(|(it, _)| *it == component);
+        let accepted = self.request.accepted.iter();
+        let accepted = accepted.filter(|(it, _)| *it == component);
         let comparators = accepted.flat_map(|(_, accepted)| &accepted.comparators);
         clauses.extend(comparators.flat_map(python_clauses));
         Some(package.to_owned() + &clauses.join(","))

@@ -132,9 +132,9 @@ impl<'a> Backend<'a> {
         self.hook("write-dist-info", directory, options)?;
         let mut made = output::files(out)?;
         made.retain(|path| path.extension().is_some_and(|it| it == "dist-info"));
-        let made = made
-            .first()
-            .ok_or_else(|| build::no_output("no metadata directory"))?;
+        let Some(made) = made.first() else {
+            return Err(build::no_output("no metadata directory"));
+        };
         let file = made.join("METADATA");
         let metadata = project.root.text(&file);
         let metadata = metadata.map_err(Failure::io("read", &file))?;

@@ -37,8 +37,6 @@ pub struct WheelBuild {
     pub purpose: Purpose,
     /// The command that starts maturin. Arguments for maturin are added at the end.
     pub maturin: Invocation,
-    /// Cargo's profile; `None` for the one in maturin's arguments or `pyproject.toml`, otherwise `release`.
-    pub profile: Option<String>,
     /// The directory for the wheels.
     pub out: PathBuf,
     pub kind: SearchPathKind,
@@ -92,7 +90,6 @@ impl WheelBuild {
             maturin: programs::maturin(&source.project.env, source.project.fetch)?,
             purpose: Purpose::Index,
             source,
-            profile: None,
             out: out.to_owned(),
             kind: SearchPathKind::default(),
             excluded: Vec::new(),
@@ -281,13 +278,7 @@ impl WheelBuild {
         let (words, profile): (&[&str], _) = match self.purpose {
             // maturin takes `editable-profile` or `profile` of `pyproject.toml`, otherwise `release`.
             Purpose::Editable(_) => (&["pep517", "build-wheel", "--editable"], None),
-            _ => {
-                let profile = self.profile.as_deref();
-                (
-                    &["build"],
-                    profile.or_else(|| self.source.default_profile()),
-                )
-            }
+            _ => (&["build"], self.source.default_profile()),
         };
         let mut call = self.maturin.clone().args(words);
         let auditwheel = match self.source.maturin.skips_auditwheel() {

@@ -65,10 +65,8 @@ pub fn warnings(built: &[BuiltWheel]) -> Vec<String> {
             wheels.entry(text).or_default().push(path.to_string());
         }
     }
-    let wheels = wheels.into_iter();
-    wheels
-        .map(|(warning, paths)| format!("{}:\n{warning}", paths.join(", ")))
-        .collect()
+    let text = |(warning, paths): (String, Vec<String>)| paths.join(", ") + ":\n" + &warning;
+    wheels.into_iter().map(text).collect()
 }
 
 /// Fails if a wheel is larger than the index accepts. The wheels are finished and stay.
