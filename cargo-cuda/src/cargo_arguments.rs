@@ -143,8 +143,8 @@ impl CargoOptions {
         options.into_iter().flat_map(words).collect()
     }
 
-    /// The arguments that `cargo metadata` also needs: configuration, restrictions on the lock file and the network, and
-    /// features.
+    /// The arguments that `cargo metadata` also needs: configuration, restrictions on the lock file and the network,
+    /// and features.
     pub fn metadata_arguments(&self) -> Vec<String> {
         self.arguments_of(&[
             "--config",

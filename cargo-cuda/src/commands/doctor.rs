@@ -125,10 +125,9 @@ impl Diagnosis {
         let (nvcc, cccl) = (Component::Nvcc, Component::Cccl);
         if toolkit.get(nvcc).is_none() {
             let text = "not found: libraries and crates that call nvcc do not build";
-            let source = if is_nvcc_packaged(version.major) {
-                ""
-            } else {
-                " --from redist"
+            let source = match is_nvcc_packaged(version.major) {
+                true => "",
+                false => " --from redist",
             };
             let hint = format!("run `cargo cuda toolkit add {version}{source}`");
             self.warn(nvcc.id(), text, hint);
@@ -279,10 +278,8 @@ impl Diagnosis {
             Ok(host) => {
                 self.add(RowState::Ok, "host compiler", host.compiler.to_string());
                 if let Some(text) = c_library_conflict(toolkit, root, &host.compiler) {
-                    self.fail(
-                        exit_code::INCONSISTENT,
-                        "the C library is newer than the CUDA",
-                    );
+                    let reason = "the C library is newer than the CUDA";
+                    self.fail(exit_code::INCONSISTENT, reason);
                     self.add(RowState::Error, "C library", text);
                 }
                 true

@@ -192,7 +192,8 @@ impl TargetDirectory {
         }
     }
 
-    /// Returns the packages of the workspace that cannot depend on CUDA, and writes the names of the others into `list`.
+    /// Returns the packages of the workspace that cannot depend on CUDA, and writes the names of the others into
+    /// `list`.
     fn examine(&self, project: &Project, list: &Path) -> Result<BTreeSet<String>, Failure> {
         let Some(Workspace { metadata, .. }) = &project.workspace else {
             return Ok(BTreeSet::new());

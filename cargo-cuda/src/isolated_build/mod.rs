@@ -269,15 +269,14 @@ fn variables_of_scripts(config: &Config, plan: &Plan) -> Vec<Variable> {
         let list = config.packages.iter().find(|(name, _)| name == package);
         let declared = list.and_then(|(_, list)| Declared::parse(list).ok());
         let own = declared.map(|declared| declared.named_capabilities());
-        let value = own.as_ref().unwrap_or(plan).spelled(*spelling);
+        let value = spelling(own.as_ref().unwrap_or(plan));
         (variable.clone(), value.into())
     };
     config.variables.iter().map(variable).collect()
 }
 
 /// A note if a feature of cudarc selects a release of another major, whose library cudarc loads when the program runs.
-/// If
-/// the library is linked, the program would call functions with other arguments: an error.
+/// If the library is linked, the program would call functions with other arguments: an error.
 pub fn note_about_cudarc(
     project: &Project,
     version: ToolkitVersion,

@@ -196,11 +196,8 @@ impl ManifestTable {
         let mut entries = Vec::new();
         if let Some(inner) = self.table(key)? {
             for name in inner.table.keys() {
-                entries.extend(
-                    inner
-                        .parsed(name, &parse)?
-                        .map(|value| (name.to_owned(), value)),
-                );
+                let value = inner.parsed(name, &parse)?;
+                entries.extend(value.map(|value| (name.to_owned(), value)));
             }
         }
         Ok(entries)

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 pub use cuda_find_core::link::Cudart;
 
 use crate::error::Error;
-use cuda_find_core::capability::Spelling;
+use cuda_find_core::capability::{Spelling, spelling};
 use cuda_find_core::release::JETSON_UNIFIED_SINCE;
 use cuda_find_core::sources::workspace_manifest;
 use cuda_find_core::version::{Version, bounds};
@@ -246,7 +246,7 @@ impl Config {
         }
         for (name, special) in table.tables("package")? {
             special.check_keys("capabilities variables")?;
-            for (variable, spelling) in special.entries("variables", str::parse)? {
+            for (variable, spelling) in special.entries("variables", spelling)? {
                 self.variables.push((name.clone(), variable, spelling));
             }
             let list = special.texts("capabilities")?;

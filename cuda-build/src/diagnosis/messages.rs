@@ -96,21 +96,16 @@ pub(super) fn read(text: &str) -> Vec<(Kind, &str)> {
         for (start, _) in text.match_indices(before) {
             let rest = &text[start + before.len()..];
             let name = match after {
-                "" => Some(
-                    &rest[..rest
-                        .find(|c: char| !is_part_of_name(c))
-                        .unwrap_or(rest.len())],
-                ),
+                "" => rest.split(|c: char| !is_part_of_name(c)).next(),
                 _ => rest.split_once(after).map(|(name, _)| name),
             };
-            let name = name.filter(|name| !name.contains(' '));
             let source = text[..start].trim_end().rsplit(' ').next();
-            let is_device_code =
-                source.is_some_and(|it| it.contains(".cu:") || it.contains(".cuh:"));
+            let is_device_code = |it: &str| it.contains(".cu:") || it.contains(".cuh:");
             let kind = match kind {
-                Kind::HostHeader if is_device_code => Kind::Header,
+                Kind::HostHeader if source.is_some_and(is_device_code) => Kind::Header,
                 kind => kind,
             };
+            let name = name.filter(|name| !name.contains(' '));
             facts.extend(name.map(|name| (kind, name)));
         }
     }

@@ -249,11 +249,8 @@ impl FailedBuild<'_> {
     }
 
     fn loaded(&self, file_name: &str) -> Option<Conclusion> {
-        let libraries = self
-            .toolkit
-            .components()
-            .iter()
-            .flat_map(|it| &it.libraries);
+        let components = self.toolkit.components().iter();
+        let libraries = components.flat_map(|it| &it.libraries);
         let mut found = libraries.filter(|path| path.ends_with(file_name));
         let name = file_name.strip_prefix("lib")?.split(".so").next()?;
         match found.next().and_then(|path| path.parent()) {
@@ -323,19 +320,17 @@ impl FailedBuild<'_> {
             ),
             None => self.removed(component, name).or_else(|| {
                 let (since, newest) = ((build.added)(component, name)?, release::newest());
-                let text =
-                    format!("CUDA {since} has added `{name}`: build with it, or a newer one");
-                Some(format!("{text} (`--cuda {newest} --fetch`)"))
+                Some(format!(
+                    "CUDA {since} has added `{name}`: build with it, or a newer one (`--cuda {newest} --fetch`)"
+                ))
             })?,
         };
         Some(Conclusion::Hint(hint))
     }
 
     fn architecture(&self, name: &str) -> Option<String> {
-        match Declared::parse([name])
-            .ok()?
-            .plan(self.version(), &[], None)
-        {
+        let declared = Declared::parse([name]).ok()?;
+        match declared.plan(self.version(), &[], None) {
             Err(FindError::Capability { reason, hint }) => Some(format!("{reason}: {hint}")),
             _ => None,
         }

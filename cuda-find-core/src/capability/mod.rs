@@ -21,5 +21,5 @@ mod table;
 
 pub use number::{Capability, Suffix};
 pub use part::PartCapabilities;
-pub use plan::{Declared, Plan, Single, Spelling, Support, sass_runs_on, undeclared};
+pub use plan::{Declared, Plan, Single, Spelling, Support, sass_runs_on, spelling, undeclared};
 pub use table::{CapabilityFacts, all, facts, observed_from_ptxas_help, supported};

@@ -13,7 +13,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::str::FromStr;
 
 use super::number::{Capability, Suffix};
 use super::table::{facts, renamed, supported};
@@ -473,47 +472,27 @@ impl Single {
     }
 }
 
-/// How a build script spells a list of capabilities in a variable.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Spelling {
-    /// `80,90`.
-    List,
-    /// `80-real;90-real`.
-    Cmake,
-    /// `8.0;9.0`.
-    Torch,
-    /// `80`, the lowest one.
-    Lowest,
-}
+/// What a build script expects in a variable for these capabilities.
+pub type Spelling = fn(&Plan) -> String;
 
-impl FromStr for Spelling {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "list" => Ok(Self::List),
-            "cmake" => Ok(Self::Cmake),
-            "torch" => Ok(Self::Torch),
-            "lowest" => Ok(Self::Lowest),
-            _ => Err(format!(
-                "expected `list` (80,90), `cmake` (80-real;90-real), `torch` (8.0;9.0) or `lowest` (80), and not \
-                 `{text}`"
-            )),
-        }
+/// The spelling of this name: `list` (`80,90`), `cmake` (`80-real;90-real`), `torch` (`8.0;9.0`), or `lowest`, for the
+/// lowest capability alone (`80`).
+///
+/// # Errors
+/// A message for another name.
+pub fn spelling(name: &str) -> Result<Spelling, String> {
+    match name {
+        "list" => Ok(|plan| joined(plan.all().iter().map(|it| it.digits()), ",")),
+        "cmake" => Ok(Plan::cmake),
+        "torch" => Ok(Plan::torch),
+        "lowest" => Ok(|plan| joined(plan.lowest().map(|it| it.number()), "")),
+        _ => Err(format!(
+            "expected `list` (80,90), `cmake` (80-real;90-real), `torch` (8.0;9.0) or `lowest` (80), and not `{name}`"
+        )),
     }
 }
 
 impl Plan {
-    /// The value of a variable with this spelling.
-    pub fn spelled(&self, spelling: Spelling) -> String {
-        match spelling {
-            Spelling::List => joined(self.all().iter().map(|c| c.digits()), ","),
-            Spelling::Cmake => self.cmake(),
-            Spelling::Torch => self.torch(),
-            Spelling::Lowest => joined(self.lowest().map(|c| c.number()), ""),
-        }
-    }
-
     /// The value of `CMAKE_CUDA_ARCHITECTURES` and `CUDAARCHS`: `80-real;90a-real;120-real;120-virtual`.
     pub fn cmake(&self) -> String {
         let real = self.real.iter().map(|c| format!("{}-real", c.digits()));
