@@ -87,10 +87,11 @@ pub fn run(
     let mut _lock = build.enter(&project)?;
     build.directory.remove_marks(root)?;
     let (mut code, mut messages) = cargo_run.run(&build)?;
-    let mut diagnosis = Diagnosis::default();
-    if code == CARGO_FAILED {
-        diagnosis = diagnose(&project, &build, &messages);
-    }
+    let diagnosed = |code: u8, build: &IsolatedBuild, messages: &str| match code {
+        CARGO_FAILED => diagnose(&project, build, messages),
+        _ => Diagnosis::default(),
+    };
+    let mut diagnosis = diagnosed(code, &build, &messages);
     let mut with_guesses = project.clone();
     // Each time with more components.
     while project.fetch
@@ -117,7 +118,7 @@ pub fn run(
         drop(_lock);
         _lock = build.enter(&project)?;
         (code, messages) = cargo_run.run(&build)?;
-        diagnosis = diagnose(&project, &build, &messages);
+        diagnosis = diagnosed(code, &build, &messages);
     }
     if code == LOADER_FAILED && cargo_run.runs_programs() && !isolated_build::has_driver() {
         output::message(NO_DRIVER);
