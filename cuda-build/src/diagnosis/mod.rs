@@ -254,12 +254,10 @@ impl FailedBuild<'_> {
         let mut found = libraries.filter(|path| path.ends_with(file_name));
         let name = file_name.strip_prefix("lib")?.split(".so").next()?;
         match found.next().and_then(|path| path.parent()) {
-            Some(directory) => {
-                let directory = directory.display();
-                let hint =
-                    format!("{file_name} is in the toolkit: set `LD_LIBRARY_PATH={directory}`");
-                Some(Conclusion::Hint(hint))
-            }
+            Some(directory) => Some(Conclusion::Hint(format!(
+                "{file_name} is in the toolkit: set `LD_LIBRARY_PATH={}`",
+                directory.display()
+            ))),
             None => self.library(name),
         }
     }
