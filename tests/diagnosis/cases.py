@@ -22,6 +22,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 MESSAGES = HERE / "messages"
 CAPABILITIES = 'capabilities = ["8.0"]\n'
+GCC_HEADERS = subprocess.run(["gcc", "-print-file-name=include"], text=True, check=True, stdout=subprocess.PIPE).stdout.strip()
 MAIN = "fn main() {}\n"
 
 
@@ -129,10 +130,10 @@ CASES = {
         "include/common.cuh": "\n",
         "edit": ("build.rs", 'module("k.cu")', 'module(Module::new("k.cu").include("include"))'),
     },
-    "bindgen-header": {"build.rs": BINDGEN.format('.clang_arg("-I/usr/lib/gcc/x86_64-linux-gnu/12/include")'),
+    "bindgen-header": {"build.rs": BINDGEN.format(f'.clang_arg("-I{GCC_HEADERS}")'),
                        "a.h": "#include <nvjpeg.h>\n", "dependencies": 'bindgen = "0.72"\n', "needs": ["libclang"],
                        "again": {"build.rs": (".header", ".clang_arg(concat!(\"-I\", env!(\"CUDA_HOME\"), \"/include\")).header")}},
-    "bindgen-runtime": {"build.rs": BINDGEN.format('.clang_arg("-I/usr/lib/gcc/x86_64-linux-gnu/12/include")'),
+    "bindgen-runtime": {"build.rs": BINDGEN.format(f'.clang_arg("-I{GCC_HEADERS}")'),
                         "a.h": "#include <cuda_runtime_api.h>\n", "dependencies": 'bindgen = "0.72"\n', "needs": ["libclang"]},
     "bindgen-stddef": {"build.rs": BINDGEN.format(""), "a.h": "#include <stddef.h>\n",
                        "dependencies": 'bindgen = "0.72"\n', "needs": ["libclang"]},
@@ -383,8 +384,7 @@ def follow(project, programs, first):
         project.edit(*edit)
         commands = project.case.get("then", [])
     elif variable:
-        value = variable[2].replace("$(gcc -print-file-name=include)", subprocess.run(
-            ["gcc", "-print-file-name=include"], text=True, stdout=subprocess.PIPE).stdout.strip())
+        value = variable[2].replace("$(gcc -print-file-name=include)", GCC_HEADERS)
         project.env[variable[1]] = value
         commands = []
     for command in commands[:1]:
