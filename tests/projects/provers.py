@@ -4,11 +4,13 @@
     tests/projects/provers.py [--tool PROGRAM] [--keep DIR] [CRATE ...]
 
 Each crate gets a small package that uses it, with `capabilities = ["8.0", "9.0"]`, and is built by
-`cargo cuda build --release --fetch --cuda 13.4`. openvm's build scripts read `CUDA_ARCH`, which the manifest sets for
-that one package. Prints for each crate the exit code, the seconds, and the number of images for each capability in the
-libraries that the build scripts made, or in the program. It exits with 1 if a build fails or code is missing.
+`cargo cuda build --release --fetch --cuda 13.4`. Of airbender's prover, which is in no registry and does not compile
+with CUDA 13.4, the build script and the CUDA sources are taken from its repository, and built with 13.0. openvm's
+build scripts read `CUDA_ARCH`, which the manifest sets for that one package. Prints for each crate the exit code, the seconds, and the number of
+images for each capability in the libraries that the build scripts made, or in the program. It exits with 1 if a build
+fails or code is missing.
 
-Needs cargo, gcc with g++, pip, the network and ten minutes of CPU time; no GPU and no driver. `CARGO_BUILD_JOBS` is
+Needs cargo, gcc with g++, git, make, pip, the network and an hour of CPU time, most of it for airbender; no GPU and no driver. `CARGO_BUILD_JOBS` is
 left as it is. What earlier runs with the same `--keep` compiled is not compiled again.
 """
 
@@ -17,6 +19,7 @@ import collections
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -56,10 +59,12 @@ fn main() {
 
 class Crate:
     def __init__(self, dependencies, files, build="", components="nvcc", settings="", wants="8.0 9.0", libclang=False,
-                 compiles_when_it_runs=False):
+                 compiles_when_it_runs=False, cuda="13.4", clone=None):
         self.dependencies, self.build, self.files = dependencies, build, files
         self.components, self.settings, self.libclang = components.split(), settings, libclang
         self.compiles_when_it_runs = compiles_when_it_runs
+        # A repository, its commit, the directory of the package, and what of it is built.
+        self.cuda, self.clone = cuda, clone
         # What the device code has to contain, one entry a word: `8.0` is SASS, and `ptx9.0` is PTX.
         self.wants = set(wants.split())
 
@@ -122,6 +127,14 @@ fn main() {
         {"src/main.rs": "fn main() {\n    println!(\"{:?}\", unsafe { era_cudart_sys::cudaDeviceReset() });\n}\n"},
         components="nvcc cudart", wants="",
     ),
+    "airbender": Crate(
+        "",
+        {"src/lib.rs": ""},
+        build='cmake = "0.1"\nera_cudart_sys = "=0.154.10"',
+        components="nvcc cudart", cuda="13.0",
+        clone=("https://github.com/matter-labs/zksync-airbender", "97dbacf8a3eec4dcb6621bc9965b1fa784efc6d5",
+               "gpu_prover", ["build", "native"]),
+    ),
     "cuda-bindings": Crate(
         'cuda-bindings = "=0.5.0"',
         {"src/main.rs": "fn main() {\n    println!(\"{}\", unsafe { cuda_bindings::cuInit(0) });\n}\n"},
@@ -173,9 +186,20 @@ fn main() -> Result<(), Error> {
 
 def create(crate: Crate, package: pathlib.Path) -> None:
     """Writes the package."""
+    if crate.clone:
+        url, commit, directory, parts = crate.clone
+        checkout = package.parent / "clone" / package.name
+        if not checkout.exists():
+            checkout.mkdir(parents=True)
+            for command in ("init -q", f"fetch -q --depth 1 {url} {commit}", "checkout -q FETCH_HEAD"):
+                subprocess.run(["git", *command.split()], cwd=checkout, check=True)
+        for part in parts:
+            shutil.copytree(checkout / directory / part, package / part, dirs_exist_ok=True)
     capabilities = ", ".join(f'"{capability}"' for capability in CAPABILITIES)
     components = ", ".join(f'"{component}"' for component in [*crate.components, "cuobjdump"])
-    manifest = '[package]\nname = "app"\nversion = "0.1.0"\nedition = "2021"\n[profile.release]\nopt-level = 1\n'
+    manifest = '[package]\nname = "app"\nversion = "0.1.0"\nedition = "2021"\n'
+    manifest += 'build = "build/main.rs"\n' if crate.clone else ""
+    manifest += '[profile.release]\nopt-level = 1\n'
     manifest += f"[dependencies]\n{crate.dependencies}\n[build-dependencies]\n{crate.build}\n"
     manifest += f"[workspace.metadata.cuda]\ncomponents = [{components}]\ncapabilities = [{capabilities}]\n"
     manifest += f"{crate.settings}\n"
@@ -199,7 +223,16 @@ def clang(work: pathlib.Path) -> dict[str, str]:
     }
 
 
-def device_code(tool: str, package: pathlib.Path) -> collections.Counter:
+def cmake(work: pathlib.Path) -> dict[str, str]:
+    """Installs CMake, which has to be newer than that of many systems, and returns the variable that leads to it."""
+    target = work / "cmake"
+    if not target.exists():
+        subprocess.run([sys.executable, "-m", "venv", target], check=True)
+        subprocess.run([target / "bin/pip", "install", "-q", "--disable-pip-version-check", "cmake>=3.28"], check=True)
+    return {"PATH": f"{target / 'bin'}:{os.environ['PATH']}"}
+
+
+def device_code(tool: str, package: pathlib.Path, cuda: str) -> collections.Counter:
     """How many images there are for each capability, in the libraries of build scripts and in the program."""
     release = package / "target/cargo-cuda/latest/release"
     libraries = [path for path in (release / "build").glob("*/out/**/*.a") if path.is_file()]
@@ -207,7 +240,7 @@ def device_code(tool: str, package: pathlib.Path) -> collections.Counter:
     for path in libraries or [release / "app"]:
         for kind, prefix in (("elf", ""), ("ptx", "ptx")):
             # `-all` lists relocatable code, too.
-            command = [tool, "cuda", "exec", "--cuda", "13.4", "--", "cuobjdump", "-all", f"--list-{kind}", path]
+            command = [tool, "cuda", "exec", "--cuda", cuda, "--", "cuobjdump", "-all", f"--list-{kind}", path]
             listed = subprocess.run(command, cwd=package, capture_output=True, text=True)
             if "could not run" in listed.stderr:
                 sys.exit(listed.stderr)
@@ -232,17 +265,18 @@ def main() -> None:
         for name in arguments.CRATE or CRATES:
             crate, package = CRATES[name], work / name
             create(crate, package)
-            environment = dict(os.environ, **(clang(work) if crate.libclang else {}))
+            programs = {**(clang(work) if crate.libclang else {}), **(cmake(work) if crate.clone else {})}
+            environment = dict(os.environ, **programs)
             # Outputs that earlier builds kept would make the times meaningless.
             environment["CUDA_BUILD_IMAGES"] = str(work / "outputs")
             for variable in ("CARGO_TARGET_DIR", "CUDA_ARCH", "CUDA_COMPUTE_CAP"):
                 environment.pop(variable, None)
-            command = [tool, "cuda", "build", "--release", "--fetch", "--cuda", "13.4"]
+            command = [tool, "cuda", "build", "--release", "--fetch", "--cuda", crate.cuda]
             start = time.monotonic()
             with open(package / "build.log", "w") as log:
                 done = subprocess.run(command, cwd=package, env=environment, stdout=log, stderr=log)
             seconds = time.monotonic() - start
-            images = collections.Counter() if done.returncode else device_code(tool, package)
+            images = collections.Counter() if done.returncode else device_code(tool, package, crate.cuda)
             made = ", ".join(f"{entry} ({images[entry]})" for entry in sorted(images, key=order)) or "none"
             missing = sorted(crate.wants - set(images), key=order)
             made += f"; missing: {', '.join(missing)}" if missing else ""
