@@ -8,6 +8,7 @@ use std::process::Command;
 use cargo_cuda::store::{self, AddRequest};
 use cuda_build::view::ViewPlace;
 use cuda_build::{Component, View};
+use cuda_find_core::sources::LOCK_VARIABLE;
 use cuda_find_core::{env::Env, root::Root, target::Target};
 use tempfile::TempDir;
 
@@ -40,7 +41,9 @@ fn added(major: u32, components: &[Component]) -> PathBuf {
         only: components.to_vec(),
         ..AddRequest::default()
     };
-    store::add(&request, &Env::from_process())
+    // Not the lock file of this checkout.
+    let lock = Path::new(env!("CARGO_TARGET_TMPDIR")).join("view-toolkits.lock");
+    store::add(&request, &Env::from_process().with(LOCK_VARIABLE, lock))
         .unwrap_or_else(|error| panic!("{error:?}"))
         .toolkit
         .path

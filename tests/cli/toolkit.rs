@@ -92,7 +92,7 @@ mod online {
         };
         let (first, both) = (add("cudart"), add("profiler-api"));
         assert_eq!(both["version"], first["version"]);
-        assert_eq!(both["components"], json!(["profiler-api"]));
+        assert_eq!(both["components"], json!(["cudart", "profiler-api"]));
         assert_eq!(both["fetched"], json!(["nvidia-cuda-profiler-api"]));
         let inode = |report: &serde_json::Value| {
             let path = Path::new(report["path"].as_str().unwrap()).join(RUNTIME);

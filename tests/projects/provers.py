@@ -6,12 +6,12 @@
 Each crate gets a small package that uses it, with `capabilities = ["8.0", "9.0"]`, and is built by
 `cargo cuda build --release --fetch --cuda 13.4`. Of airbender's prover, which is in no registry and does not compile
 with CUDA 13.4, the build script and the CUDA sources are taken from its repository, and built with 13.0. openvm's
-build scripts read `CUDA_ARCH`, which the manifest sets for that one package. Prints for each crate the exit code, the seconds, and the number of
-images for each capability in the libraries that the build scripts made, or in the program. It exits with 1 if a build
-fails or code is missing.
+build scripts read `CUDA_ARCH`, which the manifest sets for that one package. Prints for each crate the exit code, the
+seconds, and the number of images for each capability in the libraries that the build scripts made, or in the program.
+It exits with 1 if a build fails or code is missing.
 
-Needs cargo, gcc with g++, git, make, pip, the network and an hour of CPU time, most of it for airbender; no GPU and no driver. `CARGO_BUILD_JOBS` is
-left as it is. What earlier runs with the same `--keep` compiled is not compiled again.
+Needs cargo, gcc with g++, git, make, pip, the network and an hour of CPU time, most of it for airbender; no GPU and no
+driver. `CARGO_BUILD_JOBS` is left as it is. What earlier runs with the same `--keep` compiled is not compiled again.
 """
 
 import argparse

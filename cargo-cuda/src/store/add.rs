@@ -242,8 +242,7 @@ impl<'a> Run<'a> {
             let mut sets = Vec::from_iter(manifests.map(|(_, manifest)| manifest.set));
             sets.retain(|it| it.from == from && version(it).is_some_and(|it| release.admits(&it)));
             let newest = sets.into_iter();
-            let newest = newest.max_by_key(|it| (is_complete(it), version(it), it.packages.len()));
-            Some(newest?.with_only(wanted))
+            newest.max_by_key(|it| (is_complete(it), version(it), it.packages.len()))
         };
         let base = match lock_file(self.env) {
             _ if self.request.upgrade => None,
@@ -259,7 +258,7 @@ impl<'a> Run<'a> {
             let mut lines = failure.message.lines();
             let reason = lines.next().unwrap_or_default().to_owned();
             let stored = stored().filter(|set| is_new && is_complete(set));
-            let stored = stored.ok_or(failure)?;
+            let stored = stored.ok_or(failure)?.with_only(wanted);
             let text = format!("CUDA {} of the store is used: {reason}", stored.version);
             output::message(&format!("note: {text}"));
             Ok(stored)
