@@ -19,7 +19,6 @@ import collections
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -63,7 +62,7 @@ class Crate:
         self.dependencies, self.build, self.files = dependencies, build, files
         self.components, self.settings, self.libclang = components.split(), settings, libclang
         self.compiles_when_it_runs = compiles_when_it_runs
-        # A repository, its commit, the directory of the package, and what of it is built.
+        # A repository, its commit, and the directory of a package, of which only the build script is compiled.
         self.cuda, self.clone = cuda, clone
         # What the device code has to contain, one entry a word: `8.0` is SASS, and `ptx9.0` is PTX.
         self.wants = set(wants.split())
@@ -133,7 +132,7 @@ fn main() {
         build='cmake = "0.1"\nera_cudart_sys = "=0.154.10"',
         components="nvcc cudart", cuda="13.0",
         clone=("https://github.com/matter-labs/zksync-airbender", "97dbacf8a3eec4dcb6621bc9965b1fa784efc6d5",
-               "gpu_prover", ["build", "native"]),
+               "gpu_prover"),
     ),
     "cuda-bindings": Crate(
         'cuda-bindings = "=0.5.0"',
@@ -184,17 +183,18 @@ fn main() -> Result<(), Error> {
 }
 
 
+def cloned(clone: tuple[str, str, str], checkout: pathlib.Path) -> pathlib.Path:
+    """Checks a repository out, unless an earlier run has, and returns the directory of the package."""
+    url, commit, directory = clone
+    if not checkout.exists():
+        checkout.mkdir(parents=True)
+        for command in ("init -q", f"fetch -q --depth 1 {url} {commit}", "checkout -q FETCH_HEAD"):
+            subprocess.run(["git", *command.split()], cwd=checkout, check=True)
+    return checkout / directory
+
+
 def create(crate: Crate, package: pathlib.Path) -> None:
     """Writes the package."""
-    if crate.clone:
-        url, commit, directory, parts = crate.clone
-        checkout = package.parent / "clone" / package.name
-        if not checkout.exists():
-            checkout.mkdir(parents=True)
-            for command in ("init -q", f"fetch -q --depth 1 {url} {commit}", "checkout -q FETCH_HEAD"):
-                subprocess.run(["git", *command.split()], cwd=checkout, check=True)
-        for part in parts:
-            shutil.copytree(checkout / directory / part, package / part, dirs_exist_ok=True)
     capabilities = ", ".join(f'"{capability}"' for capability in CAPABILITIES)
     components = ", ".join(f'"{component}"' for component in [*crate.components, "cuobjdump"])
     manifest = '[package]\nname = "app"\nversion = "0.1.0"\nedition = "2021"\n'
@@ -264,6 +264,8 @@ def main() -> None:
         print(f"{'crate':22}{'exit':>5}{'seconds':>9}  device code", flush=True)
         for name in arguments.CRATE or CRATES:
             crate, package = CRATES[name], work / name
+            if crate.clone:
+                package = cloned(crate.clone, package)
             create(crate, package)
             programs = {**(clang(work) if crate.libclang else {}), **(cmake(work) if crate.clone else {})}
             environment = dict(os.environ, **programs)
