@@ -86,7 +86,7 @@ impl Replay {
         let run = Finished::of(build.output().unwrap());
         assert_eq!(run.code, 101, "{run:?}");
         let place = project.path.to_str().unwrap();
-        let text = run.stderr.replace(place, "/work/app");
+        let text = run.stderr.replace(place, "/home/user/app");
         let mut lines = text.lines().map(str::trim_start);
         let hint = lines.rfind(|line| line.starts_with("hint: "));
         hint.map(|line| line["hint: ".len()..].to_owned())

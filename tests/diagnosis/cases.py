@@ -347,7 +347,12 @@ class Programs:
 def record(project, name, messages):
     """Writes what the first build has printed, and returns its hint."""
     checkout = str(HERE.parents[1])
-    for path, shown in [(str(project.path), "/work/app"), (checkout, "/checkout"), (project.env["CUDA_BUILD_CACHE_DIR"], "/home/user/.cache/cuda-build")]:
+    # In this order: a place may lie below the next ones.
+    places = {
+        str(project.path): "/home/user/app", project.env["CUDA_BUILD_CACHE_DIR"]: "/home/user/.cache/cuda-build",
+        str(project.path.parent): "/home/user/tools", checkout: "/checkout", str(Path.home()): "/home/user",
+    }
+    for path, shown in places.items():
         messages = messages.replace(path, shown)
     hint = hint_of(messages)
     lines = [line for line in messages.splitlines() if not line.startswith("hint: ")]

@@ -40,7 +40,7 @@ fn hint(release: &str, messages: &str) -> Option<String> {
             declares_capabilities: true,
             has_driver: false,
             cudarc: None,
-            exports: &|_, _| false,
+            exports: &|_, name| name == "cudaOld_Ctx",
             added: &|_, name| (name == "cudaNew").then_some(ToolkitVersion::new(13, 5)),
         }),
     };
@@ -70,6 +70,9 @@ fn the_release_decides_about_the_c_library() {
         let is_right = hint.is_empty() == expected.is_empty() && hint.contains(expected);
         assert!(is_right, "{release} {function}: {hint}");
     }
+    let both = message("cospi") + "\n" + &message("rsqrt");
+    let hint = hint("12.9", &both).unwrap();
+    assert!(hint.contains("use CUDA 13.2 or newer"), "{hint}");
 }
 
 #[test]
@@ -81,6 +84,7 @@ fn a_function_that_the_toolkit_lacks_has_a_release() {
             "CUDA 13.0 has removed `cudaGetDeviceProperties_v2`",
         ),
         ("cudaNew", "CUDA 13.5 has added `cudaNew`"),
+        ("cudaOld", "CUDA 13.4 has `cudaOld_Ctx` instead"),
         ("cudaMine", ""),
         ("cuInit", "`cuInit` is in libcuda: link it with `-lcuda`"),
     ] {
