@@ -196,7 +196,7 @@ def cloned(clone: tuple[str, str, str], checkout: pathlib.Path) -> pathlib.Path:
 def create(crate: Crate, package: pathlib.Path) -> None:
     """Writes the package."""
     capabilities = ", ".join(f'"{capability}"' for capability in CAPABILITIES)
-    components = ", ".join(f'"{component}"' for component in [*crate.components, "cuobjdump"])
+    components = ", ".join(f'"{component}"' for component in crate.components)
     manifest = '[package]\nname = "app"\nversion = "0.1.0"\nedition = "2021"\n'
     manifest += 'build = "build/main.rs"\n' if crate.clone else ""
     manifest += '[profile.release]\nopt-level = 1\n'
@@ -232,16 +232,19 @@ def cmake(work: pathlib.Path) -> dict[str, str]:
     return {"PATH": f"{target / 'bin'}:{os.environ['PATH']}"}
 
 
-def device_code(tool: str, package: pathlib.Path, cuda: str) -> collections.Counter:
-    """How many images there are for each capability, in the libraries of build scripts and in the program."""
+def device_code(tool: str, package: pathlib.Path, lists: pathlib.Path) -> collections.Counter:
+    """How many images there are for each capability, in the libraries of build scripts and in the program.
+
+    A package of its own, `lists`, has `cuobjdump`, which the Python packages have for CUDA 13.2 and newer only.
+    """
     release = package / "target/cargo-cuda/latest/release"
     libraries = [path for path in (release / "build").glob("*/out/**/*.a") if path.is_file()]
     images = collections.Counter()
     for path in libraries or [release / "app"]:
         for kind, prefix in (("elf", ""), ("ptx", "ptx")):
             # `-all` lists relocatable code, too.
-            command = [tool, "cuda", "exec", "--cuda", cuda, "--", "cuobjdump", "-all", f"--list-{kind}", path]
-            listed = subprocess.run(command, cwd=package, capture_output=True, text=True)
+            command = [tool, "cuda", "exec", "--fetch", "--cuda", "13.4", "--", "cuobjdump", "-all", f"--list-{kind}"]
+            listed = subprocess.run([*command, path], cwd=lists, capture_output=True, text=True)
             if "could not run" in listed.stderr:
                 sys.exit(listed.stderr)
             for number, letter in re.findall(r"\.sm_(\d+)([af]?)\.(?:cubin|ptx)", listed.stdout):
@@ -261,6 +264,8 @@ def main() -> None:
     failed = []
     with tempfile.TemporaryDirectory() as temporary:
         work = (arguments.keep or pathlib.Path(temporary)).resolve()
+        lists = work / "lists"
+        create(Crate("", {"src/main.rs": "fn main() {}\n"}, components="cuobjdump"), lists)
         print(f"{'crate':22}{'exit':>5}{'seconds':>9}  device code", flush=True)
         for name in arguments.CRATE or CRATES:
             crate, package = CRATES[name], work / name
@@ -278,7 +283,7 @@ def main() -> None:
             with open(package / "build.log", "w") as log:
                 done = subprocess.run(command, cwd=package, env=environment, stdout=log, stderr=log)
             seconds = time.monotonic() - start
-            images = collections.Counter() if done.returncode else device_code(tool, package, crate.cuda)
+            images = collections.Counter() if done.returncode else device_code(tool, package, lists)
             made = ", ".join(f"{entry} ({images[entry]})" for entry in sorted(images, key=order)) or "none"
             missing = sorted(crate.wants - set(images), key=order)
             made += f"; missing: {', '.join(missing)}" if missing else ""
