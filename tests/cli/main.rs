@@ -57,6 +57,7 @@ mod terminal;
 mod toolkit;
 #[path = "../support/tools.rs"]
 mod tools;
+mod variants;
 mod wheel_existing;
 mod wheel_projects;
 mod wheel_publish;

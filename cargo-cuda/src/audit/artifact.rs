@@ -5,14 +5,17 @@ use std::path::Path;
 
 use cuda_build::Component;
 use cuda_find_core::release::NEWEST_MAJOR;
+use cuda_find_core::root::Root;
 
 use crate::failure::{Failure, Result};
+use crate::output;
 use crate::package::archive::{self, WheelArchive};
 use crate::package::device::DeviceCode;
 use crate::package::elf::ElfFacts;
-use crate::package::metadata::{Metadata, normalized_name};
+use crate::package::metadata::{FileName, Metadata, normalized_name};
 use crate::package::nvidia::{component_of, majors_of_soname};
 use crate::package::requirement::{Requirement, major_of_word};
+use crate::package::variant::{self, Siblings, VariantMetadata, index_file};
 
 /// Calls in Python that load libraries, or a package that does.
 const PRELOADS: [&str; 4] = ["CDLL(", "LoadLibrary(", "cuda.pathfinder", "import torch"];
@@ -34,6 +37,21 @@ pub struct Artifact {
     pub device_files: Vec<(String, DeviceCode)>,
     /// Whether a Python file contains calls that load libraries before the native module.
     pub preloads: bool,
+    /// For a wheel whose name has a label.
+    pub variant: Option<Variant>,
+}
+
+/// A wheel that is one of several from which installers choose.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// The label in the file's name.
+    pub label: String,
+    /// `variant.json`; `None` if it is missing.
+    pub metadata: Option<VariantMetadata>,
+    /// The other wheels of the version; `None` if the wheel is not written yet.
+    pub siblings: Option<Siblings>,
+    /// The file with the properties of all wheels of the version, if it is beside the wheel.
+    pub index: Option<VariantMetadata>,
 }
 
 /// An ELF file.
@@ -59,13 +77,25 @@ impl Artifact {
     pub fn read(path: &Path) -> Result<Self> {
         let (file, size) = archive::open(path)?;
         if path.extension().is_some_and(|extension| extension == "whl") {
-            return Self::of_wheel(&WheelArchive::open(path)?, path, size);
+            let mut artifact = Self::of_wheel(&WheelArchive::open(path)?, path, size)?;
+            if let (Some(name), Some(variant)) = (
+                FileName::parse(&output::file_name(path)),
+                &mut artifact.variant,
+            ) {
+                let directory = output::parent(path);
+                variant.siblings = Some(Siblings::read(directory, &name)?);
+                let index = Root::system().bytes(&directory.join(index_file(&name)));
+                variant.index = index
+                    .ok()
+                    .and_then(|text| VariantMetadata::parse(&text).ok());
+            }
+            return Ok(artifact);
         }
         let elf = ElfFacts::read(file).map_err(|failure| {
             let failure = failure.in_file(&path.display().to_string());
             failure.hint("name a `.whl` file or a shared library")
         })?;
-        let name = crate::output::file_name(path);
+        let name = output::file_name(path);
         let module = NativeModule { path: name, elf };
         Ok(Self {
             path: path.display().to_string(),
@@ -100,6 +130,17 @@ impl Artifact {
             let text = wheel.text(path).unwrap_or_default();
             PRELOADS.iter().any(|call| text.contains(call))
         };
+        let variant = FileName::parse(&output::file_name(path)).and_then(|name| {
+            let text = wheel.bytes(&format!("{}/{}", wheel.dist_info, variant::FILE));
+            Some(Variant {
+                label: name.label?,
+                metadata: text
+                    .ok()
+                    .and_then(|text| VariantMetadata::parse(&text).ok()),
+                siblings: None,
+                index: None,
+            })
+        });
         let mut python = wheel.entries.keys().filter(|path| path.ends_with(".py"));
         Ok(Self {
             path: path.display().to_string(),
@@ -110,6 +151,7 @@ impl Artifact {
             modules: modules.collect(),
             device_files,
             preloads: python.any(|path| loads_libraries(path)),
+            variant,
         })
     }
 
@@ -173,11 +215,15 @@ impl NativeModule {
 impl Majors {
     pub fn of(artifact: &Artifact) -> Self {
         let name = artifact.name.as_deref().unwrap_or_default();
+        let label = artifact
+            .variant
+            .iter()
+            .flat_map(|variant| variant.label.split('_'));
         let requirements = artifact.required().filter_map(Requirement::cuda_major);
         let modules = artifact.modules.iter().flat_map(NativeModule::majors);
         Self {
-            // `saxpy-cu12`, `cupy-cuda13x`, `jax-cuda12-plugin`, `torch-cu118`.
-            name: name.split('-').skip(1).find_map(major_of_word),
+            // `saxpy-cu12`, `cupy-cuda13x`, `jax-cuda12-plugin`, `torch-cu118`, and the label `cu13_sm90`.
+            name: (name.split('-').skip(1).chain(label)).find_map(major_of_word),
             requirements: requirements.collect(),
             modules: modules.collect(),
         }

@@ -150,6 +150,8 @@ checks! {
     W09: "for CUDA 13 write `cuda-toolkit[cudart]>=13.0,<14`, with the extras of the needed components";
     W10: "raise the lower bound, or build with the oldest toolkit that is to be supported";
     W13: "add PTX of a capability below those of the missing GPUs, as in `capabilities = [\"8.0\", \"9.0+PTX\"]`";
+    W23: "build the wheel with `cargo cuda wheel --variants`, which takes the properties from the device code";
+    W24: "build all wheels of a version into one directory with `cargo cuda wheel --variants`";
 }
 
 #[cfg(test)]

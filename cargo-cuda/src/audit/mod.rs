@@ -12,3 +12,4 @@ mod paths;
 pub mod report;
 mod requirements;
 mod rules;
+mod variants;

@@ -133,7 +133,7 @@ impl Device {
         for gpus in &self.gpus {
             let runs = match &gpus.runs {
                 Runs::Native => "native".to_owned(),
-                Runs::Jit { driver } => format!("JIT from PTX, needs driver {driver}"),
+                Runs::Jit { driver, .. } => format!("JIT from PTX, needs driver {driver}"),
                 Runs::TileJit => "JIT from Tile IR".to_owned(),
                 Runs::Linked => "linked from LTO-IR by nvJitLink".to_owned(),
                 Runs::None => "none".to_owned(),

@@ -7,7 +7,7 @@ use cuda_find_core::release;
 use super::artifact::{Artifact, Majors, NativeModule, file_name};
 use super::check::Severity::{Error, Warning};
 use super::check::{Audit, Finding, W01, W02, W03, W13};
-use super::{paths, requirements};
+use super::{paths, requirements, variants};
 use crate::output::joined;
 use crate::package::nvidia::{component_of, is_driver_library, is_nvidia_library, without_hash};
 
@@ -17,7 +17,11 @@ pub fn findings(artifact: &Artifact, majors: &Majors) -> Vec<Finding> {
     check_libraries(&mut audit);
     paths::check(&mut audit);
     requirements::check(&mut audit);
-    check_device_code(&mut audit);
+    // A variant is not for GPUs that its properties do not name.
+    if artifact.variant.is_none() {
+        check_device_code(&mut audit);
+    }
+    variants::check(&mut audit);
     let mut findings = audit.findings;
     findings.sort_by(|a, b| (a.code, &a.message).cmp(&(b.code, &b.message)));
     findings

@@ -9,13 +9,17 @@ use cuda_find_core::{env::Env, list::sorted_set, root::Root, select::RequestedRe
 
 use crate::audit::check;
 use crate::failure::{Failure, Result};
-use crate::isolated_build::gpus;
+use crate::isolated_build::{gpus, split};
 use crate::output::{self, joined};
 use crate::package::archive::WheelArchive;
+use crate::package::metadata::normalized_name;
+use crate::package::pyproject::Pyproject;
+use crate::package::variant;
 use crate::project::{BuildOptions, WorkspaceOptions};
 use crate::wheel::build::{Prepared, WheelBuild};
+use crate::wheel::index;
 use crate::wheel::needs::check_major;
-use crate::wheel::rewrite::{BuiltWheel, Rewrite};
+use crate::wheel::rewrite::{BuiltWheel, Purpose, Rewrite};
 use crate::wheel::runpath::SearchPathKind;
 use crate::wheel::source::WheelSource;
 use crate::wheel::summary;
@@ -37,6 +41,21 @@ pub struct WheelArgs {
     /// The directory for the wheels
     #[arg(long, short, value_name = "DIRECTORY", default_value = "dist")]
     out: PathBuf,
+    /// Build wheels of one name from which an installer chooses by driver and GPU, and one for installers that do not
+    #[arg(long, group = "build")]
+    variants: bool,
+    /// With `--variants`: build a wheel for each capability
+    #[arg(long, requires = "variants", group = "build")]
+    split: bool,
+    /// With `--variants`: write a static package index with the wheels, instead of `--out`
+    #[arg(
+        long,
+        value_name = "DIRECTORY",
+        requires = "variants",
+        conflicts_with = "out",
+        group = "build"
+    )]
+    index: Option<PathBuf>,
     /// Capabilities instead of the manifest's, as in `8.0,9.0,10.0,12.0+PTX`
     #[arg(long, value_name = "LIST", group = "build")]
     capabilities: Option<String>,
@@ -82,13 +101,22 @@ pub struct WheelArgs {
 
 /// Builds the wheels and returns a report about them. After a failure, finished wheels are kept.
 pub fn run(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<String> {
-    let (wheels, sdists, max_size) = match &arguments.from_wheel {
-        Some(wheel) => (vec![rewrite(arguments, wheel)?], Vec::new(), None),
+    let built = match &arguments.from_wheel {
+        Some(wheel) => BuiltWheels {
+            wheels: vec![rewrite(arguments, wheel)?],
+            out: arguments.out.clone(),
+            ..BuiltWheels::default()
+        },
         None => build(arguments, user_env, root)?,
     };
-    output::messages(&summary::warnings(&wheels));
-    summary::check_sizes(&wheels, arguments.max_size.or(max_size))?;
-    Ok(summary::report(&wheels, &sdists))
+    let wheels = &built.wheels;
+    output::messages(&summary::warnings(wheels));
+    let publish = match arguments.variants {
+        true => index::write(&built.out, arguments.index.as_deref(), wheels)?,
+        false => summary::publish(wheels, &built.sdists),
+    };
+    summary::check_sizes(wheels, arguments.max_size.or(built.max_size))?;
+    Ok(summary::report(wheels, &built.sdists) + &publish)
 }
 
 /// Rewrites the wheel of another builder.
@@ -104,9 +132,17 @@ fn rewrite(arguments: &WheelArgs, path: &Path) -> Result<BuiltWheel> {
     rewrite.apply(WheelArchive::open(path)?, path, &arguments.out)
 }
 
-type BuiltWheels = (Vec<BuiltWheel>, Vec<PathBuf>, Option<u64>);
+#[derive(Default)]
+struct BuiltWheels {
+    wheels: Vec<BuiltWheel>,
+    sdists: Vec<PathBuf>,
+    /// The directory of these files.
+    out: PathBuf,
+    /// The largest size that the manifest declares.
+    max_size: Option<u64>,
+}
 
-/// Builds the wheels and source distributions. Also returns the largest size that the manifest declares.
+/// Builds the wheels and source distributions.
 fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWheels> {
     // These options must come first, because `passthrough` may contain a `--`, and the arguments
     // after it are for rustc.
@@ -130,7 +166,11 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
     let mut options = BuildOptions::new(None, arguments.fetch);
     options.search.reads_fetch_variable = true;
     options.capabilities.clone_from(&arguments.capabilities);
-    let source = WheelSource::open(&workspace_options, &options, &passthrough, user_env, root)?;
+    let mut open = |capabilities: Option<String>| {
+        options.capabilities = capabilities;
+        WheelSource::open(&workspace_options, &options, &passthrough, user_env, root)
+    };
+    let source = open(arguments.capabilities.clone())?;
     source.project.check_not_skipped()?;
     let mut pyproject = source.pyproject.iter();
     pyproject.try_for_each(|pyproject| pyproject.check_backend(root))?;
@@ -144,29 +184,75 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
         }),
         None => Ok(SearchPathKind::default()),
     };
+    let name = source.pyproject.as_ref().and_then(Pyproject::name);
+    let name = normalized_name(name.unwrap_or(&source.package.name));
+    let index = arguments.index.as_ref().map(|index| index.join(name));
+    let out = index.unwrap_or(arguments.out.clone());
+    let schema = variant::schema(&source.project.env);
+    let variant = |label: Option<String>| Purpose::Variant {
+        label,
+        schema: schema.clone(),
+    };
     let job = WheelBuild {
         kind: arguments.rpath.map_or_else(declared_kind, Ok)?,
         excluded: arguments.exclude.clone(),
         allow: arguments.allow.clone(),
-        ..WheelBuild::new(source, &arguments.out)?
+        ..WheelBuild::new(source, &out)?
     };
+    // Code for the oldest major runs with the most drivers.
+    let plain = config
+        .wheel
+        .plain
+        .or(releases.iter().map(|release| release.major).min());
     // Every toolkit is found before the first wheel is compiled, so that a missing one fails at once.
     let gpus = gpus();
-    let mut prepared = Vec::new();
+    let mut builds: Vec<(WheelBuild, Prepared)> = Vec::new();
     for release in releases {
-        prepared.push(job.prepare(release, &gpus)?);
+        let prepared = job.prepare(release, &gpus)?;
+        let label = format!("cu{}", release.major);
+        let is_plain = plain == Some(release.major);
+        let mut job = job.clone();
+        if arguments.split {
+            let thin = split(&prepared.plan);
+            if is_plain {
+                // It is built first: the others take its device code.
+                let purpose = variant(None);
+                builds.push((
+                    WheelBuild {
+                        purpose,
+                        ..job.clone()
+                    },
+                    prepared,
+                ));
+            }
+            for (name, list) in thin {
+                job.source = open(Some(list))?;
+                job.purpose = variant(Some(format!("{label}_{name}")));
+                builds.push((job.clone(), job.prepare(release, &gpus)?));
+            }
+            continue;
+        }
+        if arguments.variants {
+            job.purpose = variant(Some(label));
+            job.also = is_plain.then(|| variant(None));
+        }
+        builds.push((job, prepared));
     }
     // If a build script needs nvcc, the build with a toolkit without nvcc fails. It comes first, so
     // that no other wheel is built before that.
-    prepared.sort_by_key(Prepared::has_nvcc);
-    let (mut wheels, mut sdists) = (Vec::new(), Vec::new());
-    for prepared in &prepared {
-        let (wheels_of_major, sdists_of_major) = job.build(prepared)?;
-        wheels.extend(wheels_of_major);
-        // The builds of all majors make the same source distribution.
-        sdists = sdists_of_major;
+    builds.sort_by_key(|(_, prepared)| prepared.has_nvcc());
+    let mut built = BuiltWheels {
+        out,
+        max_size: config.wheel.max_size,
+        ..BuiltWheels::default()
+    };
+    for (job, prepared) in &builds {
+        let (wheels, sdists) = job.build(prepared)?;
+        built.wheels.extend(wheels);
+        // All builds make the same source distribution.
+        built.sdists = sdists;
     }
-    Ok((wheels, sdists, config.wheel.max_size))
+    Ok(built)
 }
 
 /// The releases to build for: from `--cuda`, otherwise from `CUDA_BUILD_RELEASE`, otherwise the declared majors.

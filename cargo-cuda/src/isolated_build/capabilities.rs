@@ -7,6 +7,7 @@ use cuda_find_core::capability::{Declared, Single, undeclared};
 
 use super::Purpose;
 use crate::failure::Failure;
+use crate::output::joined;
 use crate::project::{CAPABILITIES, Project};
 use crate::workspace::Package;
 
@@ -93,6 +94,17 @@ impl Capabilities {
             notes,
         })
     }
+}
+
+/// The list of each thin build, with its name: each capability by itself, and all PTX, which needs newer drivers.
+pub fn split(plan: &Plan) -> Vec<(String, String)> {
+    let sass = plan
+        .real
+        .iter()
+        .map(|it| (format!("sm{}", it.digits()), it.to_string()));
+    let ptx = joined(plan.ptx.iter().map(|it| it.compute()), ",");
+    let ptx = (!ptx.is_empty()).then(|| ("ptx".to_owned(), ptx));
+    sass.chain(ptx).collect()
 }
 
 /// Whether a package probably compiles `.cu` with cuda-build.

@@ -24,7 +24,7 @@ use cuda_find_core::link;
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease, target::Target};
 
 use self::capabilities::Capabilities;
-pub use self::capabilities::compiles_device_code;
+pub use self::capabilities::{compiles_device_code, split};
 use crate::cargo_config::cargo_home;
 use crate::environment::{
     self, Environment, HOST_COMPILER_VARIABLES, Inputs, Variable, overridden_by_toolchain_file,

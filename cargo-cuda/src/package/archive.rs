@@ -24,6 +24,9 @@ use crate::output::human_size;
 /// The most that a wheel may unpack to. Larger files need another zip format, and indexes accept much less.
 const MAX_SIZE: u64 = 4_000_000_000;
 
+/// The most that is read of a file of the metadata.
+const MAX_METADATA: u64 = 1 << 20;
+
 /// The part of a module's copy that stays in memory. The rest is in a temporary file.
 const MODULE_IN_MEMORY: usize = 16 << 20;
 
@@ -63,6 +66,11 @@ impl WheelFile {
         new.executable = executable;
         new.content = Content::New(content);
         Ok(new)
+    }
+
+    /// The device code of any file.
+    pub fn device_code(&self) -> &DeviceCode {
+        self.elf.as_ref().map_or(&self.device, |elf| &elf.device)
     }
 
     /// Reads a file to its end.
@@ -113,6 +121,25 @@ pub fn open(path: &Path) -> Result<(File, u64)> {
     }
     let file = File::open(path).map_err(Failure::io("open", path))?;
     Ok((file, metadata.len()))
+}
+
+/// The content of a small file in the metadata directory of a wheel, of which nothing else is read.
+pub fn metadata_file(wheel: &Path, name: &str) -> Result<Vec<u8>> {
+    let (file, _) = open(wheel)?;
+    let in_file = |failure: Failure| failure.in_file(&wheel.display().to_string());
+    let archive = ZipArchive::new(BufReader::new(file)).map_err(unreadable);
+    let mut archive = archive.map_err(in_file)?;
+    let end = format!(".dist-info/{name}");
+    let paths = Vec::from_iter(archive.file_names().flatten());
+    let path = paths.into_iter().find(|path| path.ends_with(&end));
+    let path = path.map_or(end, |path| path.into_owned());
+    let mut bytes = Vec::new();
+    let file = archive
+        .by_name(&path)
+        .map_err(|error| in_file(unreadable(error)))?;
+    let read = file.take(MAX_METADATA).read_to_end(&mut bytes);
+    read.map_err(|error| in_file(unreadable(error.into())))?;
+    Ok(bytes)
 }
 
 impl WheelArchive {

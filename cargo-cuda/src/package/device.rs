@@ -11,7 +11,7 @@ use std::ops::Range;
 use cuda_build::fatbin::{self, Compression, EntryHeader, Kind};
 use cuda_build::{Capability, Plan, ToolkitVersion};
 use cuda_find_core::capability::{self, CapabilityFacts, Support};
-use cuda_find_core::release;
+use cuda_find_core::release::{self, Release};
 use memchr::memmem;
 use ruzstd::decoding::StreamingDecoder;
 use serde::{Serialize, Serializer};
@@ -68,6 +68,9 @@ pub enum Runs {
     Native,
     /// PTX, which the driver compiles when the program starts.
     Jit {
+        /// The version of PTX.
+        #[serde(skip)]
+        isa: (u16, u16),
         /// The oldest driver that reads this version of PTX.
         driver: String,
     },
@@ -173,6 +176,16 @@ impl DeviceCode {
         Ok(code)
     }
 
+    /// The code of several files.
+    pub fn of_files<'a>(files: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut all = Self::default();
+        for code in files {
+            all.fat_binaries.extend_from_slice(&code.fat_binaries);
+            all.release = all.release.max(code.release);
+        }
+        all
+    }
+
     /// Each kind, capability and version of PTX once, sorted.
     pub fn images(&self) -> Vec<DeviceImage> {
         let mut images = Vec::new();
@@ -206,10 +219,23 @@ impl DeviceCode {
 
     /// What a GPU can run: of the fat binaries, the worst one decides, because a program may launch any function.
     /// `major` is the CUDA major that compiled the code.
-    fn runs_on(&self, device: Capability, major: u32) -> Runs {
+    pub fn runs_on(&self, device: Capability, major: u32) -> Runs {
         let portable = self.portable().into_iter();
         let runs = portable.map(|images| runs_on(images, device, major));
         runs.max().unwrap_or(Runs::None)
+    }
+
+    /// The newest version of PTX in which a GPU has every function; `None` if a fat binary has no PTX for it.
+    pub fn ptx_for(&self, device: Capability, major: u32) -> Option<(u16, u16)> {
+        let portable = self.portable().into_iter();
+        let versions = portable.map(|images| {
+            let ptx = images.iter().filter(|image| image.kind == ImageKind::Ptx);
+            match runs_on(&Vec::from_iter(ptx.cloned()), device, major) {
+                Runs::Jit { isa, .. } => Some(isa),
+                _ => None,
+            }
+        });
+        versions.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
     /// What can run on each GPU that this major or a newer one supports.
@@ -280,7 +306,7 @@ fn runs_on(images: &[DeviceImage], device: Capability, major: u32) -> Runs {
     };
     if let Some(isa) = compiled_from(ImageKind::Ptx).map(|image| image.isa).min() {
         let driver = driver_for_ptx(isa);
-        return Runs::Jit { driver };
+        return Runs::Jit { isa, driver };
     }
     let later = [
         (ImageKind::TileIr, Runs::TileJit),
@@ -378,14 +404,19 @@ fn devices(major: u32) -> impl Iterator<Item = &'static CapabilityFacts> {
     capability::all().filter(move |facts| facts.removed_in.is_none_or(|removed| first < removed))
 }
 
-/// The oldest driver that reads PTX of this version: the one of the first CUDA release that writes it.
-fn driver_for_ptx((major, minor): (u16, u16)) -> String {
+/// The first CUDA release that writes PTX of this version, and whose driver reads it.
+pub fn release_of_ptx((major, minor): (u16, u16)) -> Option<&'static Release> {
     let isa = (u32::from(major), u32::from(minor));
     let mut releases = release::releases().filter_map(release::facts);
-    let first = releases.find(|release| release.ptx_isa >= isa);
-    match first.and_then(|release| Some((release.driver?, release.version))) {
+    releases.find(|release| release.ptx_isa >= isa)
+}
+
+/// The oldest driver that reads PTX of this version.
+fn driver_for_ptx(isa: (u16, u16)) -> String {
+    let release = release_of_ptx(isa);
+    match release.and_then(|release| Some((release.driver?, release.version))) {
         Some((driver, release)) => format!("{driver} (CUDA {release})"),
-        None => format!("for PTX {major}.{minor}"),
+        None => format!("for PTX {}.{}", isa.0, isa.1),
     }
 }
 
@@ -430,7 +461,13 @@ mod tests {
         assert_eq!(on("8.9"), Runs::Native);
         assert_eq!(on("9.0"), Runs::Native);
         let driver = "575.51.03 (CUDA 12.9)".to_owned();
-        assert_eq!(on("10.0"), Runs::Jit { driver });
+        assert_eq!(
+            on("10.0"),
+            Runs::Jit {
+                isa: (8, 8),
+                driver
+            }
+        );
         assert_eq!(on("7.5"), Runs::None);
         let rows = code.coverage(13);
         assert_eq!(rows[0].generation, "Turing");

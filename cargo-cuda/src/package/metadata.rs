@@ -117,7 +117,7 @@ pub fn file_name_component(name: &str) -> String {
     normalized_name(name).replace('-', "_")
 }
 
-/// The parts of a wheel's file name: `name-version(-build)-python-abi-platform.whl`.
+/// The parts of a wheel's file name: `name-version(-build)-python-abi-platform(-label).whl`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileName {
     /// The distribution's name, escaped.
@@ -125,21 +125,27 @@ pub struct FileName {
     pub version: String,
     /// The build number, if there is one, and the compatibility tags.
     pub rest: String,
+    /// The label of a variant.
+    pub label: Option<String>,
 }
 
 impl FileName {
     /// Parses a file name; `None` if it is not that of a wheel.
     pub fn parse(file_name: &str) -> Option<Self> {
-        let parts: Vec<&str> = file_name.strip_suffix(".whl")?.split('-').collect();
-        let is_wheel = match parts[..] {
-            [_, _, _, _, _] => true,
-            [_, _, build, _, _, _] => build.starts_with(|c: char| c.is_ascii_digit()),
-            _ => false,
-        };
-        (is_wheel && parts.iter().all(|part| !part.is_empty())).then(|| Self {
+        let mut parts: Vec<&str> = file_name.strip_suffix(".whl")?.split('-').collect();
+        let starts_with_digit = |part: &&str| part.starts_with(|c: char| c.is_ascii_digit());
+        let tags = 5 + usize::from(parts.get(2).is_some_and(starts_with_digit));
+        let has_all = parts.iter().all(|part| !part.is_empty());
+        let label = parts.get(tags).map(|label| (*label).to_owned());
+        if parts.len() < tags || parts.len() > tags + 1 || !has_all {
+            return None;
+        }
+        parts.truncate(tags);
+        Some(Self {
             distribution: parts[0].to_owned(),
             version: parts[1].to_owned(),
             rest: parts[2..].join("-"),
+            label,
         })
     }
 }
@@ -158,7 +164,10 @@ pub fn with_local_platform(tag: &str) -> String {
 impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, version) = (&self.distribution, &self.version);
-        write!(f, "{name}-{version}-{}.whl", self.rest)
+        write!(f, "{name}-{version}-{}", self.rest)?;
+        let mut label = self.label.iter();
+        label.try_for_each(|label| write!(f, "-{label}"))?;
+        f.write_str(".whl")
     }
 }
 
@@ -179,6 +188,16 @@ pub struct Digest {
     pub sha256: [u8; 32],
     /// The size in bytes.
     pub size: u64,
+}
+
+impl Digest {
+    /// The hash in hexadecimal digits.
+    pub fn hex(&self) -> String {
+        self.sha256
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
 }
 
 /// Computes a [`Digest`] from pieces of a file.
@@ -288,6 +307,8 @@ mod tests {
         for name in [
             "saxpy-0.1.0-cp39-abi3-linux_x86_64.whl",
             "a_b-1-2x-py2.py3-none-any.whl",
+            "a_b-1-2x-py2.py3-none-any-cu13_sm90.whl",
+            "a_b-1-py3-none-any-cu13.whl",
         ] {
             assert_eq!(FileName::parse(name).unwrap().to_string(), name);
         }
@@ -316,9 +337,10 @@ mod tests {
         for name in [
             "saxpy-0.1.0.tar.gz",
             "saxpy.whl",
-            "a-1-x-py3-none-any.whl",
+            "a-1-py3-none.whl",
+            "a-1-x-py3-none-any-label.whl",
             "a--py3-none-any.whl",
-            "a-1-2-3-py3-none-any.whl",
+            "a-1-2-3-py3-none-any-label.whl",
         ] {
             assert_eq!(FileName::parse(name), None, "{name}");
         }

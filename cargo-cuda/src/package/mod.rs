@@ -15,3 +15,4 @@ pub mod nvidia;
 pub mod pyproject;
 pub mod requirement;
 pub mod symbols;
+pub mod variant;

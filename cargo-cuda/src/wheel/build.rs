@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use cuda_build::{Capability, Component, Plan, Toolkit};
 use cuda_find_core::command::Invocation;
@@ -31,10 +32,12 @@ use crate::process;
 pub const NO_WARNING: (&str, &str) = ("MATURIN_NO_MISSING_BUILD_BACKEND_WARNING", "1");
 
 /// What the wheels of all majors have in common.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct WheelBuild {
     pub source: WheelSource,
     pub purpose: Purpose,
+    /// A second purpose of the same build.
+    pub also: Option<Purpose>,
     /// The command that starts maturin. Arguments for maturin are added at the end.
     pub maturin: Invocation,
     /// The directory for the wheels.
@@ -50,7 +53,8 @@ pub struct WheelBuild {
 #[derive(Debug)]
 pub struct Prepared {
     pub build: IsolatedBuild,
-    plan: Plan,
+    /// The capabilities to build for.
+    pub plan: Plan,
     /// The declared components that are linked as shared libraries, and those that are loaded by name.
     linked: BTreeSet<Component>,
 }
@@ -89,6 +93,7 @@ impl WheelBuild {
         Ok(Self {
             maturin: programs::maturin(&source.project.env, source.project.fetch)?,
             purpose: Purpose::Index,
+            also: None,
             source,
             out: out.to_owned(),
             kind: SearchPathKind::default(),
@@ -146,8 +151,16 @@ impl WheelBuild {
     /// Builds the wheels of one major: a wheel for each Python interpreter, and the source distribution.
     pub fn build(&self, prepared: &Prepared) -> Result<(Vec<BuiltWheel>, Vec<PathBuf>)> {
         let (project, package) = (&self.source.project, &self.source.package);
+        let started = Instant::now();
         let (major, build) = (prepared.major(), &prepared.build);
-        let text = format!("{} {} for CUDA {major}", package.name, package.version);
+        let of_label = match &self.purpose {
+            Purpose::Variant { label: Some(_), .. } => format!(" and {}", prepared.plan),
+            _ => String::new(),
+        };
+        let text = format!(
+            "{} {} for CUDA {major}{of_label}",
+            package.name, package.version
+        );
         output::status("Building", &text);
         build.print_notes();
         let _lock = build.enter(project)?;
@@ -167,7 +180,7 @@ impl WheelBuild {
         let third_party = third_party(compiled.wheels.iter().map(|(_, wheel)| wheel));
         let is_copied = |soname: &&String| !is_excluded(soname, &self.excluded);
         let libraries = joined(third_party.iter().filter(is_copied), ", ");
-        let is_for_index = self.purpose == Purpose::Index;
+        let is_for_index = matches!(self.purpose, Purpose::Index | Purpose::Variant { .. });
         let mut auditwheel = None;
         let tags_manylinux = is_for_index && !self.source.maturin.skips_auditwheel();
         if tags_manylinux && !libraries.is_empty() {
@@ -191,17 +204,26 @@ impl WheelBuild {
         }
         let mut wheels = Vec::new();
         for (path, wheel) in compiled.wheels {
-            wheels.push(match &auditwheel {
-                Some(auditwheel) => {
-                    let grafted = output::temporary_directory(&build.directory.path)?;
-                    let (out, user) = (grafted.path(), &project.env);
-                    let path =
-                        programs::graft(auditwheel, &path, out, &libraries, &self.excluded, user)?;
-                    rewrite.apply(WheelArchive::open(&path)?, &path, &self.out)?
-                }
-                None => rewrite.apply(wheel, &path, &self.out)?,
-            });
+            let (mut path, mut wheel) = (path, wheel);
+            let grafted = output::temporary_directory(&build.directory.path)?;
+            if let Some(auditwheel) = &auditwheel {
+                let (out, user) = (grafted.path(), &project.env);
+                path = programs::graft(auditwheel, &path, out, &libraries, &self.excluded, user)?;
+                wheel = WheelArchive::open(&path)?;
+            }
+            wheels.push(rewrite.apply(wheel, &path, &self.out)?);
+            if let Some(purpose) = &self.also {
+                let purpose = purpose.clone();
+                let rewrite = Rewrite {
+                    purpose,
+                    ..rewrite.clone()
+                };
+                wheels.push(rewrite.apply(WheelArchive::open(&path)?, &path, &self.out)?);
+            }
         }
+        wheels
+            .iter_mut()
+            .for_each(|wheel| wheel.seconds = started.elapsed().as_secs());
         let sdists = compiled.sdists.iter().map(|sdist| self.sdist(sdist));
         Ok((wheels, sdists.collect::<Result<_>>()?))
     }

@@ -4,7 +4,8 @@
 //!  source ─► build ─► rewrite ─► summary
 //!              │         ├─ needs: the packages of the needed components, with lower bounds
 //!  programs ◄──┤         ├─ requirements: these packages beside the author's requirements
-//!  runpath  ◄──┘         └─ sbom: bills of materials
+//!  runpath  ◄──┘         ├─ sbom: bills of materials
+//!                        └─ index: what lies beside variants
 //! ```
 //!
 //! `backend` builds a package under its own name, for installers. `rewrite` has the finished file audited before the
@@ -12,6 +13,7 @@
 
 pub mod backend;
 pub mod build;
+pub mod index;
 pub mod needs;
 pub mod programs;
 mod requirements;

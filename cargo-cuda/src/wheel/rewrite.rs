@@ -19,11 +19,13 @@ use crate::failure::{Failure, Result};
 use crate::output::{self, joined};
 use crate::package::archive::{WheelArchive, WheelFile};
 use crate::package::archive_writer;
+use crate::package::device::DeviceCode;
 use crate::package::elf::ElfFacts;
 use crate::package::metadata::{FileName, Metadata, with_local_platform};
 use crate::package::metadata::{check_name, file_name_component, is_on_manylinux, normalized_name};
 use crate::package::nvidia::{self, LibraryOrigin};
 use crate::package::requirement::Requirement;
+use crate::package::variant::{self, Properties, VariantMetadata};
 
 /// What a wheel is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,13 @@ pub enum Purpose {
     Index,
     /// The same for the wheel of another builder, who has decided the tags.
     OtherBuilder,
+    /// An index, with one package of which installers choose a variant.
+    Variant {
+        /// `None` for the wheel that installers take that read no variants.
+        label: Option<String>,
+        /// The address of the schema of its metadata.
+        schema: String,
+    },
     /// An installation from the source, under the builder's name.
     Installation,
     /// The same, and the modules stay in the source tree, so their search path is absolute: below this site-packages,
@@ -73,6 +82,10 @@ pub struct BuiltWheel {
     pub expected_on_system: Vec<String>,
     /// What the audit found in the file.
     pub audited: Audited,
+    /// The properties of a variant.
+    pub properties: Option<Properties>,
+    /// How long it took to build.
+    pub seconds: u64,
 }
 
 impl BuiltWheel {
@@ -159,11 +172,11 @@ impl Rewrite {
         }
         for (path, facts) in wheel.modules() {
             needs.add_module(facts)?;
-            if !self.is_renamed() {
+            if !self.is_for_index() {
                 self.check_known(path, facts)?;
             }
         }
-        if self.is_renamed() && wheel.modules().next().is_none() {
+        if self.is_for_index() && wheel.modules().next().is_none() {
             let text =
                 "contains no native module: a pure Python wheel is the same for every CUDA major";
             return Err(Failure::wheel(text).hint("publish it as it is"));
@@ -203,11 +216,32 @@ impl Rewrite {
             let stem = format!("{}-{}", file_name.distribution, file_name.version);
             rename_directories(wheel, &stem);
         }
+        if let Purpose::Variant {
+            label: Some(label),
+            schema,
+        } = &self.purpose
+        {
+            let entries = wheel.entries.values();
+            let code = DeviceCode::of_files(entries.map(WheelFile::device_code));
+            let properties = Properties::of(&code, needs.built_with.toolkit)?;
+            let metadata = VariantMetadata::new(label, &properties, schema);
+            wheel.set_text(
+                format!("{}/{}", wheel.dist_info, variant::FILE),
+                metadata.to_json(),
+            )?;
+            file_name.label = Some(label.clone());
+            built.properties = Some(properties);
+        }
         Ok(built)
     }
 
     fn is_editable(&self) -> bool {
         matches!(self.purpose, Purpose::Editable(_))
+    }
+
+    /// Whether the wheel is for other machines, not an installation from the source.
+    fn is_for_index(&self) -> bool {
+        self.is_renamed() || matches!(self.purpose, Purpose::Variant { .. })
     }
 
     /// Whether the distribution gets the name of a CUDA major.

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::output::{file_name, human_size};
 use crate::package::INDEX_LIMIT;
 
-/// The report about finished wheels, with the commands that publish them.
+/// The report about finished wheels.
 pub fn report(built: &[BuiltWheel], sdists: &[PathBuf]) -> String {
     let mut text = String::new();
     for wheel in built {
@@ -29,18 +29,33 @@ pub fn report(built: &[BuiltWheel], sdists: &[PathBuf]) -> String {
         if is_local(wheel) {
             line("has no manylinux tag, so package indexes refuse it");
         }
+        if let Some(properties) = &wheel.properties {
+            line(&format!("is chosen for: {}", properties.text()));
+            properties
+                .notes
+                .iter()
+                .for_each(|note| line(&format!("note: {note}")));
+        }
+        if wheel.seconds > 0 {
+            line(&format!("built in {} s", wheel.seconds));
+        }
     }
     for path in sdists {
         text += &format!("{}\n", path.display());
     }
+    text
+}
+
+/// The commands that publish.
+pub fn publish(built: &[BuiltWheel], sdists: &[PathBuf]) -> String {
     let public = built.iter().filter(|wheel| !is_local(wheel));
     let files = Vec::from_iter(public.map(|wheel| &wheel.path).chain(sdists));
     if files.is_empty() {
-        return text;
+        return String::new();
     }
     let uv = Invocation::new("uv").args(["publish"]).args(&files);
     let twine = Invocation::new("twine").args(["upload"]).args(&files);
-    text + &format!("to publish:\n  {uv}\nor:\n  {twine}\n")
+    format!("to publish:\n  {uv}\nor:\n  {twine}\n")
 }
 
 /// Whether the tag of a wheel is that of this machine, which no index accepts.
@@ -121,7 +136,6 @@ mod tests {
                 .map(str::to_owned)
                 .to_vec(),
             size,
-            expected_on_system: Vec::new(),
             audited: Audited {
                 device_code: vec![
                     device(&[(ImageKind::Sass, "8.0", 300), (ImageKind::Ptx, "12.0", 7)]),
@@ -129,13 +143,14 @@ mod tests {
                 ],
                 ..Audited::default()
             },
+            ..BuiltWheel::default()
         }
     }
 
     #[test]
     fn the_report_has_sizes_and_uploads() {
         let built = [wheel(12, 2_000), wheel(13, 2_000)];
-        let text = report(&built, &[]);
+        let text = report(&built, &[]) + &publish(&built, &[]);
         for line in [
             "my dist/saxpy_cu12-0.1.0.whl (2.0 kB)",
             "  device code: SASS 8.0 (300 B), PTX 12.0 (7 B)",

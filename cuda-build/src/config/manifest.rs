@@ -169,6 +169,13 @@ impl ManifestTable {
         })
     }
 
+    pub(super) fn number(&self, key: &str) -> Result<Option<u32>, Error> {
+        self.typed(key, "a CUDA major such as 13", |value| match value {
+            Value::Integer(number) => u32::try_from(*number).ok(),
+            _ => None,
+        })
+    }
+
     pub(super) fn table(&self, key: &str) -> Result<Option<Self>, Error> {
         self.typed(key, "a table", |value| match value {
             Value::Table(table) => Some(self.below(key, table.clone())),

@@ -22,6 +22,7 @@
 //! [package.metadata.cuda.wheel]
 //! rpath             = "rpath"      # or "runpath", which LD_LIBRARY_PATH overrides
 //! max-size          = "200 MiB"    # what the index accepts per file
+//! plain             = 12           # of which major the wheel without a label is, for `wheel --variants`
 //! platlib           = false        # or true: not beside NVIDIA's packages if purelib is another directory
 //! ```
 
@@ -116,6 +117,8 @@ pub struct WheelKeys {
     pub max_size: Option<u64>,
     /// Whether the wheel is installed into platlib although NVIDIA's packages are in purelib.
     pub platlib: Option<bool>,
+    /// The CUDA major of the wheel for installers that read no variants.
+    pub plain: Option<u32>,
 }
 
 /// The lists of a [`Config`] for one CUDA major.
@@ -253,11 +256,12 @@ impl Config {
             self.packages.extend(list.map(|list| (name, list)));
         }
         if let Some(wheel) = table.table("wheel")? {
-            wheel.check_keys("rpath max-size platlib")?;
+            wheel.check_keys("rpath max-size platlib plain")?;
             self.wheel = WheelKeys {
                 rpath: wheel.text("rpath")?.or(self.wheel.rpath.take()),
                 max_size: (wheel.parsed("max-size", parse_size)?).or(self.wheel.max_size),
                 platlib: wheel.flag("platlib")?.or(self.wheel.platlib),
+                plain: wheel.number("plain")?.or(self.wheel.plain),
             };
         }
         Ok(())

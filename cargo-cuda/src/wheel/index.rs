@@ -1,0 +1,92 @@
+//! What lies beside variants: the file with the properties of all wheels of a version, and the pages of a static index
+//! (PEP 503). Both follow from the wheels in the directory, so wheels from several machines only have to be copied
+//! together.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use cuda_find_core::command::Invocation;
+
+use super::rewrite::BuiltWheel;
+use crate::failure::{Failure, Result};
+use crate::output::{self, file_name, joined};
+use crate::package::archive;
+use crate::package::metadata::{FileName, Hasher};
+use crate::package::variant::{Siblings, index_file};
+
+/// Writes the file of each version that was built into the directory of the wheels. `index` is the directory above it,
+/// if it is to be an index. Returns the command that installs.
+pub fn write(directory: &Path, index: Option<&Path>, built: &[BuiltWheel]) -> Result<String> {
+    let names = built
+        .iter()
+        .map(|wheel| FileName::parse(&file_name(&wheel.path)));
+    let mut names = Vec::from_iter(names.flatten());
+    names.dedup_by_key(|name| index_file(name));
+    let mut name = String::new();
+    for of in &names {
+        let siblings = Siblings::read(directory, of)?;
+        if !siblings.has_plain {
+            output::message(&format!(
+                "note: {} has no wheel without a label of this version, so pip and `uv lock` find none: build it too",
+                directory.display()
+            ));
+        }
+        if let Some(metadata) = &siblings.metadata {
+            output::write(
+                &directory.join(index_file(of)),
+                metadata.to_json().as_bytes(),
+            )?;
+        }
+        name.clone_from(&of.distribution);
+    }
+    let uv = Invocation::new("uv").args("pip install --preview-features wheel-variants".split(' '));
+    let Some(index) = index else {
+        let install = uv.args(["--find-links".as_ref(), directory, name.as_ref()]);
+        return Ok(format!(
+            "to install, from these files or from a page that lists them:\n  {install}\n"
+        ));
+    };
+    let is_listed = |name: &String| {
+        [".whl", ".tar.gz", "-variants.json"]
+            .iter()
+            .any(|end| name.ends_with(end))
+    };
+    let mut links = Vec::new();
+    for path in output::files(directory)? {
+        let name = file_name(&path);
+        if is_listed(&name) {
+            let (mut file, _) = archive::open(&path)?;
+            let mut hasher = Hasher::default();
+            std::io::copy(&mut file, &mut hasher).map_err(Failure::io("read", &path))?;
+            links.push((format!("{name}#sha256={}", hasher.finish().hex()), name));
+        }
+    }
+    page(directory, &links)?;
+    let mut projects = output::files(index)?;
+    projects.retain(|path| path.join(PAGE).is_file());
+    let projects = BTreeSet::from_iter(projects.iter().map(|path| file_name(path)));
+    page(
+        index,
+        &Vec::from_iter(projects.into_iter().map(|name| (format!("{name}/"), name))),
+    )?;
+    let install = uv.args(["--index", "https://…/", &name]);
+    Ok(format!(
+        "to publish, put {} on a web server; to install:\n  {install}\n",
+        index.display()
+    ))
+}
+
+const PAGE: &str = "index.html";
+
+/// Writes a page with links: addresses with their texts.
+fn page(directory: &Path, links: &[(String, String)]) -> Result<()> {
+    let link = |(address, text): &(String, String)| {
+        format!(
+            "<a href=\"{}\">{text}</a><br>\n",
+            address.replace('+', "%2B")
+        )
+    };
+    let links = joined(links.iter().map(link), "");
+    let text = format!("<!DOCTYPE html>\n<html>\n<body>\n{links}</body>\n</html>\n");
+    output::write(&directory.join(PAGE), text.as_bytes())
+}
