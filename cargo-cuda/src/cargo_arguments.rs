@@ -63,6 +63,23 @@ pub fn first_of<'a>(arguments: &'a [OsString], options: &[&str]) -> Option<&'a s
     texts.find(|argument| options.iter().any(|option| argument.starts_with(option)))
 }
 
+/// The arguments without some options of cargo and their values.
+pub fn without(arguments: &[OsString], options: &[&str]) -> Vec<OsString> {
+    let mut others = Vec::new();
+    let mut rest = arguments.iter().peekable();
+    while let Some(argument) = rest.next() {
+        let (found, needs_value) = options_in(&argument.to_string_lossy());
+        let value = rest.next_if(|next| needs_value && !is_option(next));
+        if !found
+            .iter()
+            .any(|(name, _)| options.contains(&name.as_str()))
+        {
+            others.extend(std::iter::once(argument).chain(value).cloned());
+        }
+    }
+    others
+}
+
 /// Whether `option` is a long option of cargo that takes a value.
 fn is_long_with_value(option: &str) -> bool {
     LONG_WITH_VALUE.split(' ').any(|name| name == option)

@@ -10,6 +10,7 @@ compile_error!(
 );
 
 pub mod audit;
+mod bundle;
 mod cargo_arguments;
 mod cargo_config;
 pub mod cli;

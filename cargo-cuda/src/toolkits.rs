@@ -11,7 +11,7 @@ use cuda_build::{
 use cuda_find_core::search::{self, Outcome, SearchContext};
 use cuda_find_core::select::{Need, Part, Request, RequestedRelease, Strength};
 use cuda_find_core::sources::{self, Proposals, SearchStep};
-use cuda_find_core::{env::Env, error::Error, root::Root, target::Target};
+use cuda_find_core::{env::Env, error::Error, list::sorted_set, root::Root, target::Target};
 use cuda_find_core::{found::ComponentSet, release::is_nvcc_packaged, toolkit::Note};
 
 use crate::cargo_config;
@@ -478,6 +478,18 @@ pub fn release_of(version: ToolkitVersion) -> RequestedRelease {
     let ToolkitVersion { major, minor } = version;
     let minor = Some(minor);
     RequestedRelease { major, minor }
+}
+
+/// Releases of different CUDA majors, sorted.
+pub fn distinct_majors(releases: &[RequestedRelease]) -> Result<Vec<RequestedRelease>> {
+    let releases = sorted_set(releases.iter().copied());
+    let majors = sorted_set(releases.iter().map(|release| release.major));
+    if majors.len() == releases.len() {
+        return Ok(releases);
+    }
+    let requested = output::joined(&releases, ", ");
+    let text = format!("{requested} are requested, but there is one result for each CUDA major");
+    Err(Failure::usage(text).hint("give one release of a major, as in `--cuda 12,13.4`"))
 }
 
 /// Where `cargo cuda view` creates a view: in the directory that [`VIEWS_VARIABLE`] names, else in the

@@ -17,6 +17,7 @@ mod audit;
 mod bad_input;
 mod build;
 mod bundle;
+mod choosing;
 mod clusters;
 mod cmake_crate;
 #[path = "../support/components.rs"]

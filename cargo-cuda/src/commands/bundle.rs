@@ -1,46 +1,37 @@
 //! `cargo cuda bundle`: a program with the libraries of NVIDIA's that it needs, and their licences.
-//!
-//! Everything is checked before the directory gets its name. Components of the driver are never
-//! requested, so neither its libraries nor stubs of them are copied.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cuda_build::{Component, Toolkit, config::Config};
-use cuda_find_core::release::{NEWEST_MAJOR, driver_floor};
+use clap::builder::NonEmptyStringValueParser;
+use cuda_build::config::{Config, Fallback};
+use cuda_find_core::capability::undeclared;
+use cuda_find_core::command::Invocation;
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
 use super::build;
-use crate::cargo_arguments::{CargoOptions, SplitArguments};
+use crate::bundle::content::{Build, Place, Wishes};
+use crate::bundle::{directory, start};
+use crate::cargo_arguments::{CargoOptions, SplitArguments, without};
 use crate::cargo_config::target_directory_name;
 use crate::exit_code;
 use crate::failure::{Failure, Result};
-use crate::output::{self, file_name, human_size};
+use crate::isolated_build::{self, IsolatedBuild, gpus};
+use crate::output::{self, file_name};
 use crate::package::archive;
 use crate::package::elf::ElfFacts;
-use crate::package::licence::Licence;
-use crate::package::metadata::is_on_manylinux;
-use crate::package::nvidia::{
-    LibraryOrigin, component_of, majors_of_soname, origin, with_dependencies,
-};
+use crate::process;
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
-use crate::toolkits::release_of;
-use crate::wheel::needs::{BuiltWith, Needs};
+use crate::toolkits::{builds_directory, distinct_majors, release_of};
 use crate::wheel::runpath::{SearchPathKind, link_arguments, needed_by_runpath};
 use crate::workspace::Package;
-
-/// The search path of a program in `bin`, and of a library in `lib`.
-const SEARCH_PATH: &str = "$ORIGIN/../lib";
-
-/// The file that describes a bundle. Only a directory with this file is replaced.
-const DESCRIPTION: &str = "bundle.txt";
 
 /// Write a program with the libraries of NVIDIA's that it needs, for machines with a driver alone
 #[derive(Args, Clone, Debug)]
 pub struct BundleArgs {
     /// A finished program or shared library, instead of building one
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "split")]
     program: Option<PathBuf>,
     /// The directory; by default `dist/<name>-<version>-<target>`
     #[arg(long, value_name = "PATH")]
@@ -51,17 +42,45 @@ pub struct BundleArgs {
     /// Add NVRTC with its headers, for programs that compile when they run
     #[arg(long)]
     nvrtc: bool,
-    #[command(flatten)]
-    build: BuildOptions,
+    /// CUDA releases, as in `12,13` or `13.4`; of several builds, the one for the driver and GPU is started
+    #[arg(long, value_delimiter = ',', value_name = "RELEASES")]
+    cuda: Vec<RequestedRelease>,
+    /// A build for each capability, for programs whose sources choose by it
+    #[arg(long)]
+    split: bool,
+    /// Compute capabilities instead of the declared ones, as in 8.0,9.0,10.0,12.0+PTX
+    #[arg(long, value_name = "LIST", value_parser = NonEmptyStringValueParser::new())]
+    capabilities: Option<String>,
+    /// Fetch the components that are not found; `CUDA_BUILD_FETCH=1` does the same
+    #[arg(long)]
+    fetch: bool,
 }
 
-/// Component, path and ELF facts of each library, by SONAME, and of the program, which has no component.
-type BundledFiles = BTreeMap<String, (Option<Component>, PathBuf, ElfFacts)>;
+/// What all builds of a bundle have in common.
+struct Job<'a> {
+    arguments: &'a BundleArgs,
+    split: &'a SplitArguments,
+    cargo: &'a CargoOptions,
+    user_env: &'a Env,
+    project: &'a Project,
+    config: &'a Config,
+    /// The file name of the program.
+    name: &'a str,
+    /// Where the programs are kept until they are copied.
+    kept: &'a Path,
+}
 
-type Licences = BTreeMap<Component, Licence>;
+/// Cargo's exit code if it fails.
+type Built<T> = Result<T, u8>;
 
-/// The size in bytes of each file of a bundle.
-type Sizes = BTreeMap<String, u64>;
+/// The features of a build, which those of the build without CUDA replace, and its directory.
+const OF_A_BUILD: [&str; 5] = [
+    "--features",
+    "-F",
+    "--all-features",
+    "--no-default-features",
+    "--target-dir",
+];
 
 /// Returns the report with the exit code, which is cargo's if the build fails.
 pub fn run(
@@ -77,7 +96,9 @@ pub fn run(
         cargo: cargo.clone(),
         ..WorkspaceOptions::default()
     };
-    let project = Project::open(user_env, root, &arguments.build, &options)?;
+    let one = (arguments.cuda.first().copied()).filter(|_| arguments.cuda.len() == 1);
+    let build_options = arguments.options(one, arguments.capabilities.clone());
+    let project = Project::open(user_env, root, &build_options, &options)?;
     project.check_not_skipped()?;
     let named = cargo.value("--package").or(cargo.value("-p"));
     let package = match (&project.workspace, named) {
@@ -93,118 +114,190 @@ pub fn run(
     let stem = name.trim_end_matches(".so");
     let default = format!("dist/{stem}{version}-{}", project.target.triple());
     let output = arguments.output.clone().unwrap_or(default.into());
-    output::check_replaceable(&output, DESCRIPTION)?;
+    output::check_replaceable(&output, directory::DESCRIPTION)?;
+    output::create_directory(output::parent(&output))?;
+    let kept = output::temporary_directory(output::parent(&output))?;
+    let job = Job {
+        arguments,
+        split,
+        cargo: &cargo,
+        user_env,
+        project: &project,
+        config: &package.map_or_else(Config::default, |package| package.config.clone()),
+        name: &name,
+        kept: kept.path(),
+    };
+    let builds = match job.builds()? {
+        Ok(builds) => builds,
+        Err(code) => return Ok((String::new(), code)),
+    };
+    let start = |programs: &[(&Build, String)]| start::compile(programs, &cargo, &project);
+    let text = directory::write(&output, &name, &builds, start)?;
+    Ok((text, exit_code::SUCCESS))
+}
 
-    let (file, release) = if let Some(file) = &arguments.program {
-        (file.clone(), RequestedRelease::from_env(&project.env)?)
-    } else {
-        let profile = cargo.value("--profile").unwrap_or("release".to_owned());
+impl BundleArgs {
+    fn options(
+        &self,
+        cuda: Option<RequestedRelease>,
+        capabilities: Option<String>,
+    ) -> BuildOptions {
+        let mut options = BuildOptions::new(cuda, self.fetch);
+        options.search.reads_fetch_variable = true;
+        options.capabilities = capabilities;
+        options
+    }
+}
+
+impl Job<'_> {
+    fn builds(&self) -> Result<Built<Vec<Build>>> {
+        let (arguments, fallback) = (self.arguments, &self.config.fallback);
+        let capabilities = || arguments.capabilities.clone();
+        if let Some(file) = &arguments.program {
+            let release = RequestedRelease::from_env(&self.project.env)?;
+            return Ok(Ok(vec![self.content("", Place::only(), file, release)?]));
+        }
+        let releases = distinct_majors(&arguments.cuda)?;
+        if releases.len() < 2 && !arguments.split && fallback.is_none() {
+            let release = releases.first().copied();
+            let built = self.compile("", Place::only(), release, capabilities())?;
+            return Ok(built.map(|build| vec![build]));
+        }
+        if self.name.ends_with(".so") {
+            let text = "a bundle with several builds has a program that starts one of them, and this is a library";
+            return Err(Failure::usage(text).hint("write a bundle for each CUDA release"));
+        }
+        let gpus = gpus();
+        let mut projects = Vec::from_iter(releases.iter().map(|it| self.project.for_release(*it)));
+        if projects.is_empty() {
+            projects.push(self.project.clone());
+        }
+        // All toolkits are found before anything is compiled.
+        let mut planned = Vec::new();
+        for project in projects {
+            let found =
+                IsolatedBuild::prepare(&project, isolated_build::Purpose::Cargo, &gpus, None)?;
+            let release = release_of(found.toolkit.version());
+            let name = format!("cu{}", release.major);
+            if arguments.split {
+                for (part, list) in isolated_build::split(&found.plan.ok_or_else(undeclared)?) {
+                    planned.push((release, format!("{name}-{part}"), Some(list)));
+                }
+            } else {
+                planned.push((release, name, capabilities()));
+            }
+        }
+        let mut builds = Vec::new();
+        for (release, name, capabilities) in planned {
+            let place = Place::of(&name, release.major);
+            match self.compile(&name, place, Some(release), capabilities)? {
+                Ok(build) => builds.push(build),
+                Err(code) => return Ok(Err(code)),
+            }
+        }
+        if let Some(fallback) = fallback {
+            match self.without_cuda(fallback)? {
+                0 => builds.push(Build::fallback(
+                    &self.kept.join("fallback").join(self.name),
+                )?),
+                code => return Ok(Err(code)),
+            }
+        }
+        Ok(Ok(builds))
+    }
+
+    fn content(
+        &self,
+        name: &str,
+        place: Place,
+        file: &Path,
+        release: Option<RequestedRelease>,
+    ) -> Result<Build> {
+        let wishes = Wishes {
+            libraries: !self.arguments.no_libraries,
+            nvrtc: self.arguments.nvrtc,
+        };
+        Build::new(
+            name,
+            place,
+            file,
+            release,
+            self.project,
+            self.config,
+            wishes,
+        )
+    }
+
+    /// Builds the program, again if it needs libraries directly that only others searched for.
+    fn compile(
+        &self,
+        name: &str,
+        place: Place,
+        release: Option<RequestedRelease>,
+        capabilities: Option<String>,
+    ) -> Result<Built<Build>> {
+        let options = self.arguments.options(release, capabilities);
         let mut direct = BTreeMap::new();
         loop {
-            let call = rustc_call(split, &cargo, &name, direct.keys());
-            let (code, build) = build::run(&arguments.build, &call, user_env, root)?;
+            let search = [place.search_path()];
+            let search = link_arguments(SearchPathKind::Rpath, &search, direct.keys());
+            let call = rustc_call(self.split, self.cargo, self.name, search);
+            let (code, build) = build::run(&options, &call, self.user_env, &self.project.root)?;
             if code != exit_code::SUCCESS {
-                return Ok((String::new(), code));
+                return Ok(Err(code));
             }
-            let triple = options.target.as_deref().or(project.config.build_target());
-            let mut file = build.directory.path;
-            file.extend(triple.map(target_directory_name));
-            file.push(if profile == "dev" { "debug" } else { &profile });
-            file.push(&name);
+            let file = self.keep(&build.directory.path, name)?;
             let program = ElfFacts::read_tables(archive::open(&file)?.0)?;
             let needed = needed_by_runpath(&program.needed, &build.toolkit)?;
             if needed == direct {
-                break (file, Some(release_of(build.toolkit.version())));
+                let release = Some(release_of(build.toolkit.version()));
+                return self.content(name, place, &file, release).map(Ok);
             }
             direct = needed;
         }
-    };
-    let program = ElfFacts::read_tables(archive::open(&file)?.0)?;
-    let mut majors = program.needed.iter().map(|soname| majors_of_soname(soname));
-    let only = majors.find(|majors| majors.len() == 1);
-    let major = only.map_or(NEWEST_MAJOR, |majors| majors[0]);
-    let release = release.unwrap_or(RequestedRelease { major, minor: None });
-    let project = project.for_release(release);
+    }
 
-    let config = package.map_or_else(Config::default, |package| package.config.clone());
-    let mut needs = Needs::declared(&config, BuiltWith::newest(release.major));
-    let sonames = program.needed.iter();
-    let linked: BTreeSet<Component> = sonames.filter_map(|soname| component_of(soname)).collect();
-    let guesses = project.finder().guesses().iter();
-    for guess in guesses.filter(|guess| guess.is_loaded) {
-        if guess.component.facts().libraries.is_empty() {
-            let text = format!(
-                "note: {guess} is not copied: it has to be on the systems that run the program"
-            );
-            output::message(&text);
-        } else {
-            needs.required.insert(guess.component);
+    /// Builds the program without CUDA, as plain cargo does, and returns cargo's exit code.
+    fn without_cuda(&self, fallback: &Fallback) -> Result<u8> {
+        output::status("Building", &format!("{} without CUDA", self.name));
+        let mut users = self.split.clone();
+        users.for_cargo = without(&users.for_cargo, &OF_A_BUILD);
+        let features = ["--features".to_owned(), fallback.features.join(",")];
+        users.for_cargo.extend(features.map(Into::into));
+        users
+            .for_cargo
+            .extend((!fallback.default_features).then(|| "--no-default-features".into()));
+        let call = rustc_call(&users, self.cargo, self.name, Vec::new());
+        let builds = builds_directory(&self.project.env, self.project.workspace.as_ref())?;
+        let directory = builds.join(".fallback");
+        let program = self.user_env.peek("CARGO").unwrap_or("cargo".as_ref());
+        let cargo = Invocation::new(program)
+            .args(["rustc"])
+            .args(call.for_cargo);
+        let cargo = cargo.args(["--target-dir".as_ref(), directory.as_os_str()]);
+        let code = process::run(&cargo.args(call.for_program), self.user_env)?;
+        if code == 0 {
+            self.keep(&directory, "fallback")?;
         }
+        Ok(code)
     }
-    needs.required.extend(&linked);
-    if arguments.nvrtc {
-        needs.required.insert(Component::Nvrtc);
-    }
-    needs.required = with_dependencies(&needs.required, release.major);
-    let mut searched = needs.required.clone();
-    // cudart's package has the headers that programs include when they compile.
-    searched.extend(arguments.nvrtc.then_some(Component::Cudart));
-    let mut toolkit = None;
-    if !searched.is_empty() {
-        let found = project.finder().find_libraries(&searched)?;
-        needs.built_with = BuiltWith::of(&found);
-        toolkit = Some(found);
-    }
-    needs.add_module(&program)?;
 
-    let bundled = toolkit.as_ref().filter(|_| !arguments.no_libraries);
-    let mut files = BundledFiles::new();
-    for found in bundled.into_iter().flat_map(Toolkit::components) {
-        let is_needed = needs.required.contains(&found.component);
-        for path in found.libraries.iter().filter(|_| is_needed) {
-            let elf = ElfFacts::read_tables(archive::open(path)?.0)?;
-            let soname = elf.soname.clone().unwrap_or_else(|| file_name(path));
-            files.insert(soname, (Some(found.component), path.clone(), elf));
-        }
+    /// Copies the program from a target directory, in which the next build writes its own.
+    fn keep(&self, target_directory: &Path, name: &str) -> Result<PathBuf> {
+        let profile = self
+            .cargo
+            .value("--profile")
+            .unwrap_or("release".to_owned());
+        let triple = self.cargo.value("--target");
+        let triple = triple.as_deref().or(self.project.config.build_target());
+        let mut file = target_directory.to_owned();
+        file.extend(triple.map(target_directory_name));
+        file.push(if profile == "dev" { "debug" } else { &profile });
+        file.push(self.name);
+        let kept = self.kept.join(name).join(self.name);
+        output::copy(&file, &kept)?;
+        Ok(kept)
     }
-    files = selected(&program, &linked, files);
-    files.insert(name.clone(), (None, file, program));
-    let installation = if arguments.no_libraries {
-        installation(&needs)?
-    } else {
-        check(&name, &files, &needs)?;
-        String::new()
-    };
-    let licences = licences(&mut files, root, release.major)?;
-    let with_headers = bundled.filter(|_| arguments.nvrtc);
-    let headers = with_headers.map_or(Vec::new(), |toolkit| headers(toolkit, root));
-    let fill = |directory: &Path| {
-        let sizes = copy_all(&files, &headers, &licences, directory)?;
-        Ok(description(&sizes, &files, release.major) + &installation)
-    };
-    let text = write(&output, fill)?;
-    Ok((format!("{}\n{text}", output.display()), exit_code::SUCCESS))
-}
-
-/// Writes the directory in another place, and renames it when it is complete. Returns its description.
-fn write(output: &Path, fill: impl FnOnce(&Path) -> Result<String>) -> Result<String> {
-    let parent = output::parent(output);
-    output::create_directory(parent)?;
-    let beside = output::temporary_directory(parent)?;
-    let directory = beside.path().join("new");
-    let text = fill(&directory)?;
-    output::write(&directory.join(DESCRIPTION), text.as_bytes())?;
-    if !output.is_dir() {
-        output::rename(&directory, output)?;
-        return Ok(text);
-    }
-    let old = beside.path().join(".old");
-    output::rename(output, &old)?;
-    if let Err(failure) = output::rename(&directory, output) {
-        output::rename(&old, output)?;
-        return Err(failure.into());
-    }
-    Ok(text)
 }
 
 /// The file that cargo builds: a program, or the package's `cdylib`.
@@ -228,95 +321,13 @@ fn built_file(cargo: &CargoOptions, package: Option<&Package>) -> Result<String>
     Err(Failure::usage(text).hint(hint))
 }
 
-/// The headers that may be redistributed with NVRTC.
-fn headers(toolkit: &Toolkit, root: &Root) -> Vec<(String, PathBuf)> {
-    let mut headers = Vec::new();
-    for found in toolkit.components() {
-        let library = found.libraries.first();
-        let licence = library.map(|file| Licence::of(root, file, found.component, found.major));
-        for name in licence.iter().flat_map(Licence::headers) {
-            let mut files = found.include.iter().map(|directory| directory.join(name));
-            let file = files.find(|file| root.is_file(file));
-            headers.extend(file.map(|file| (name.to_owned(), file)));
-        }
-    }
-    headers
-}
-
-/// The licence of each component. A library that must not be redistributed is an error if the program needs it.
-/// Otherwise it is left out, such as `libcusolverMg.so` beside `libcusolver.so`.
-fn licences(files: &mut BundledFiles, root: &Root, major: u32) -> Result<Licences> {
-    let mut messages = Vec::new();
-    let mut licences = Licences::new();
-    let mut left_out = Vec::new();
-    let linked = sonames(files);
-    for (name, (component, path, _)) in &*files {
-        let Some(component) = *component else {
-            continue;
-        };
-        let read = || Licence::of(root, path, component, major);
-        let licence = licences.entry(component).or_insert_with(read);
-        let Some(file) = licence.files.first().filter(|_| !licence.permits(name)) else {
-            continue;
-        };
-        let reason = format!("its licence does not name it ({})", file.display());
-        let main = format!("lib{}.so", component.facts().libraries[0]);
-        if linked.contains(name) || name.starts_with(&main) {
-            let text = format!("{name} must not be redistributed: {reason}");
-            let hint = "let users install it: `--no-libraries`";
-            return Err(Failure::audit(text).hint(hint));
-        }
-        messages.push(format!("note: {name} is left out: {reason}"));
-        left_out.push(name.clone());
-    }
-    files.retain(|name, _| !left_out.contains(name));
-    for (component, _) in licences.iter().filter(|(_, it)| it.files.is_empty()) {
-        messages.push(format!(
-            "warning: no licence of {component} was found near its libraries, so whether they may be redistributed was \
-             not checked"
-        ));
-    }
-    output::messages(&messages);
-    Ok(licences)
-}
-
-/// Copies the program, the libraries, the headers and the licence files, and returns their sizes.
-fn copy_all(
-    files: &BundledFiles,
-    headers: &[(String, PathBuf)],
-    licences: &Licences,
-    directory: &Path,
-) -> Result<Sizes> {
-    let mut sizes = BTreeMap::new();
-    let mut copy = |file: &Path, to: String| {
-        output::copy(file, &directory.join(&to)).map(|size| sizes.insert(to, size))
-    };
-    for (name, (component, path, _)) in files {
-        let place = if name.contains(".so") { "lib" } else { "bin" };
-        copy(path, format!("{place}/{name}"))?;
-        // cudarc opens `libnccl.so`, and no `libnccl.so.2`.
-        if let (Some(_), Some((stem, _))) = (component, name.split_once(".so.")) {
-            output::link(name.as_ref(), &directory.join(format!("lib/{stem}.so")))?;
-        }
-    }
-    for (component, licence) in licences {
-        for file in &licence.files {
-            copy(file, format!("licenses/{component}/{}", file_name(file)))?;
-        }
-    }
-    for (name, file) in headers {
-        copy(file, format!("include/{name}"))?;
-    }
-    Ok(sizes)
-}
-
-/// The command line of `cargo rustc`. The search path is for the final crate alone, so that dependencies of an earlier
-/// `cargo cuda build --release` are not compiled again.
-fn rustc_call<'a>(
+/// The command line of `cargo rustc`. The arguments for the linker are for the final crate alone, so that dependencies of
+/// an earlier `cargo cuda build --release` are not compiled again.
+fn rustc_call(
     users: &SplitArguments,
     cargo: &CargoOptions,
     name: &str,
-    direct: impl IntoIterator<Item = &'a String>,
+    search: Vec<String>,
 ) -> SplitArguments {
     let mut call = users.clone();
     call.command = "rustc".to_owned();
@@ -331,109 +342,8 @@ fn rustc_call<'a>(
     if call.for_program.is_empty() {
         call.for_program.push("--".into());
     }
-    let search = link_arguments(SearchPathKind::Rpath, &[SEARCH_PATH.to_owned()], direct);
     call.for_program.extend(search.into_iter().map(Into::into));
     call
-}
-
-/// Of the libraries of needed components, those that the program or another library links, and every library of a
-/// component that is opened by name. cuDNN opens its engines by name, and NVRTC its builtins.
-fn selected(
-    program: &ElfFacts,
-    linked: &BTreeSet<Component>,
-    mut all: BundledFiles,
-) -> BundledFiles {
-    let mut open = program.needed.clone();
-    for (soname, (component, ..)) in &all {
-        let Some(component) = *component else {
-            continue;
-        };
-        let facts = component.facts();
-        let opens_siblings = facts.is_product() || facts.library_with_release.is_some();
-        if opens_siblings || !linked.contains(&component) {
-            open.push(soname.clone());
-        }
-    }
-    let mut selected = BundledFiles::new();
-    while let Some(soname) = open.pop() {
-        if let Some(library) = all.remove(&soname) {
-            open.extend(library.2.needed.iter().cloned());
-            selected.insert(soname, library);
-        }
-    }
-    selected
-}
-
-/// The SONAMEs that files need.
-fn sonames(files: &BundledFiles) -> BTreeSet<&String> {
-    files.values().flat_map(|(.., elf)| &elf.needed).collect()
-}
-
-/// Fails if the loader would not find a library for the program `name`, or a symbol in it.
-fn check(name: &str, files: &BundledFiles, needs: &Needs) -> Result<()> {
-    let (_, path, program) = &files[name];
-    let file = path.display();
-    let failed = |text: String| Failure::audit(format!("{file} {text}"));
-    let mut missing = sonames(files);
-    missing.retain(|soname| matches!(origin(soname), LibraryOrigin::Component(_)));
-    missing.retain(|soname| !files.contains_key(*soname));
-    let mut missing: Vec<String> = missing.into_iter().cloned().collect();
-    for (component, oldest) in &needs.raised {
-        let version = needs.built_with.components.get(component);
-        if version.is_some_and(|version| version < oldest) {
-            missing.push(format!("{component} {oldest}"));
-        }
-    }
-    if !missing.is_empty() {
-        let (version, missing) = (needs.built_with.toolkit, missing.join(", "));
-        let text = format!("needs {missing}, which CUDA {version} does not have");
-        let hint = "name the release that the program was built with: `--cuda 13.4`";
-        return Err(failed(text).hint(hint));
-    }
-    let is_beside = name.contains(".so") && program.searches("$ORIGIN");
-    if files.len() == 1 || is_beside || program.searches(SEARCH_PATH) {
-        return Ok(());
-    }
-    let hint = format!("run `patchelf --force-rpath --set-rpath '{SEARCH_PATH}' {file}`");
-    Err(failed(format!("does not search for libraries in `{SEARCH_PATH}`")).hint(hint))
-}
-
-/// A table of sizes, and what the target system must have.
-fn description(sizes: &Sizes, files: &BundledFiles, major: u32) -> String {
-    let width = sizes.keys().map(String::len).max().unwrap_or_default();
-    let row = |name: &str, size: u64| format!("  {name:width$} {:>9}\n", human_size(size));
-    let mut text: String = sizes.iter().map(|(name, size)| row(name, *size)).collect();
-    text += &row("total", sizes.values().sum());
-    let glibcs = files.values().filter_map(|(.., elf)| elf.glibc.as_ref());
-    if let Some(glibc) = glibcs.max() {
-        text += &format!("  needs glibc {glibc} or newer\n");
-    }
-    if let Some(driver) = driver_floor(major) {
-        text += &format!("  needs NVIDIA's driver {driver} or newer, for CUDA {major}\n");
-    }
-    if sizes.keys().any(|name| name.starts_with("include/")) {
-        text += "  headers for code that is compiled at run time are in `include`: pass it to NVRTC with\n  \
-                 `--include-path`, or set `CUDA_HOME` to the bundle if the program reads it\n";
-    }
-    for soname in sonames(files) {
-        if origin(soname) == LibraryOrigin::Driver {
-            text += &format!("  {soname} is left out, because it belongs to the driver\n");
-        } else if origin(soname) == LibraryOrigin::Foreign && !is_on_manylinux(soname) {
-            text += &format!("  {soname} must be on the system\n");
-        }
-    }
-    text
-}
-
-/// What installs the libraries on the target system.
-fn installation(needs: &Needs) -> Result<String> {
-    let pip = needs.requirements()?.join("' '");
-    if pip.is_empty() {
-        return Ok("  needs no library of NVIDIA's but the driver's\n".to_owned());
-    }
-    Ok(format!(
-        "  install with: pip install --target /opt/cuda '{pip}'\n"
-    ))
 }
 
 #[cfg(test)]

@@ -5,17 +5,18 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args, ValueEnum as _};
 use cuda_build::config::{Config, parse_size};
-use cuda_find_core::{env::Env, list::sorted_set, root::Root, select::RequestedRelease};
+use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
 use crate::audit::check;
 use crate::failure::{Failure, Result};
 use crate::isolated_build::{gpus, split};
-use crate::output::{self, joined};
+use crate::output;
 use crate::package::archive::WheelArchive;
 use crate::package::metadata::normalized_name;
 use crate::package::pyproject::Pyproject;
 use crate::package::variant;
 use crate::project::{BuildOptions, WorkspaceOptions};
+use crate::toolkits::distinct_majors;
 use crate::wheel::build::{Prepared, WheelBuild};
 use crate::wheel::index;
 use crate::wheel::needs::check_major;
@@ -265,16 +266,10 @@ fn releases(arguments: &WheelArgs, config: &Config, env: &Env) -> Result<Vec<Req
         let majors = config.majors.iter();
         releases.extend(majors.map(|&major| RequestedRelease { major, minor: None }));
     }
-    let releases = sorted_set(releases);
-    let majors = sorted_set(releases.iter().map(|release| release.major));
-    if majors.len() < releases.len() {
-        let requested = joined(&releases, ", ");
-        let text = format!("{requested} are requested, but there is one wheel per CUDA major");
-        return Err(
-            Failure::usage(text).hint("give one release of a major, as in `--cuda 12,13.4`")
-        );
-    }
-    majors.into_iter().try_for_each(check_major)?;
+    let releases = distinct_majors(&releases)?;
+    releases
+        .iter()
+        .try_for_each(|release| check_major(release.major))?;
     if releases.is_empty() {
         let hint =
             "write `majors = [12, 13]` below `[package.metadata.cuda]`, or give `--cuda 12,13`";

@@ -24,6 +24,8 @@
 //! max-size          = "200 MiB"    # what the index accepts per file
 //! plain             = 12           # of which major the wheel without a label is, for `wheel --variants`
 //! platlib           = false        # or true: not beside NVIDIA's packages if purelib is another directory
+//! [package.metadata.cuda.bundle]
+//! fallback          = { features = ["cpu"], default-features = false } # a build without CUDA, for `bundle`
 //! ```
 
 mod manifest;
@@ -94,6 +96,8 @@ pub struct Config {
     pub variables: Vec<(String, String, Spelling)>,
     /// The keys of `[package.metadata.cuda.wheel]`.
     pub wheel: WheelKeys,
+    /// The build without CUDA that a bundle also has.
+    pub fallback: Option<Fallback>,
     /// Whether the package's library is a `cdylib`, as it is for a Python extension.
     pub cdylib: bool,
     /// The manifest of the workspace, if the package belongs to a workspace.
@@ -119,6 +123,15 @@ pub struct WheelKeys {
     pub platlib: Option<bool>,
     /// The CUDA major of the wheel for installers that read no variants.
     pub plain: Option<u32>,
+}
+
+/// The features of a build without CUDA.
+#[derive(Clone, Debug)]
+pub struct Fallback {
+    /// Instead of those that are given for the builds with CUDA.
+    pub features: Vec<String>,
+    /// Whether the default features are enabled.
+    pub default_features: bool,
 }
 
 /// The lists of a [`Config`] for one CUDA major.
@@ -255,6 +268,16 @@ impl Config {
             let list = special.texts("capabilities")?;
             self.packages.extend(list.map(|list| (name, list)));
         }
+        if let Some(bundle) = table.table("bundle")? {
+            bundle.check_keys("fallback")?;
+            if let Some(fallback) = bundle.table("fallback")? {
+                fallback.check_keys("features default-features")?;
+                self.fallback = Some(Fallback {
+                    features: fallback.texts("features")?.unwrap_or_default(),
+                    default_features: fallback.flag("default-features")?.unwrap_or(true),
+                });
+            }
+        }
         if let Some(wheel) = table.table("wheel")? {
             wheel.check_keys("rpath max-size platlib plain")?;
             self.wheel = WheelKeys {
@@ -289,7 +312,7 @@ impl Config {
 }
 
 const KEYS: &str = "toolkit majors components capabilities cudart single-capability jetson driver dependencies major \
-     package wheel";
+     package wheel bundle";
 
 /// The variable with the capabilities of one package: `CUDA_BUILD_CAPABILITIES_CANDLE_FLASH_ATTN`.
 pub fn capabilities_variable(package: &str) -> String {

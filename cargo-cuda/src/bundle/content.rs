@@ -1,0 +1,334 @@
+//! What belongs to one build of a program: the libraries that it needs, and their licences. Everything is checked before
+//! anything is copied.
+//!
+//! Components of the driver are never requested, so neither its libraries nor stubs of them are copied.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use cuda_build::{Component, Toolkit, ToolkitVersion, config::Config};
+use cuda_find_core::release::NEWEST_MAJOR;
+use cuda_find_core::{root::Root, select::RequestedRelease};
+
+use crate::failure::{Failure, Result};
+use crate::output::{self, file_name};
+use crate::package::archive;
+use crate::package::elf::ElfFacts;
+use crate::package::licence::Licence;
+use crate::package::nvidia::{
+    LibraryOrigin, component_of, majors_of_soname, origin, with_dependencies,
+};
+use crate::project::Project;
+use crate::wheel::needs::{BuiltWith, Needs};
+
+/// Component, path and ELF facts of each library, by SONAME, and of the program, which has no component.
+pub type BundledFiles = BTreeMap<String, (Option<Component>, PathBuf, ElfFacts)>;
+
+pub type Licences = BTreeMap<Component, Licence>;
+
+/// Where a build lies in a bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The directory of the program.
+    pub program: String,
+    /// Nothing, or `/cu13`: the libraries are in `lib/cu13` then.
+    pub below: String,
+}
+
+impl Place {
+    /// The place of the only build.
+    pub fn only() -> Self {
+        Self {
+            program: "bin".to_owned(),
+            below: String::new(),
+        }
+    }
+
+    /// The place of one of several builds. Those for a CUDA major share their libraries.
+    pub fn of(name: &str, major: u32) -> Self {
+        Self {
+            program: format!("builds/{name}"),
+            below: format!("/cu{major}"),
+        }
+    }
+
+    /// The search path of the program.
+    pub fn search_path(&self) -> String {
+        let up = "/..".repeat(self.program.split('/').count());
+        format!("$ORIGIN{up}/lib{}", self.below)
+    }
+}
+
+/// What the user wants to have in a bundle.
+#[derive(Clone, Copy, Debug)]
+pub struct Wishes {
+    pub libraries: bool,
+    pub nvrtc: bool,
+}
+
+/// One build of the program.
+#[derive(Debug)]
+pub struct Build {
+    /// `cu13`, `cu13-sm90` or `fallback`.
+    pub name: String,
+    pub place: Place,
+    /// The toolkit with which it was built; `None` for the build without CUDA.
+    pub release: Option<ToolkitVersion>,
+    /// The file name of the program.
+    pub program: String,
+    pub files: BundledFiles,
+    /// The components that the program opens by the name of their library without a version.
+    pub opened: BTreeSet<Component>,
+    pub licences: Licences,
+    pub headers: Vec<(String, PathBuf)>,
+    /// What installs the libraries that are left out.
+    pub installation: String,
+}
+
+impl Build {
+    /// Finds what the program `file` needs. `release` is the one that it was built with, if that is known.
+    pub fn new(
+        name: &str,
+        place: Place,
+        file: &Path,
+        release: Option<RequestedRelease>,
+        project: &Project,
+        config: &Config,
+        wishes: Wishes,
+    ) -> Result<Self> {
+        let root = &project.root;
+        let program = ElfFacts::read(archive::open(file)?.0)?;
+        let mut majors = program.needed.iter().map(|soname| majors_of_soname(soname));
+        let only = majors.find(|majors| majors.len() == 1);
+        let major = only.map_or(NEWEST_MAJOR, |majors| majors[0]);
+        let release = release.unwrap_or(RequestedRelease { major, minor: None });
+        let project = project.for_release(release);
+        let mut needs = Needs::declared(config, BuiltWith::newest(release.major));
+        let sonames = program.needed.iter();
+        let linked: BTreeSet<Component> = sonames.filter_map(|it| component_of(it)).collect();
+        let mut opened = BTreeSet::new();
+        let guesses = project.finder().guesses().iter();
+        for guess in guesses.filter(|guess| guess.is_loaded) {
+            if guess.component.facts().libraries.is_empty() {
+                let text = format!(
+                    "note: {guess} is not copied: it has to be on the systems that run the program"
+                );
+                output::message(&text);
+            } else {
+                opened.insert(guess.component);
+            }
+        }
+        needs.required.extend(&opened);
+        needs.required.extend(&linked);
+        if wishes.nvrtc {
+            needs.required.insert(Component::Nvrtc);
+        }
+        needs.required = with_dependencies(&needs.required, release.major);
+        let mut searched = needs.required.clone();
+        // cudart's package has the headers that programs include when they compile.
+        searched.extend(wishes.nvrtc.then_some(Component::Cudart));
+        let mut toolkit = None;
+        if !searched.is_empty() {
+            let found = project.finder().find_libraries(&searched)?;
+            needs.built_with = BuiltWith::of(&found);
+            toolkit = Some(found);
+        }
+        needs.add_module(&program)?;
+
+        let bundled = toolkit.as_ref().filter(|_| wishes.libraries);
+        let mut files = BundledFiles::new();
+        for found in bundled.into_iter().flat_map(Toolkit::components) {
+            let is_needed = needs.required.contains(&found.component);
+            for path in found.libraries.iter().filter(|_| is_needed) {
+                let elf = ElfFacts::read_tables(archive::open(path)?.0)?;
+                let soname = elf.soname.clone().unwrap_or_else(|| file_name(path));
+                files.insert(soname, (Some(found.component), path.clone(), elf));
+            }
+        }
+        let mut files = selected(&program, &linked, files);
+        let file_name = file_name(file);
+        files.insert(file_name.clone(), (None, file.to_owned(), program));
+        let mut installation = String::new();
+        if wishes.libraries {
+            check(&file_name, &files, &needs, &place.search_path())?;
+        } else {
+            installation = installation_of(&needs)?;
+        }
+        let licences = licences(&mut files, root, release.major)?;
+        let with_headers = bundled.filter(|_| wishes.nvrtc);
+        opened.retain(|it| !linked.contains(it));
+        Ok(Self {
+            name: name.to_owned(),
+            place,
+            release: Some(needs.built_with.toolkit),
+            program: file_name,
+            files,
+            opened,
+            licences,
+            headers: with_headers.map_or(Vec::new(), |toolkit| headers(toolkit, root)),
+            installation,
+        })
+    }
+
+    /// The build without CUDA.
+    pub fn fallback(file: &Path) -> Result<Self> {
+        let name = "fallback".to_owned();
+        let program = ElfFacts::read(archive::open(file)?.0)?;
+        let mut needed = program.needed.iter();
+        if let Some(soname) = needed.find(|soname| origin(soname) != LibraryOrigin::Foreign) {
+            let text = format!("the build with the features of `fallback` needs {soname}");
+            return Err(Failure::audit(text).hint(
+                "name features that do not use CUDA; `default-features = false` leaves the default ones out",
+            ));
+        }
+        let file_name = file_name(file);
+        Ok(Self {
+            place: Place {
+                program: format!("builds/{name}"),
+                below: String::new(),
+            },
+            name,
+            release: None,
+            files: BTreeMap::from([(file_name.clone(), (None, file.to_owned(), program))]),
+            program: file_name,
+            opened: BTreeSet::new(),
+            licences: Licences::new(),
+            headers: Vec::new(),
+            installation: String::new(),
+        })
+    }
+
+    /// The program itself.
+    pub fn elf(&self) -> &ElfFacts {
+        &self.files[&self.program].2
+    }
+}
+
+/// Of the libraries of needed components, those that the program or another library links, and every library of a
+/// component that is opened by name. cuDNN opens its engines by name, and NVRTC its builtins.
+fn selected(
+    program: &ElfFacts,
+    linked: &BTreeSet<Component>,
+    mut all: BundledFiles,
+) -> BundledFiles {
+    let mut open = program.needed.clone();
+    for (soname, (component, ..)) in &all {
+        let Some(component) = *component else {
+            continue;
+        };
+        let facts = component.facts();
+        let opens_siblings = facts.is_product() || facts.library_with_release.is_some();
+        if opens_siblings || !linked.contains(&component) {
+            open.push(soname.clone());
+        }
+    }
+    let mut selected = BundledFiles::new();
+    while let Some(soname) = open.pop() {
+        if let Some(library) = all.remove(&soname) {
+            open.extend(library.2.needed.iter().cloned());
+            selected.insert(soname, library);
+        }
+    }
+    selected
+}
+
+/// The SONAMEs that files need.
+pub fn sonames(files: &BundledFiles) -> BTreeSet<&String> {
+    files.values().flat_map(|(.., elf)| &elf.needed).collect()
+}
+
+/// Fails if the loader would not find a library for the program `name`, or a symbol in it.
+fn check(name: &str, files: &BundledFiles, needs: &Needs, search_path: &str) -> Result<()> {
+    let (_, path, program) = &files[name];
+    let file = path.display();
+    let failed = |text: String| Failure::audit(format!("{file} {text}"));
+    let mut missing = sonames(files);
+    missing.retain(|soname| matches!(origin(soname), LibraryOrigin::Component(_)));
+    missing.retain(|soname| !files.contains_key(*soname));
+    let mut missing: Vec<String> = missing.into_iter().cloned().collect();
+    for (component, oldest) in &needs.raised {
+        let version = needs.built_with.components.get(component);
+        if version.is_some_and(|version| version < oldest) {
+            missing.push(format!("{component} {oldest}"));
+        }
+    }
+    if !missing.is_empty() {
+        let (version, missing) = (needs.built_with.toolkit, missing.join(", "));
+        let text = format!("needs {missing}, which CUDA {version} does not have");
+        let hint = "name the release that the program was built with: `--cuda 13.4`";
+        return Err(failed(text).hint(hint));
+    }
+    let is_beside = name.contains(".so") && program.searches("$ORIGIN");
+    if files.len() == 1 || is_beside || program.searches(search_path) {
+        return Ok(());
+    }
+    let hint = format!("run `patchelf --force-rpath --set-rpath '{search_path}' {file}`");
+    Err(failed(format!("does not search for libraries in `{search_path}`")).hint(hint))
+}
+
+/// The headers that may be redistributed with NVRTC.
+fn headers(toolkit: &Toolkit, root: &Root) -> Vec<(String, PathBuf)> {
+    let mut headers = Vec::new();
+    for found in toolkit.components() {
+        let library = found.libraries.first();
+        let licence = library.map(|file| Licence::of(root, file, found.component, found.major));
+        for name in licence.iter().flat_map(Licence::headers) {
+            let mut files = found.include.iter().map(|directory| directory.join(name));
+            let file = files.find(|file| root.is_file(file));
+            headers.extend(file.map(|file| (name.to_owned(), file)));
+        }
+    }
+    headers
+}
+
+/// The licence of each component. A library that must not be redistributed is an error if the program needs it.
+/// Otherwise it is left out, such as `libcusolverMg.so` beside `libcusolver.so`.
+fn licences(files: &mut BundledFiles, root: &Root, major: u32) -> Result<Licences> {
+    let mut messages = Vec::new();
+    let mut licences = Licences::new();
+    let mut left_out = Vec::new();
+    let linked = sonames(files);
+    for (name, (component, path, _)) in &*files {
+        let Some(component) = *component else {
+            continue;
+        };
+        let read = || Licence::of(root, path, component, major);
+        let licence = licences.entry(component).or_insert_with(read);
+        let Some(file) = licence.files.first().filter(|_| !licence.permits(name)) else {
+            continue;
+        };
+        let reason = format!("its licence does not name it ({})", file.display());
+        let main = format!("lib{}.so", component.facts().libraries[0]);
+        if linked.contains(name) || name.starts_with(&main) {
+            let text = format!("{name} must not be redistributed: {reason}");
+            let hint = "let users install it: `--no-libraries`";
+            return Err(Failure::audit(text).hint(hint));
+        }
+        messages.push(format!("note: {name} is left out: {reason}"));
+        left_out.push(name.clone());
+    }
+    files.retain(|name, _| !left_out.contains(name));
+    for (component, _) in licences.iter().filter(|(_, it)| it.files.is_empty()) {
+        messages.push(format!(
+            "warning: no licence of {component} was found near its libraries, so whether they may be redistributed was \
+             not checked"
+        ));
+    }
+    output::messages(&messages);
+    Ok(licences)
+}
+
+/// What installs the libraries on the target system.
+fn installation_of(needs: &Needs) -> Result<String> {
+    let pip = needs.requirements()?.join("' '");
+    if pip.is_empty() {
+        return Ok("  needs no library of NVIDIA's but the driver's\n".to_owned());
+    }
+    Ok(format!(
+        "  install with: pip install --target /opt/cuda '{pip}'\n"
+    ))
+}
+
+#[cfg(test)]
+#[path = "content_tests.rs"]
+mod tests;

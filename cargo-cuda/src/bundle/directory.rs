@@ -1,0 +1,256 @@
+//! Writes a bundle, with its description in `bundle.json`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use cuda_find_core::release::driver_floor;
+use serde::Serialize;
+
+use super::content::{Build, sonames};
+use super::start::{self, Code};
+use crate::failure::{Failure, Result};
+use crate::output::{self, file_name, human_size};
+use crate::package::archive;
+use crate::package::metadata::{Hasher, is_on_manylinux};
+use crate::package::nvidia::{LibraryOrigin, origin};
+use crate::report;
+
+/// The file that describes a bundle. Only a directory with this file is replaced.
+pub const DESCRIPTION: &str = "bundle.json";
+
+/// What `bundle.json` has. Paths are relative to the bundle.
+#[derive(Debug, Serialize)]
+struct Description {
+    /// What users start or load.
+    program: String,
+    /// The oldest glibc.
+    glibc: Option<String>,
+    builds: Vec<DescribedBuild>,
+    files: BTreeMap<String, File>,
+}
+
+#[derive(Debug, Serialize)]
+struct DescribedBuild {
+    name: String,
+    program: String,
+    /// The release that it was built with; `None` without CUDA.
+    cuda: Option<String>,
+    /// The oldest driver.
+    driver: Option<&'static str>,
+    code: Vec<Code>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct File {
+    /// In bytes.
+    size: u64,
+    sha256: String,
+}
+
+/// Copies files into a new directory.
+struct Copier<'a> {
+    directory: &'a Path,
+    files: BTreeMap<String, File>,
+}
+
+impl Copier<'_> {
+    /// Copies a file, unless one is there already, as the libraries of several builds are.
+    fn copy(&mut self, file: &Path, to: String) -> Result<()> {
+        if self.files.contains_key(&to) {
+            return Ok(());
+        }
+        let entry = describe(file)?;
+        output::copy(file, &self.directory.join(&to))?;
+        self.files.insert(to, entry);
+        Ok(())
+    }
+
+    /// Copies a program, or returns the path of an equal one.
+    fn copy_program(&mut self, file: &Path, to: String) -> Result<String> {
+        let new = describe(file)?;
+        let mut equal = self.files.iter();
+        if let Some((path, _)) = equal.find(|(_, it)| it.sha256 == new.sha256) {
+            return Ok(path.clone());
+        }
+        self.copy(file, to.clone())?;
+        Ok(to)
+    }
+}
+
+fn describe(path: &Path) -> Result<File> {
+    let (mut file, size) = archive::open(path)?;
+    let mut hasher = Hasher::default();
+    std::io::copy(&mut file, &mut hasher).map_err(Failure::io("read", path))?;
+    let sha256 = hasher.finish().hex();
+    Ok(File { size, sha256 })
+}
+
+/// Writes the builds into `output` when everything is complete, and returns a report. `start` makes the program that
+/// starts one of several, from the path of each build's program.
+pub fn write(
+    output: &Path,
+    name: &str,
+    builds: &[Build],
+    start: impl FnOnce(&[(&Build, String)]) -> Result<PathBuf>,
+) -> Result<String> {
+    let parent = output::parent(output);
+    let beside = output::temporary_directory(parent)?;
+    let directory = &beside.path().join("new");
+    let files = BTreeMap::new();
+    let mut copier = Copier { directory, files };
+    let mut programs = Vec::new();
+    for build in builds {
+        let path = copy_build(build, builds.len() == 1, &mut copier)?;
+        programs.push((build, path));
+    }
+    let mut program = programs[0].1.clone();
+    if let [_, _, ..] = builds {
+        program = format!("bin/{name}");
+        copier.copy(&start(&programs)?, program.clone())?;
+    }
+    let elves = builds.iter().flat_map(|build| build.files.values());
+    let glibc = elves.filter_map(|(.., elf)| elf.glibc.clone()).max();
+    let described = programs.into_iter().map(|(build, program)| DescribedBuild {
+        name: build.name.clone(),
+        program,
+        cuda: build.release.map(|release| release.to_string()),
+        driver: build
+            .release
+            .and_then(|release| driver_floor(release.major)),
+        code: start::code(build),
+    });
+    let description = Description {
+        program,
+        glibc: glibc.map(|glibc| glibc.to_string()),
+        builds: described.collect(),
+        files: copier.files,
+    };
+    output::write(
+        &directory.join(DESCRIPTION),
+        report::json(&description).as_bytes(),
+    )?;
+    replace(directory, output, beside.path())?;
+    Ok(format!(
+        "{}\n{}",
+        output.display(),
+        text(&description, builds)
+    ))
+}
+
+/// Copies a build, and returns the path of its program.
+fn copy_build(build: &Build, is_only: bool, copier: &mut Copier<'_>) -> Result<String> {
+    let place = &build.place;
+    let mut program = String::new();
+    for (name, (component, path, _)) in &build.files {
+        let library = format!("lib{}", place.below);
+        let Some(component) = component else {
+            let directory = match name.contains(".so") {
+                true => &library,
+                false => &place.program,
+            };
+            program = copier.copy_program(path, format!("{directory}/{name}"))?;
+            continue;
+        };
+        // cudarc opens `libnccl.so`, and no `libnccl.so.2`.
+        let stem = name
+            .split_once(".so.")
+            .map(|(stem, _)| format!("{stem}.so"));
+        match stem {
+            // Several builds have no links, which some archives and copies double.
+            Some(stem)
+                if !is_only
+                    && component.facts().is_product()
+                    && build.opened.contains(component) =>
+            {
+                copier.copy(path, format!("{library}/{stem}"))?;
+            }
+            stem => {
+                copier.copy(path, format!("{library}/{name}"))?;
+                if let Some(stem) = stem.filter(|_| is_only) {
+                    output::link(name.as_ref(), &copier.directory.join(library).join(stem))?;
+                }
+            }
+        }
+    }
+    for (component, licence) in &build.licences {
+        for file in &licence.files {
+            copier.copy(
+                file,
+                format!("licenses{}/{component}/{}", place.below, file_name(file)),
+            )?;
+        }
+    }
+    for (name, file) in &build.headers {
+        copier.copy(file, format!("include{}/{name}", place.below))?;
+    }
+    Ok(program)
+}
+
+/// Gives a finished directory its name.
+fn replace(directory: &Path, output: &Path, beside: &Path) -> Result<()> {
+    if !output.is_dir() {
+        return Ok(output::rename(directory, output)?);
+    }
+    let old = beside.join(".old");
+    output::rename(output, &old)?;
+    if let Err(failure) = output::rename(directory, output) {
+        output::rename(&old, output)?;
+        return Err(failure.into());
+    }
+    Ok(())
+}
+
+/// A table of sizes, and what the target system must have.
+fn text(description: &Description, builds: &[Build]) -> String {
+    let files = &description.files;
+    let width = files.keys().map(String::len).max().unwrap_or_default();
+    let row = |name: &str, size: u64| format!("  {name:width$} {:>9}\n", human_size(size));
+    let rows = files.iter().map(|(name, file)| row(name, file.size));
+    let mut text: String = rows.collect();
+    text += &row("total", files.values().map(|file| file.size).sum());
+    for build in &description.builds {
+        if let ([_, _, ..], Some(cuda)) = (builds, &build.cuda) {
+            text += &format!(
+                "  build {}: {}, with CUDA {cuda}\n",
+                build.name, build.program
+            );
+        }
+    }
+    if let Some(glibc) = &description.glibc {
+        text += &format!("  needs glibc {glibc} or newer\n");
+    }
+    let mut lines = Vec::new();
+    for build in builds {
+        if let Some(release) = build.release {
+            if let Some(driver) = driver_floor(release.major) {
+                lines.push(format!(
+                    "  needs NVIDIA's driver {driver} or newer, for CUDA {}\n",
+                    release.major
+                ));
+            }
+        }
+        for soname in sonames(&build.files) {
+            if origin(soname) == LibraryOrigin::Driver {
+                lines.push(format!(
+                    "  {soname} is left out, because it belongs to the driver\n"
+                ));
+            } else if origin(soname) == LibraryOrigin::Foreign && !is_on_manylinux(soname) {
+                lines.push(format!("  {soname} must be on the system\n"));
+            }
+        }
+        if !build.headers.is_empty() {
+            lines.push(format!(
+                "  headers for code that is compiled at run time are in `include{}`: pass it to NVRTC with\n  \
+                 `--include-path`, or set `CUDA_HOME` to the bundle if the program reads it\n",
+                build.place.below
+            ));
+        }
+        lines.push(build.installation.clone());
+    }
+    lines
+        .iter()
+        .enumerate()
+        .filter(|(index, line)| !lines[..*index].contains(line))
+        .for_each(|(_, line)| text += line);
+    text
+}
