@@ -233,7 +233,9 @@ fn dispatch(command: &Command, split: &SplitArguments, user_env: &Env) -> Result
             let env = shard.fold(user_env.clone(), |env, (name, shard)| env.with(name, shard));
             build::run(build, split, &env, root).map(|(code, _)| without_text(code))
         }
-        Command::Bundle(arguments) => bundle::run(arguments, split, user_env, root),
+        Command::Bundle(arguments) => {
+            bundle::run(arguments, split, user_env, root).map(with_success)
+        }
         Command::Exec(arguments) => env::exec(arguments, user_env, root).map(without_text),
         Command::Env(arguments) => env::print(arguments, user_env, root).map(with_success),
         Command::Wheel(arguments) => wheel::run(arguments, user_env, root).map(with_success),

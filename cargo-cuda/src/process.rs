@@ -99,6 +99,12 @@ pub fn replace(call: &Invocation, env: &Env) -> Result<u8> {
     Err(cannot_start(call, &command(call, env).exec()))
 }
 
+/// The user's cargo with these first arguments.
+pub fn cargo(user_env: &Env, words: &[&str]) -> Invocation {
+    let cargo = user_env.peek("CARGO").unwrap_or("cargo".as_ref());
+    Invocation::new(cargo).args(words)
+}
+
 /// With `--verbose`, prints the command without its variables, which `cargo cuda env` prints.
 pub fn print_call(call: &Invocation) {
     if output::is_verbose() {

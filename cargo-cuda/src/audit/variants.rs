@@ -37,22 +37,15 @@ pub fn check(audit: &mut Audit<'_>) {
         let text = "there is no wheel without a label beside it, which pip and `uv lock` need";
         audit.add(&W24, Warning, text.to_owned());
     }
-    let has = |index: &crate::package::variant::VariantMetadata| {
-        metadata.as_ref().is_some_and(|own| index.contains(own))
-    };
-    match index {
-        None => audit.add(
-            &W24,
-            Warning,
-            "no file with the properties of all wheels is beside it".to_owned(),
-        ),
-        Some(index) if !has(index) => {
-            audit.add(
-                &W24,
-                Error,
-                "the file with the properties of all wheels has others for it".to_owned(),
-            );
+    match index.as_ref().map(|index| index.properties(label)) {
+        Some(stated) if stated.as_ref() == Some(&properties) => {}
+        Some(_) => {
+            let text = "the file with the properties of all wheels has others for it";
+            audit.add(&W24, Error, text.to_owned());
         }
-        Some(_) => {}
+        None => {
+            let text = "no file with the properties of all wheels is beside it";
+            audit.add(&W24, Warning, text.to_owned());
+        }
     }
 }

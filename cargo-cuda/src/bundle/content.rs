@@ -1,5 +1,5 @@
-//! What belongs to one build of a program: the libraries that it needs, and their licences. Everything is checked before
-//! anything is copied.
+//! What belongs to one build of a program: the libraries that it needs, and their licences. Everything is checked
+//! before anything is copied.
 //!
 //! Components of the driver are never requested, so neither its libraries nor stubs of them are copied.
 

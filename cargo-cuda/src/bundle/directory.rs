@@ -1,13 +1,13 @@
 //! Writes a bundle, with its description in `bundle.json`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use cuda_find_core::release::driver_floor;
 use serde::Serialize;
 
 use super::content::{Build, sonames};
-use super::start::{self, Code};
+use super::start::Described;
 use crate::failure::{Failure, Result};
 use crate::output::{self, file_name, human_size};
 use crate::package::archive;
@@ -25,19 +25,8 @@ struct Description {
     program: String,
     /// The oldest glibc.
     glibc: Option<String>,
-    builds: Vec<DescribedBuild>,
+    builds: Vec<Described>,
     files: BTreeMap<String, File>,
-}
-
-#[derive(Debug, Serialize)]
-struct DescribedBuild {
-    name: String,
-    program: String,
-    /// The release that it was built with; `None` without CUDA.
-    cuda: Option<String>,
-    /// The oldest driver.
-    driver: Option<&'static str>,
-    code: Vec<Code>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -86,102 +75,83 @@ fn describe(path: &Path) -> Result<File> {
 }
 
 /// Writes the builds into `output` when everything is complete, and returns a report. `start` makes the program that
-/// starts one of several, from the path of each build's program.
+/// starts one of several.
 pub fn write(
     output: &Path,
     name: &str,
     builds: &[Build],
-    start: impl FnOnce(&[(&Build, String)]) -> Result<PathBuf>,
+    start: impl FnOnce(&[Described]) -> Result<PathBuf>,
 ) -> Result<String> {
-    let parent = output::parent(output);
-    let beside = output::temporary_directory(parent)?;
+    let beside = output::temporary_directory(output::parent(output))?;
     let directory = &beside.path().join("new");
     let files = BTreeMap::new();
     let mut copier = Copier { directory, files };
-    let mut programs = Vec::new();
+    let mut described = Vec::new();
     for build in builds {
-        let path = copy_build(build, builds.len() == 1, &mut copier)?;
-        programs.push((build, path));
+        let program = copy_build(build, builds.len() == 1, &mut copier)?;
+        described.push(Described::new(build, program));
     }
-    let mut program = programs[0].1.clone();
+    let mut program = described[0].program.clone();
     if let [_, _, ..] = builds {
         program = format!("bin/{name}");
-        copier.copy(&start(&programs)?, program.clone())?;
+        copier.copy(&start(&described)?, program.clone())?;
     }
     let elves = builds.iter().flat_map(|build| build.files.values());
     let glibc = elves.filter_map(|(.., elf)| elf.glibc.clone()).max();
-    let described = programs.into_iter().map(|(build, program)| DescribedBuild {
-        name: build.name.clone(),
-        program,
-        cuda: build.release.map(|release| release.to_string()),
-        driver: build
-            .release
-            .and_then(|release| driver_floor(release.major)),
-        code: start::code(build),
-    });
     let description = Description {
         program,
         glibc: glibc.map(|glibc| glibc.to_string()),
-        builds: described.collect(),
+        builds: described,
         files: copier.files,
     };
-    output::write(
-        &directory.join(DESCRIPTION),
-        report::json(&description).as_bytes(),
-    )?;
+    let json = report::json(&description);
+    output::write(&directory.join(DESCRIPTION), json.as_bytes())?;
     replace(directory, output, beside.path())?;
-    Ok(format!(
-        "{}\n{}",
-        output.display(),
-        text(&description, builds)
-    ))
+    let text = text(&description, builds);
+    Ok(format!("{}\n{text}", output.display()))
 }
 
 /// Copies a build, and returns the path of its program.
 fn copy_build(build: &Build, is_only: bool, copier: &mut Copier<'_>) -> Result<String> {
-    let place = &build.place;
+    let below = &build.place.below;
+    let library = format!("lib{below}");
     let mut program = String::new();
     for (name, (component, path, _)) in &build.files {
-        let library = format!("lib{}", place.below);
         let Some(component) = component else {
-            let directory = match name.contains(".so") {
-                true => &library,
-                false => &place.program,
+            let is_library = name.contains(".so");
+            let directory = if is_library {
+                &library
+            } else {
+                &build.place.program
             };
             program = copier.copy_program(path, format!("{directory}/{name}"))?;
             continue;
         };
-        // cudarc opens `libnccl.so`, and no `libnccl.so.2`.
+        // cudarc opens `libnccl.so`, and no `libnccl.so.2`. Several builds have no links, which some archives and
+        // copies double, so such a library has this name alone.
         let stem = name
             .split_once(".so.")
             .map(|(stem, _)| format!("{stem}.so"));
-        match stem {
-            // Several builds have no links, which some archives and copies double.
-            Some(stem)
-                if !is_only
-                    && component.facts().is_product()
-                    && build.opened.contains(component) =>
-            {
-                copier.copy(path, format!("{library}/{stem}"))?;
-            }
-            stem => {
-                copier.copy(path, format!("{library}/{name}"))?;
-                if let Some(stem) = stem.filter(|_| is_only) {
-                    output::link(name.as_ref(), &copier.directory.join(library).join(stem))?;
-                }
-            }
+        let is_opened = component.facts().is_product() && build.opened.contains(component);
+        let only_name = stem.clone().filter(|_| is_opened && !is_only);
+        copier.copy(
+            path,
+            format!("{library}/{}", only_name.as_ref().unwrap_or(name)),
+        )?;
+        if let Some(stem) = stem.filter(|_| is_only) {
+            output::link(name.as_ref(), &copier.directory.join(&library).join(stem))?;
         }
     }
     for (component, licence) in &build.licences {
         for file in &licence.files {
             copier.copy(
                 file,
-                format!("licenses{}/{component}/{}", place.below, file_name(file)),
+                format!("licenses{below}/{component}/{}", file_name(file)),
             )?;
         }
     }
     for (name, file) in &build.headers {
-        copier.copy(file, format!("include{}/{name}", place.below))?;
+        copier.copy(file, format!("include{below}/{name}"))?;
     }
     Ok(program)
 }
@@ -221,13 +191,11 @@ fn text(description: &Description, builds: &[Build]) -> String {
     }
     let mut lines = Vec::new();
     for build in builds {
-        if let Some(release) = build.release {
-            if let Some(driver) = driver_floor(release.major) {
-                lines.push(format!(
-                    "  needs NVIDIA's driver {driver} or newer, for CUDA {}\n",
-                    release.major
-                ));
-            }
+        let major = build.release.map(|release| release.major);
+        if let Some((major, driver)) = major.and_then(|major| Some((major, driver_floor(major)?))) {
+            lines.push(format!(
+                "  needs NVIDIA's driver {driver} or newer, for CUDA {major}\n"
+            ));
         }
         for soname in sonames(&build.files) {
             if origin(soname) == LibraryOrigin::Driver {
@@ -247,10 +215,7 @@ fn text(description: &Description, builds: &[Build]) -> String {
         }
         lines.push(build.installation.clone());
     }
-    lines
-        .iter()
-        .enumerate()
-        .filter(|(index, line)| !lines[..*index].contains(line))
-        .for_each(|(_, line)| text += line);
-    text
+    let mut printed = BTreeSet::new();
+    lines.retain(|line| printed.insert(line.clone()));
+    text + &lines.concat()
 }

@@ -9,6 +9,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString, OsStr};
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::mem::transmute;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
@@ -151,53 +152,42 @@ fn rank(build: &Build, machine: &Machine, gpu: c_int) -> Option<(bool, c_int, c_
 
 /// The best build for all GPUs, otherwise for the first one.
 fn best(machine: &Machine, notes: &mut String) -> Result<&'static Build, String> {
-    let oldest = BUILDS
-        .iter()
-        .filter(|build| build.cuda > 0)
-        .min_by_key(|build| build.cuda);
+    let driver = release(machine.cuda);
+    let with_cuda = BUILDS.iter().filter(|build| build.cuda > 0);
+    let oldest = with_cuda.clone().min_by_key(|build| build.cuda);
     if let Some(oldest) = oldest.filter(|oldest| oldest.cuda > machine.cuda) {
-        let (needed, driver) = (release(oldest.cuda), oldest.driver);
         return Err(format!(
-            "this driver is for CUDA {}, and CUDA {needed} is needed: install driver {driver} or newer",
-            release(machine.cuda)
+            "this driver is for CUDA {driver}, and CUDA {} is needed: install driver {} or newer",
+            release(oldest.cuda),
+            oldest.driver
         ));
     }
-    let ranks = |build: &Build| -> Vec<_> {
-        machine
+    let first = machine.gpus[0];
+    let ranked = with_cuda.filter_map(|build| {
+        let ranks: Vec<_> = machine
             .gpus
             .iter()
             .map(|gpu| rank(build, machine, *gpu))
-            .collect()
-    };
-    let for_all = BUILDS.iter().filter_map(|build| {
-        let ranks: Option<Vec<_>> = ranks(build).into_iter().collect();
-        let ranks = ranks?;
-        Some((ranks.iter().map(|rank| rank.0).min(), ranks[0], build))
+            .collect();
+        let unserved = ranks.iter().position(Option::is_none);
+        let worst = ranks.iter().map(|rank| rank.map(|rank| rank.0)).min();
+        Some((unserved.is_none(), worst, ranks[0]?, unserved, build))
     });
-    if let Some((.., build)) = for_all.max_by_key(|(worst, first, _)| (*worst, *first)) {
-        return Ok(build);
-    }
-    let first = machine.gpus[0];
-    let for_first = BUILDS
-        .iter()
-        .filter_map(|build| Some((rank(build, machine, first)?, build)));
-    let Some((_, build)) = for_first.max_by_key(|(rank, _)| *rank) else {
+    let best = ranked.max_by_key(|(serves_all, worst, first, ..)| (*serves_all, *worst, *first));
+    let Some((.., unserved, build)) = best else {
         return Err(format!(
-            "no build has code for this GPU, whose compute capability is {}, that its driver (for CUDA {}) can run",
-            capability(first),
-            release(machine.cuda)
+            "no build has code for this GPU, whose compute capability is {}, that its driver (for CUDA {driver}) can \
+             run",
+            capability(first)
         ));
     };
-    let other = ranks(build)
-        .iter()
-        .position(Option::is_none)
-        .unwrap_or_default();
-    let _ = write!(
-        notes,
-        "the build {} has no code for GPU {other}, whose compute capability is {}",
-        build.name,
-        capability(machine.gpus[other])
-    );
+    if let Some(other) = unserved {
+        let (name, number) = (build.name, capability(machine.gpus[other]));
+        let _ = write!(
+            notes,
+            "the build {name} has no code for GPU {other}, whose compute capability is {number}"
+        );
+    }
     Ok(build)
 }
 
@@ -207,36 +197,28 @@ fn print_info(
     chosen: &Result<&Build, String>,
     notes: &str,
 ) -> c_int {
-    let mut text = String::new();
     if let Ok(machine) = machine {
-        let _ = writeln!(text, "driver: CUDA {}", release(machine.cuda));
+        println!("driver: CUDA {}", release(machine.cuda));
         for (index, gpu) in machine.gpus.iter().enumerate() {
-            let _ = writeln!(text, "GPU {index}: compute capability {}", capability(*gpu));
+            println!("GPU {index}: compute capability {}", capability(*gpu));
             for build in BUILDS.iter().filter(|build| build.cuda > 0) {
                 let runs = match rank(build, machine, *gpu) {
                     Some((true, ..)) => "has code for it",
                     Some(_) => "has PTX, which the driver compiles",
                     None => "does not run on it",
                 };
-                let _ = writeln!(text, "  {} {runs}", build.name);
+                println!("  {} {runs}", build.name);
             }
         }
     }
     if !notes.is_empty() {
-        let _ = writeln!(text, "note: {notes}");
+        println!("note: {notes}");
     }
-    let code = match chosen {
-        Ok(build) => {
-            let _ = writeln!(text, "build: {}", build.name);
-            0
-        }
-        Err(reason) => {
-            let _ = writeln!(text, "error: {reason}");
-            NOT_STARTED
-        }
-    };
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    code
+    match chosen {
+        Ok(build) => println!("build: {}", build.name),
+        Err(reason) => println!("error: {reason}"),
+    }
+    chosen.as_ref().map_or(NOT_STARTED, |_| 0)
 }
 
 fn release(cuda: c_int) -> String {
@@ -257,7 +239,7 @@ fn machine() -> Result<Machine, String> {
             "NVIDIA's driver is not installed, or not visible here ({error})"
         ));
     }
-    let function = |name: &CStr| -> Result<*mut c_void, String> {
+    let function = |name: &CStr| {
         let function = unsafe { dlsym(driver, name.as_ptr()) };
         let name = name.to_string_lossy();
         let missing = || format!("libcuda.so.1 is no driver of NVIDIA's: it has no {name}");
@@ -266,34 +248,32 @@ fn machine() -> Result<Machine, String> {
             .ok_or_else(missing)
     };
     // The functions have these types in `cuda.h`.
-    unsafe {
-        type One = extern "C" fn(*mut c_int) -> c_int;
-        type Init = extern "C" fn(c_uint) -> c_int;
-        type Get = extern "C" fn(*mut c_int, c_int) -> c_int;
-        type Attribute = extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
-        let get_version: One = std::mem::transmute(function(c"cuDriverGetVersion")?);
-        let init: Init = std::mem::transmute(function(c"cuInit")?);
-        let get_count: One = std::mem::transmute(function(c"cuDeviceGetCount")?);
-        let get: Get = std::mem::transmute(function(c"cuDeviceGet")?);
-        let attribute: Attribute = std::mem::transmute(function(c"cuDeviceGetAttribute")?);
-        let (mut cuda, mut count) = (0, 0);
-        succeeded(get_version(&mut cuda))?;
-        succeeded(init(0))?;
-        succeeded(get_count(&mut count))?;
-        let mut gpus = Vec::new();
-        for index in 0..count {
-            let (mut device, mut major, mut minor) = (0, 0, 0);
-            succeeded(get(&mut device, index))?;
-            // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR.
-            succeeded(attribute(&mut major, 75, device))?;
-            succeeded(attribute(&mut minor, 76, device))?;
-            gpus.push(10 * major + minor);
-        }
-        if gpus.is_empty() {
-            succeeded(100)?;
-        }
-        Ok(Machine { cuda, gpus })
+    type One = extern "C" fn(*mut c_int) -> c_int;
+    type Init = extern "C" fn(c_uint) -> c_int;
+    type Get = extern "C" fn(*mut c_int, c_int) -> c_int;
+    type Attribute = extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
+    let get_version: One = unsafe { transmute(function(c"cuDriverGetVersion")?) };
+    let init: Init = unsafe { transmute(function(c"cuInit")?) };
+    let get_count: One = unsafe { transmute(function(c"cuDeviceGetCount")?) };
+    let get: Get = unsafe { transmute(function(c"cuDeviceGet")?) };
+    let attribute: Attribute = unsafe { transmute(function(c"cuDeviceGetAttribute")?) };
+    let (mut cuda, mut count) = (0, 0);
+    succeeded(get_version(&mut cuda))?;
+    succeeded(init(0))?;
+    succeeded(get_count(&mut count))?;
+    let mut gpus = Vec::new();
+    for index in 0..count {
+        let (mut device, mut major, mut minor) = (0, 0, 0);
+        succeeded(get(&mut device, index))?;
+        // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR.
+        succeeded(attribute(&mut major, 75, device))?;
+        succeeded(attribute(&mut minor, 76, device))?;
+        gpus.push(10 * major + minor);
     }
+    if gpus.is_empty() {
+        succeeded(100)?;
+    }
+    Ok(Machine { cuda, gpus })
 }
 
 /// An error of the driver, in words.

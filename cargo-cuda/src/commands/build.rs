@@ -204,8 +204,7 @@ impl CargoRun<'_> {
     /// The call of cargo whose first arguments are `words`.
     fn call(&self, build: &IsolatedBuild, words: &[&str]) -> Invocation {
         let directory = &build.directory.path;
-        let cargo = self.user_env.peek("CARGO").unwrap_or("cargo".as_ref());
-        let mut call = Invocation::new(cargo).args(words);
+        let mut call = process::cargo(self.user_env, words);
         call = call.args(self.arguments.for_cargo.iter().cloned());
         call.variables = match self.runs_programs() {
             true => build.variables.clone(),

@@ -1,18 +1,19 @@
 //! `cargo cuda bundle`: a program with the libraries of NVIDIA's that it needs, and their licences.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use cuda_build::config::{Config, Fallback};
 use cuda_find_core::capability::undeclared;
-use cuda_find_core::command::Invocation;
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
 use super::build;
 use crate::bundle::content::{Build, Place, Wishes};
-use crate::bundle::{directory, start};
+use crate::bundle::directory;
+use crate::bundle::start::{self, Described};
 use crate::cargo_arguments::{CargoOptions, SplitArguments, without};
 use crate::cargo_config::target_directory_name;
 use crate::exit_code;
@@ -70,9 +71,6 @@ struct Job<'a> {
     kept: &'a Path,
 }
 
-/// Cargo's exit code if it fails.
-type Built<T> = Result<T, u8>;
-
 /// The features of a build, which those of the build without CUDA replace, and its directory.
 const OF_A_BUILD: [&str; 5] = [
     "--features",
@@ -82,13 +80,13 @@ const OF_A_BUILD: [&str; 5] = [
     "--target-dir",
 ];
 
-/// Returns the report with the exit code, which is cargo's if the build fails.
+/// Returns the report.
 pub fn run(
     arguments: &BundleArgs,
     split: &SplitArguments,
     user_env: &Env,
     root: &Root,
-) -> Result<(String, u8)> {
+) -> Result<String> {
     let cargo = CargoOptions::parse(&split.for_cargo);
     let options = WorkspaceOptions {
         target: cargo.value("--target"),
@@ -127,13 +125,9 @@ pub fn run(
         name: &name,
         kept: kept.path(),
     };
-    let builds = match job.builds()? {
-        Ok(builds) => builds,
-        Err(code) => return Ok((String::new(), code)),
-    };
-    let start = |programs: &[(&Build, String)]| start::compile(programs, &cargo, &project);
-    let text = directory::write(&output, &name, &builds, start)?;
-    Ok((text, exit_code::SUCCESS))
+    let builds = job.builds()?;
+    let start = |builds: &[Described]| start::compile(builds, &cargo, &project);
+    directory::write(&output, &name, &builds, start)
 }
 
 impl BundleArgs {
@@ -150,60 +144,57 @@ impl BundleArgs {
 }
 
 impl Job<'_> {
-    fn builds(&self) -> Result<Built<Vec<Build>>> {
+    fn builds(&self) -> Result<Vec<Build>> {
         let (arguments, fallback) = (self.arguments, &self.config.fallback);
         let capabilities = || arguments.capabilities.clone();
         if let Some(file) = &arguments.program {
             let release = RequestedRelease::from_env(&self.project.env)?;
-            return Ok(Ok(vec![self.content("", Place::only(), file, release)?]));
+            return Ok(vec![self.content("", Place::only(), file, release)?]);
         }
-        let releases = distinct_majors(&arguments.cuda)?;
+        let mut releases = Vec::from_iter(distinct_majors(&arguments.cuda)?.into_iter().map(Some));
         if releases.len() < 2 && !arguments.split && fallback.is_none() {
-            let release = releases.first().copied();
-            let built = self.compile("", Place::only(), release, capabilities())?;
-            return Ok(built.map(|build| vec![build]));
+            let release = releases.pop().flatten();
+            return Ok(vec![self.compile(
+                "",
+                Place::only(),
+                release,
+                capabilities(),
+            )?]);
         }
         if self.name.ends_with(".so") {
             let text = "a bundle with several builds has a program that starts one of them, and this is a library";
             return Err(Failure::usage(text).hint("write a bundle for each CUDA release"));
         }
-        let gpus = gpus();
-        let mut projects = Vec::from_iter(releases.iter().map(|it| self.project.for_release(*it)));
-        if projects.is_empty() {
-            projects.push(self.project.clone());
+        if releases.is_empty() {
+            releases.push(None);
         }
+        let gpus = gpus();
         // All toolkits are found before anything is compiled.
         let mut planned = Vec::new();
-        for project in projects {
-            let found =
-                IsolatedBuild::prepare(&project, isolated_build::Purpose::Cargo, &gpus, None)?;
+        for release in releases {
+            let of_release = release.map(|release| self.project.for_release(release));
+            let project = of_release.as_ref().unwrap_or(self.project);
+            let purpose = isolated_build::Purpose::Cargo;
+            let found = IsolatedBuild::prepare(project, purpose, &gpus, None)?;
             let release = release_of(found.toolkit.version());
             let name = format!("cu{}", release.major);
-            if arguments.split {
-                for (part, list) in isolated_build::split(&found.plan.ok_or_else(undeclared)?) {
-                    planned.push((release, format!("{name}-{part}"), Some(list)));
-                }
-            } else {
+            if !arguments.split {
                 planned.push((release, name, capabilities()));
+                continue;
+            }
+            for (part, list) in isolated_build::split(&found.plan.ok_or_else(undeclared)?) {
+                planned.push((release, format!("{name}-{part}"), Some(list)));
             }
         }
         let mut builds = Vec::new();
         for (release, name, capabilities) in planned {
             let place = Place::of(&name, release.major);
-            match self.compile(&name, place, Some(release), capabilities)? {
-                Ok(build) => builds.push(build),
-                Err(code) => return Ok(Err(code)),
-            }
+            builds.push(self.compile(&name, place, Some(release), capabilities)?);
         }
         if let Some(fallback) = fallback {
-            match self.without_cuda(fallback)? {
-                0 => builds.push(Build::fallback(
-                    &self.kept.join("fallback").join(self.name),
-                )?),
-                code => return Ok(Err(code)),
-            }
+            builds.push(self.without_cuda(fallback)?);
         }
-        Ok(Ok(builds))
+        Ok(builds)
     }
 
     fn content(
@@ -217,15 +208,8 @@ impl Job<'_> {
             libraries: !self.arguments.no_libraries,
             nvrtc: self.arguments.nvrtc,
         };
-        Build::new(
-            name,
-            place,
-            file,
-            release,
-            self.project,
-            self.config,
-            wishes,
-        )
+        let (project, config) = (self.project, self.config);
+        Build::new(name, place, file, release, project, config, wishes)
     }
 
     /// Builds the program, again if it needs libraries directly that only others searched for.
@@ -235,7 +219,7 @@ impl Job<'_> {
         place: Place,
         release: Option<RequestedRelease>,
         capabilities: Option<String>,
-    ) -> Result<Built<Build>> {
+    ) -> Result<Build> {
         let options = self.arguments.options(release, capabilities);
         let mut direct = BTreeMap::new();
         loop {
@@ -243,43 +227,34 @@ impl Job<'_> {
             let search = link_arguments(SearchPathKind::Rpath, &search, direct.keys());
             let call = rustc_call(self.split, self.cargo, self.name, search);
             let (code, build) = build::run(&options, &call, self.user_env, &self.project.root)?;
-            if code != exit_code::SUCCESS {
-                return Ok(Err(code));
-            }
+            check_code(code)?;
             let file = self.keep(&build.directory.path, name)?;
             let program = ElfFacts::read_tables(archive::open(&file)?.0)?;
             let needed = needed_by_runpath(&program.needed, &build.toolkit)?;
             if needed == direct {
                 let release = Some(release_of(build.toolkit.version()));
-                return self.content(name, place, &file, release).map(Ok);
+                return self.content(name, place, &file, release);
             }
             direct = needed;
         }
     }
 
-    /// Builds the program without CUDA, as plain cargo does, and returns cargo's exit code.
-    fn without_cuda(&self, fallback: &Fallback) -> Result<u8> {
+    /// Builds the program without CUDA, as plain cargo does.
+    fn without_cuda(&self, fallback: &Fallback) -> Result<Build> {
         output::status("Building", &format!("{} without CUDA", self.name));
         let mut users = self.split.clone();
         users.for_cargo = without(&users.for_cargo, &OF_A_BUILD);
         let features = ["--features".to_owned(), fallback.features.join(",")];
-        users.for_cargo.extend(features.map(Into::into));
-        users
-            .for_cargo
-            .extend((!fallback.default_features).then(|| "--no-default-features".into()));
+        let default = (!fallback.default_features).then(|| "--no-default-features".to_owned());
+        let features = features.into_iter().chain(default);
+        users.for_cargo.extend(features.map(OsString::from));
         let call = rustc_call(&users, self.cargo, self.name, Vec::new());
         let builds = builds_directory(&self.project.env, self.project.workspace.as_ref())?;
         let directory = builds.join(".fallback");
-        let program = self.user_env.peek("CARGO").unwrap_or("cargo".as_ref());
-        let cargo = Invocation::new(program)
-            .args(["rustc"])
-            .args(call.for_cargo);
+        let cargo = process::cargo(self.user_env, &["rustc"]).args(call.for_cargo);
         let cargo = cargo.args(["--target-dir".as_ref(), directory.as_os_str()]);
-        let code = process::run(&cargo.args(call.for_program), self.user_env)?;
-        if code == 0 {
-            self.keep(&directory, "fallback")?;
-        }
-        Ok(code)
+        check_code(process::run(&cargo.args(call.for_program), self.user_env)?)?;
+        Build::fallback(&self.keep(&directory, "fallback")?)
     }
 
     /// Copies the program from a target directory, in which the next build writes its own.
@@ -298,6 +273,15 @@ impl Job<'_> {
         output::copy(&file, &kept)?;
         Ok(kept)
     }
+}
+
+/// Fails with cargo's exit code.
+fn check_code(code: u8) -> Result<()> {
+    if code == exit_code::SUCCESS {
+        return Ok(());
+    }
+    let text = format!("cargo ended with code {code}, so there is no bundle");
+    Err(Failure::new(code, text).hint("correct what cargo's messages above name"))
 }
 
 /// The file that cargo builds: a program, or the package's `cdylib`.
@@ -321,8 +305,8 @@ fn built_file(cargo: &CargoOptions, package: Option<&Package>) -> Result<String>
     Err(Failure::usage(text).hint(hint))
 }
 
-/// The command line of `cargo rustc`. The arguments for the linker are for the final crate alone, so that dependencies of
-/// an earlier `cargo cuda build --release` are not compiled again.
+/// The command line of `cargo rustc`. The arguments for the linker are for the final crate alone, so that dependencies
+/// of an earlier `cargo cuda build --release` are not compiled again.
 fn rustc_call(
     users: &SplitArguments,
     cargo: &CargoOptions,

@@ -5,6 +5,7 @@
 //! payload, which names the compiler's release.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
@@ -129,8 +130,9 @@ impl DeviceImage {
     }
 }
 
-fn as_text<S: Serializer>(capability: &Capability, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(capability)
+/// Serializes a value as its text.
+pub fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 impl DeviceCode {

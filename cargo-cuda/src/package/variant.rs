@@ -74,41 +74,42 @@ pub struct Properties {
 impl Properties {
     /// The properties of a wheel with this device code, which a toolkit of this release compiled.
     pub fn of(code: &DeviceCode, built_with: ToolkitVersion) -> Result<Self> {
-        let major = built_with.major;
+        let first = ToolkitVersion::new(built_with.major, 0);
         let mut notes = Vec::new();
-        // Only the capabilities in the file: the installer knows on which other GPUs their code runs.
+        // Of SASS, only the capabilities in the file: the installer knows on which other GPUs their code runs.
         let images = code.images().into_iter();
         let sass = images.filter(|image| image.kind == ImageKind::Sass);
-        let sass = sass.map(|image| image.capability);
-        let serves = |it: &Capability| code.runs_on(*it, major) == Runs::Native;
-        let (with_letter, plain): (Vec<_>, Vec<_>) = sass.partition(|it| it.suffix.is_some());
-        let mut plain: Vec<Capability> = plain.into_iter().filter(serves).collect();
-        let mut ptx = Vec::new();
-        let mut reads_ptx = ToolkitVersion::new(major, 0);
-        for (first, isa) in gpu_majors().filter_map(|it| Some((it, code.ptx_for(it, major)?))) {
-            let release = release_of_ptx(isa).map_or(built_with, |release| release.version);
-            reads_ptx = reads_ptx.max(release);
-            ptx.push(first);
-        }
-        let mut oldest = ToolkitVersion::new(major, 0);
-        if plain.is_empty() && with_letter.is_empty() {
-            oldest = reads_ptx;
-        } else if reads_ptx > oldest && !ptx.is_empty() {
+        let sass = sass.map(|image| (image.capability, "real"));
+        let majors: BTreeSet<u32> = capability::all().map(|it| it.capability.major).collect();
+        let ptx = majors
+            .into_iter()
+            .map(|major| (Capability::new(major, 0), "virtual"));
+        let drivers = |(gpu, kind)| Some((gpu, kind, driver_for(code, gpu, kind, built_with)?));
+        let (mut gpus, ptx) = (
+            Vec::from_iter(sass.filter_map(drivers)),
+            ptx.filter_map(drivers),
+        );
+        for (letter, ..) in gpus.iter().filter(|(gpu, ..)| gpu.suffix.is_some()) {
             notes.push(format!(
-                "drivers older than CUDA {reads_ptx} refuse its PTX, so installers choose it for its SASS alone"
-            ));
-            ptx.clear();
-        }
-        plain.extend(with_letter);
-        for it in plain.iter().filter(|it| it.suffix.is_some()) {
-            notes.push(format!(
-                "installers know no GPU with {it}, so they choose it for other code alone"
+                "installers know no GPU with {letter}, so they choose it for other code alone"
             ));
         }
-        let real = plain.iter().map(|it| format!("{}_real", it.digits()));
-        let ptx = ptx.iter().map(|it| format!("{}_virtual", it.digits()));
-        let gpus: Vec<String> = real.chain(ptx).collect();
-        if gpus.is_empty() && (code.has(ImageKind::Sass) || code.has(ImageKind::Ptx)) {
+        let ptx = Vec::from_iter(ptx);
+        let reads_ptx = ptx
+            .iter()
+            .map(|(.., driver)| *driver)
+            .max()
+            .unwrap_or(first);
+        let oldest = if gpus.is_empty() { reads_ptx } else { first };
+        if reads_ptx == oldest {
+            gpus.extend(ptx);
+        } else {
+            notes.push(format!(
+                "drivers older than CUDA {reads_ptx} refuse its PTX, so it is chosen for its SASS alone; the wheel \
+                 without a label serves other GPUs"
+            ));
+        }
+        if gpus.is_empty() && has_code(code) {
             let text = "has device code, but no GPU has code for every function";
             return Err(Failure::wheel(text).hint(
                 "compile all files for the same capabilities, or build without `--variants`",
@@ -120,45 +121,35 @@ impl Properties {
         let bounds = minors.map(|minor| format!("{}.{minor}", oldest.major));
         let mut features = Features::from([(DRIVER.to_owned(), bounds.collect())]);
         if !gpus.is_empty() {
-            features.insert(GPUS.to_owned(), gpus);
+            let value = |(gpu, kind, _): &(Capability, &str, _)| format!("{}_{kind}", gpu.digits());
+            features.insert(GPUS.to_owned(), gpus.iter().map(value).collect());
         }
         Ok(Self { features, notes })
     }
 
     /// What a wheel with this device code states and does not keep.
     pub fn untrue(&self, code: &DeviceCode, major: u32) -> Vec<String> {
-        let mut faults = Vec::new();
-        let no_values = Vec::new();
-        let values = |feature: &str| self.features.get(feature).unwrap_or(&no_values);
-        // `13` is 13.0.
-        let bounds = values(DRIVER).iter().map(|it| format!("{it}.0").parse());
-        let oldest: Option<ToolkitVersion> = bounds.filter_map(Result::ok).min();
+        let values = |feature: &str| self.features.get(feature).into_iter().flatten();
         let first = ToolkitVersion::new(major, 0);
-        if oldest.is_none_or(|oldest| oldest < first) {
+        // `13` is 13.0.
+        let bounds = values(DRIVER).filter_map(|it| format!("{it}.0").parse().ok());
+        let oldest = bounds.min().unwrap_or(ToolkitVersion::new(0, 0));
+        let mut faults = Vec::new();
+        if oldest < first {
             faults.push(format!(
                 "`{DRIVER}` accepts drivers older than CUDA {major}"
             ));
         }
-        let has_code = code.has(ImageKind::Sass) || code.has(ImageKind::Ptx);
-        if values(GPUS).is_empty() && has_code {
+        if values(GPUS).next().is_none() && has_code(code) {
             faults.push(format!("no `{GPUS}`, but device code for some GPUs"));
         }
         for value in values(GPUS) {
-            let (number, kind) = value.split_once('_').unwrap_or((value, ""));
-            let Ok(gpu) = number.parse::<Capability>() else {
-                continue;
-            };
-            let is_true = match kind {
-                "real" if gpu.suffix.is_some() => {
-                    code.images().iter().any(|it| it.capability == gpu)
-                }
-                "real" => code.runs_on(gpu, major) == Runs::Native,
-                _ => code.ptx_for(gpu, major).is_some_and(|isa| {
-                    let release = release_of_ptx(isa).map(|release| release.version);
-                    release.is_none_or(|release| oldest.is_some_and(|oldest| release <= oldest))
-                }),
-            };
-            if !is_true {
+            let (gpu, kind) = value.split_once('_').unwrap_or((value, ""));
+            let driver = gpu
+                .parse()
+                .ok()
+                .and_then(|gpu| driver_for(code, gpu, kind, first));
+            if driver.is_none_or(|driver| driver > oldest.max(first)) {
                 faults.push(format!(
                     "`{value}`, but no code that such a GPU and driver run"
                 ));
@@ -167,7 +158,7 @@ impl Properties {
         faults
     }
 
-    /// `CUDA 13.0 or newer; 80_real, 90_real`.
+    /// `driver for CUDA 13.0 or newer; 80_real, 90_real`.
     pub fn text(&self) -> String {
         let oldest = self.features.get(DRIVER).and_then(|values| values.first());
         let oldest = oldest.map(|oldest| format!("driver for CUDA {oldest} or newer"));
@@ -176,10 +167,34 @@ impl Properties {
     }
 }
 
-/// The first capability of each major.
-fn gpu_majors() -> impl Iterator<Item = Capability> {
-    let majors: BTreeSet<u32> = capability::all().map(|it| it.capability.major).collect();
-    majors.into_iter().map(|major| Capability::new(major, 0))
+fn has_code(code: &DeviceCode) -> bool {
+    code.has(ImageKind::Sass) || code.has(ImageKind::Ptx)
+}
+
+/// The oldest CUDA release whose driver runs the code on a GPU, as SASS (`real`) or from PTX (`virtual`); `None` if the
+/// GPU has no code for every function. A letter stands for the code itself. PTX that is newer than the tables is that
+/// of the toolkit.
+fn driver_for(
+    code: &DeviceCode,
+    gpu: Capability,
+    kind: &str,
+    built_with: ToolkitVersion,
+) -> Option<ToolkitVersion> {
+    let major = built_with.major;
+    let first = ToolkitVersion::new(major, 0);
+    if kind == "virtual" {
+        let release = release_of_ptx(code.ptx_for(gpu, major)?);
+        return Some(
+            release
+                .map_or(built_with, |release| release.version)
+                .max(first),
+        );
+    }
+    let serves = match gpu.suffix {
+        Some(_) => code.images().iter().any(|image| image.capability == gpu),
+        None => code.runs_on(gpu, major) == Runs::Native,
+    };
+    serves.then_some(first)
 }
 
 impl VariantMetadata {
@@ -233,14 +248,6 @@ impl VariantMetadata {
             }
         }
         Ok(())
-    }
-
-    /// Whether this has all that another file has.
-    pub fn contains(&self, other: &Self) -> bool {
-        self.clone().merge(other.clone()).is_ok_and(|()| {
-            let mut labels = other.variants.keys();
-            labels.all(|label| self.variants.contains_key(label))
-        })
     }
 }
 
@@ -395,8 +402,10 @@ mod tests {
         assert!(all.merge(metadata("cu13", "8.0")).is_ok() && all == before);
         assert!(all.merge(metadata("cu13", "9.0")).is_err());
         assert!(all.merge(metadata("cu13_sm90", "9.0")).is_ok());
-        assert!(all.contains(&metadata("cu13_sm90", "9.0")));
-        assert!(!before.contains(&metadata("cu13_sm90", "9.0")));
+        assert_eq!(
+            all.properties("cu13_sm90"),
+            metadata("cu13_sm90", "9.0").properties("cu13_sm90")
+        );
         let other = VariantMetadata::new("cu12", &properties("8.0"), "another");
         assert!(all.merge(other).is_err());
         assert_eq!(VariantMetadata::parse(all.to_json().as_bytes()), Ok(all));
