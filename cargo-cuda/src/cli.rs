@@ -10,7 +10,7 @@ use cuda_find_core::{env::Env, root::Root, sources};
 use crate::cargo_arguments::{self, CargoOptions, SplitArguments};
 use crate::cargo_config::CargoConfig;
 use crate::commands::{
-    audit, build, bundle, clean, develop, doctor, env, fetch, new, pep517, toolkit, view, wheel,
+    audit, build, bundle, clean, doctor, env, fetch, new, pep517, toolkit, view, wheel,
 };
 use crate::exit_code;
 use crate::failure::Result;
@@ -78,8 +78,6 @@ enum Command {
     Clean(clean::CleanArgs),
     #[command(after_help = "Example: cargo cuda wheel --fetch --cuda 12,13")]
     Wheel(Box<wheel::WheelArgs>),
-    #[command(after_help = "Run it again after a change of Rust or CUDA code")]
-    Develop(develop::DevelopArgs),
     #[command(after_help = "The exit code is 17 if a finding is an error")]
     Audit(audit::AuditArgs),
     #[command(after_help = "Example: cargo cuda exec -- cmake -B build")]
@@ -240,7 +238,6 @@ fn dispatch(command: &Command, split: &SplitArguments, user_env: &Env) -> Result
         Command::Env(arguments) => env::print(arguments, user_env, root).map(with_success),
         Command::Wheel(arguments) => wheel::run(arguments, user_env, root).map(with_success),
         Command::Audit(arguments) => audit::run(arguments),
-        Command::Develop(arguments) => develop::run(arguments, user_env, root).map(without_text),
         Command::Pep517(arguments) => pep517::run(arguments, user_env, root).map(with_success),
         Command::View(arguments) => view::run(arguments, user_env, root).map(with_success),
         Command::Doctor(arguments) => doctor::run(arguments, user_env, root),

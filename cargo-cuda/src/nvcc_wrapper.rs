@@ -204,7 +204,7 @@ impl Wrapper {
 
     /// Waits until fewer compilers run than allowed.
     fn slot(&self) -> Result<Option<File>, Error> {
-        let most = most_compilers(&self.env, &self.root)?;
+        let most = most_compilers(&self.env);
         Ok(output::lock_one_of(&self.directory.wrapper_files(), most))
     }
 

@@ -75,14 +75,6 @@ LD_ORIGIN_PATH=/app/bin exec $as_root chroot root /app/bin/bundled
         );
         let kept = project.run(&[&finished[..], &["--output", "src"]].concat());
         kept.failed(16, &["did not write src, which has no `bundle.json`"]);
-        let alone = ["--no-libraries", "--output", "dist/alone"];
-        let listed = project.run(&[&finished[..], &alone].concat());
-        listed.succeeded();
-        let requirement = "'cuda-toolkit[cudart]>=13.0,<14'";
-        assert!(listed.stdout.contains(requirement), "{listed:?}");
-        let alone = project.path.join("dist/alone");
-        assert!(alone.join("bin/bundled").is_file());
-        assert!(alone.join("bundle.json").is_file());
 
         // The program as a `cdylib`, which Python opens without a toolkit.
         let run = "\n#[unsafe(no_mangle)]\npub extern \"C\" fn start() {\n    main();\n}\n";

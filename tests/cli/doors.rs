@@ -354,24 +354,6 @@ mod online {
                 );
                 door.check(name, &installed);
             }
-            let installed = venv(&work.join(shape.name), "develop", &[]);
-            let environment = format!("VIRTUAL_ENV={}", installed.display());
-            let constraint = format!("PIP_CONSTRAINT={}", constraints.display());
-            door.run(
-                "env",
-                &[
-                    &environment,
-                    &constraint,
-                    cargo_cuda,
-                    "cuda",
-                    "develop",
-                    "--cuda",
-                    "13",
-                    "--",
-                    "--no-build-isolation",
-                ],
-            );
-            door.check("develop", &installed);
         }
     }
 }

@@ -191,21 +191,6 @@ mod online {
         run.failed(exit_code::NOT_FOUND, &["`cudart` not found"]);
         assert!(!cache.join("toolkits").exists(), "{run:?}");
 
-        let mut develop = package.command(env!("CARGO_BIN_EXE_cargo-cuda"));
-        develop.args(["cuda", "develop"]);
-        let mut venv = package.command(python());
-        venv.args(["-m", "venv", "--without-pip", ".venv"]);
-        Finished::of(venv.output().unwrap()).succeeded();
-        package.edit("pyproject.toml", "backend-path", "# backend-path");
-        let run = develop
-            .env("VIRTUAL_ENV", package.path.join(".venv"))
-            .output();
-        let words = [
-            "names no build backend in the source tree",
-            "copy `cuda_backend.py`",
-        ];
-        Finished::of(run.unwrap()).failed(exit_code::CONFIGURATION, &words);
-
         let mut alone = Command::new(python());
         alone
             .args(["-c", "import cuda_backend; cuda_backend.build_wheel('.')"])

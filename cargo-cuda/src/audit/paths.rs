@@ -8,7 +8,7 @@ use cuda_find_core::release;
 use super::artifact::{Artifact, NativeModule, file_name};
 use super::check::Severity::{Error, Warning};
 use super::check::{Audit, W04, W06, W07};
-use super::requirements::foreign_package_of_module;
+use super::requirements::links_another_package;
 use crate::output::joined;
 use crate::package::nvidia::{library_directory, majors_of_soname};
 
@@ -115,7 +115,7 @@ fn check_majors(audit: &mut Audit<'_>, module: &NativeModule, directories: &[Str
 /// W06: libraries that are not reachable through the search path.
 fn check_reach(audit: &mut Audit<'_>, module: &NativeModule, directories: &[String]) {
     let (artifact, major) = (audit.artifact, audit.majors.of_module(module));
-    if artifact.preloads || foreign_package_of_module(artifact, module).is_some() {
+    if artifact.preloads || links_another_package(artifact, module) {
         return;
     }
     for (soname, component) in artifact.needed_components(module) {

@@ -8,8 +8,9 @@ use super::artifact::{Artifact, NativeModule};
 use super::check::Severity::{Error, Note, Warning};
 use super::check::{Audit, W05, W08, W09, W10};
 use crate::output::joined;
+use crate::package::metadata::is_on_manylinux;
 use crate::package::nvidia::{component_of, is_nvidia_library};
-use crate::package::requirement::{Requirement, major_of_word};
+use crate::package::requirement::Requirement;
 use crate::package::symbols::{self, Added};
 
 pub fn check(audit: &mut Audit<'_>) {
@@ -60,7 +61,7 @@ fn check_majors(audit: &mut Audit<'_>, name: &str) {
 /// W05: components that no requirement brings.
 fn check_coverage(audit: &mut Audit<'_>, module: &NativeModule, major: u32) {
     let artifact = audit.artifact;
-    if foreign_package_of_module(artifact, module).is_some() {
+    if links_another_package(artifact, module) {
         return;
     }
     let brings = |requirement: &Requirement, component: Component| {
@@ -105,37 +106,16 @@ fn package_that_may_require_cuda<'a>(
     other.or(links_torch.then_some("torch"))
 }
 
-/// The required package of another project that has a library that a module needs: `torch` for `libtorch.so`. The
-/// package is imported first, and brings and loads the libraries of its own requirements too, such as CUDA's.
-pub fn foreign_package_of_module<'a>(
-    artifact: &'a Artifact,
-    module: &NativeModule,
-) -> Option<&'a str> {
-    let needed = module.elf.needed.iter();
-    let foreign = needed.filter(|soname| !is_nvidia_library(soname) && !artifact.has_file(soname));
-    let mut packages = foreign.filter_map(|soname| package_of_library(artifact, soname));
-    packages.next()
-}
-
-/// The requirement whose package probably has a library: `libtorch_cuda.so` belongs to `torch`, `librmm.so` to
-/// `librmm-cu13`.
-fn package_of_library<'a>(artifact: &'a Artifact, soname: &str) -> Option<&'a str> {
-    let stem = soname.split(".so").next().unwrap_or(soname);
-    let stem = stem.replace('_', "-").to_ascii_lowercase();
-    let bare = stem.strip_prefix("lib").unwrap_or(&stem);
-    let required = artifact.required();
-    let mut names = required.map(|requirement| requirement.name.as_str());
-    names.find(|name| {
-        let words = name.split('-').filter(|word| major_of_word(word).is_none());
-        let name = joined(words, "-");
-        let name = name.strip_prefix("lib").unwrap_or(&name);
-        let is_part =
-            |short: &str, long: &str| short.len() > 2 && long.starts_with(&format!("{short}-"));
-        bare == name
-            || is_part(name, bare)
-            || is_part(bare, name)
-            || (name == "torch" && bare.starts_with("c10"))
-    })
+/// Whether a module links a library that another package than NVIDIA's probably has, such as `libtorch.so`. The package
+/// is imported first, and brings and loads the libraries of its own requirements too, such as CUDA's.
+pub fn links_another_package(artifact: &Artifact, module: &NativeModule) -> bool {
+    let mut needed = module.elf.needed.iter();
+    artifact
+        .required()
+        .any(|requirement| !requirement.is_nvidias())
+        && needed.any(|soname| {
+            !is_nvidia_library(soname) && !is_on_manylinux(soname) && !artifact.has_file(soname)
+        })
 }
 
 /// W10: requirements whose lowest version lacks a symbol that the module needs.

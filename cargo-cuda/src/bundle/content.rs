@@ -59,13 +59,6 @@ impl Place {
     }
 }
 
-/// What the user wants to have in a bundle.
-#[derive(Clone, Copy, Debug)]
-pub struct Wishes {
-    pub libraries: bool,
-    pub nvrtc: bool,
-}
-
 /// One build of the program.
 #[derive(Debug)]
 pub struct Build {
@@ -81,12 +74,11 @@ pub struct Build {
     pub opened: BTreeSet<Component>,
     pub licences: Licences,
     pub headers: Vec<(String, PathBuf)>,
-    /// What installs the libraries that are left out.
-    pub installation: String,
 }
 
 impl Build {
-    /// Finds what the program `file` needs. `release` is the one that it was built with, if that is known.
+    /// Finds what the program `file` needs. `release` is the one that it was built with, if that is known. `nvrtc` is
+    /// whether the program compiles when it runs.
     pub fn new(
         name: &str,
         place: Place,
@@ -94,7 +86,7 @@ impl Build {
         release: Option<RequestedRelease>,
         project: &Project,
         config: &Config,
-        wishes: Wishes,
+        nvrtc: bool,
     ) -> Result<Self> {
         let root = &project.root;
         let program = ElfFacts::read(archive::open(file)?.0)?;
@@ -120,13 +112,13 @@ impl Build {
         }
         needs.required.extend(&opened);
         needs.required.extend(&linked);
-        if wishes.nvrtc {
+        if nvrtc {
             needs.required.insert(Component::Nvrtc);
         }
         needs.required = with_dependencies(&needs.required, release.major);
         let mut searched = needs.required.clone();
         // cudart's package has the headers that programs include when they compile.
-        searched.extend(wishes.nvrtc.then_some(Component::Cudart));
+        searched.extend(nvrtc.then_some(Component::Cudart));
         let mut toolkit = None;
         if !searched.is_empty() {
             let found = project.finder().find_libraries(&searched)?;
@@ -135,9 +127,8 @@ impl Build {
         }
         needs.add_module(&program)?;
 
-        let bundled = toolkit.as_ref().filter(|_| wishes.libraries);
         let mut files = BundledFiles::new();
-        for found in bundled.into_iter().flat_map(Toolkit::components) {
+        for found in toolkit.iter().flat_map(Toolkit::components) {
             let is_needed = needs.required.contains(&found.component);
             for path in found.libraries.iter().filter(|_| is_needed) {
                 let elf = ElfFacts::read_tables(archive::open(path)?.0)?;
@@ -148,14 +139,9 @@ impl Build {
         let mut files = selected(&program, &linked, files);
         let file_name = file_name(file);
         files.insert(file_name.clone(), (None, file.to_owned(), program));
-        let mut installation = String::new();
-        if wishes.libraries {
-            check(&file_name, &files, &needs, &place.search_path())?;
-        } else {
-            installation = installation_of(&needs)?;
-        }
+        check(&file_name, &files, &needs, &place.search_path())?;
         let licences = licences(&mut files, root, release.major)?;
-        let with_headers = bundled.filter(|_| wishes.nvrtc);
+        let with_headers = toolkit.as_ref().filter(|_| nvrtc);
         opened.retain(|it| !linked.contains(it));
         Ok(Self {
             name: name.to_owned(),
@@ -166,7 +152,6 @@ impl Build {
             opened,
             licences,
             headers: with_headers.map_or(Vec::new(), |toolkit| headers(toolkit, root)),
-            installation,
         })
     }
 
@@ -194,7 +179,6 @@ impl Build {
             opened: BTreeSet::new(),
             licences: Licences::new(),
             headers: Vec::new(),
-            installation: String::new(),
         })
     }
 
@@ -301,7 +285,7 @@ fn licences(files: &mut BundledFiles, root: &Root, major: u32) -> Result<Licence
         let main = format!("lib{}.so", component.facts().libraries[0]);
         if linked.contains(name) || name.starts_with(&main) {
             let text = format!("{name} must not be redistributed: {reason}");
-            let hint = "let users install it: `--no-libraries`";
+            let hint = "let users install it, and write the program without a bundle";
             return Err(Failure::audit(text).hint(hint));
         }
         messages.push(format!("note: {name} is left out: {reason}"));
@@ -316,17 +300,6 @@ fn licences(files: &mut BundledFiles, root: &Root, major: u32) -> Result<Licence
     }
     output::messages(&messages);
     Ok(licences)
-}
-
-/// What installs the libraries on the target system.
-fn installation_of(needs: &Needs) -> Result<String> {
-    let pip = needs.requirements()?.join("' '");
-    if pip.is_empty() {
-        return Ok("  needs no library of NVIDIA's but the driver's\n".to_owned());
-    }
-    Ok(format!(
-        "  install with: pip install --target /opt/cuda '{pip}'\n"
-    ))
 }
 
 #[cfg(test)]

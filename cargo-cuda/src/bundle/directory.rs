@@ -213,7 +213,6 @@ fn text(description: &Description, builds: &[Build]) -> String {
                 build.place.below
             ));
         }
-        lines.push(build.installation.clone());
     }
     let mut printed = BTreeSet::new();
     lines.retain(|line| printed.insert(line.clone()));

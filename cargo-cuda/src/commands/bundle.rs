@@ -11,7 +11,7 @@ use cuda_find_core::capability::undeclared;
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
 use super::build;
-use crate::bundle::content::{Build, Place, Wishes};
+use crate::bundle::content::{Build, Place};
 use crate::bundle::directory;
 use crate::bundle::start::{self, Described};
 use crate::cargo_arguments::{CargoOptions, SplitArguments, without};
@@ -37,9 +37,6 @@ pub struct BundleArgs {
     /// The directory; by default `dist/<name>-<version>-<target>`
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Leave NVIDIA's libraries out, and print what the target system has to install
-    #[arg(long)]
-    no_libraries: bool,
     /// Add NVRTC with its headers, for programs that compile when they run
     #[arg(long)]
     nvrtc: bool,
@@ -204,12 +201,8 @@ impl Job<'_> {
         file: &Path,
         release: Option<RequestedRelease>,
     ) -> Result<Build> {
-        let wishes = Wishes {
-            libraries: !self.arguments.no_libraries,
-            nvrtc: self.arguments.nvrtc,
-        };
-        let (project, config) = (self.project, self.config);
-        Build::new(name, place, file, release, project, config, wishes)
+        let (project, config, nvrtc) = (self.project, self.config, self.arguments.nvrtc);
+        Build::new(name, place, file, release, project, config, nvrtc)
     }
 
     /// Builds the program, again if it needs libraries directly that only others searched for.

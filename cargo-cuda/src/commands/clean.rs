@@ -1,7 +1,5 @@
 //! `cargo cuda clean`: removes the target directory of `cargo cuda`, or what compilers made.
 
-use std::time::Duration;
-
 use clap::Args;
 use cuda_build::compile::{output_store, remove_outputs};
 use cuda_find_core::cache::required_cache_dir;
@@ -18,9 +16,6 @@ pub struct CleanArgs {
     /// Remove what compilers made for all projects, instead of the target directory
     #[arg(long)]
     images: bool,
-    /// With --images: remove only what no build has used for this time, such as 14d
-    #[arg(long, value_name = "DAYS", requires = "images", value_parser = parse_days)]
-    unused: Option<Duration>,
     #[command(flatten)]
     workspace: WorkspaceOptions,
 }
@@ -28,7 +23,7 @@ pub struct CleanArgs {
 /// Returns a line about what was removed.
 pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String> {
     if arguments.images {
-        return remove_images(env, arguments.unused);
+        return remove_images(env);
     }
     let workspace = arguments.workspace.load(root, env)?;
     let base = toolkits::builds_directory(env, workspace.as_ref())?;
@@ -51,16 +46,9 @@ pub fn run(arguments: &CleanArgs, env: &Env, root: &Root) -> Result<String> {
     Ok(format!("removed {}\n", base.display()))
 }
 
-/// Reads a number of days such as `14d`.
-fn parse_days(text: &str) -> Result<Duration, String> {
-    let days = text.strip_suffix('d').unwrap_or_default().parse::<u32>();
-    let days = days.map_err(|_| "write a number of days, such as 14d")?;
-    Ok(Duration::from_secs(24 * 60 * 60) * days)
-}
-
-fn remove_images(env: &Env, unused: Option<Duration>) -> Result<String> {
+fn remove_images(env: &Env) -> Result<String> {
     required_cache_dir(env)?;
     let directory = output_store(env).unwrap_or_default();
-    let size = human_size(remove_outputs(&directory, unused)?);
+    let size = human_size(remove_outputs(&directory)?);
     Ok(format!("removed {size} from {}\n", directory.display()))
 }

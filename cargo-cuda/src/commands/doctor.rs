@@ -3,18 +3,16 @@
 use clap::Args;
 use cuda_build::diagnosis::c_library_conflict;
 use cuda_build::driver::{self, Driver, NoDriver};
-use cuda_build::{Capability, Component, Plan, Toolkit, ToolkitVersion};
-use cuda_build::{host_compiler, script::request};
-use cuda_find_core::capability::Support;
+use cuda_build::{Capability, Component, Toolkit, ToolkitVersion, host_compiler};
 use cuda_find_core::release::is_nvcc_packaged;
 use cuda_find_core::{
     capability::Declared,
     env::Env,
     found::Found,
-    list::{joined, sorted_set},
+    list::joined,
     root::Root,
     search::Outcome,
-    select::{Need, Part, RequestedRelease, Strength},
+    select::{Need, Part, RequestedRelease},
     toolkit::Note,
 };
 
@@ -46,9 +44,8 @@ pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(Strin
     let driver = driver::driver();
     let gpus = driver.as_ref().map_or(&[][..], |driver| &driver.gpus);
     let mut diagnosis = Diagnosis::of_search(&outcome);
-    let mut plans = Vec::new();
     if let Ok(toolkit) = &outcome.toolkit {
-        plans = diagnosis.add_capabilities(toolkit, &project, gpus);
+        diagnosis.add_capabilities(toolkit, &project, gpus);
         diagnosis.add_absent_components(toolkit, &project);
         diagnosis.add_cudarc(toolkit, &project);
         let mut packages = project.packages.iter();
@@ -62,10 +59,8 @@ pub fn run(arguments: &DoctorArgs, user_env: &Env, root: &Root) -> Result<(Strin
     }
     diagnosis.add_driver(&driver);
     if let (Ok(driver), Ok(toolkit)) = (&driver, &outcome.toolkit) {
-        diagnosis.add_driver_limits(driver, toolkit.version(), &plans);
+        diagnosis.add_driver_limit(driver, toolkit.version());
     }
-    // This comes last, because every step above may read more variables.
-    diagnosis.add_variables(&project.env, &project.search_env.names_read());
     let text = match arguments.json {
         true => report::json(&diagnosis),
         false => diagnosis.text(output::is_verbose()),
@@ -143,13 +138,8 @@ impl Diagnosis {
     }
 
     /// Adds the plan of each package that declares capabilities, and a warning if the oldest driver that the manifest
-    /// accepts does not run the code. Returns the plans.
-    fn add_capabilities(
-        &mut self,
-        toolkit: &Toolkit,
-        project: &Project,
-        gpus: &[Capability],
-    ) -> Vec<(String, Plan)> {
+    /// accepts does not run the code.
+    fn add_capabilities(&mut self, toolkit: &Toolkit, project: &Project, gpus: &[Capability]) {
         let observed = toolkit.capabilities_of_ptxas(&project.root, &project.env);
         let version = toolkit.version();
         let mut lists = Vec::new();
@@ -174,35 +164,31 @@ impl Diagnosis {
         let variable = project.env.text(CAPABILITIES);
         let variable = variable.filter(|_| project.workspace.is_none());
         lists.extend(variable.map(|list| (CAPABILITIES, vec![list], Vec::new())));
-        let mut plans = Vec::new();
         for (name, list, used) in lists {
             let plan = Declared::parse(&list)
                 .and_then(|declared| declared.plan(version, gpus, observed.as_deref()))
                 .and_then(|plan| toolkit.check_plan(&plan, &used).map(|()| plan));
-            match plan {
-                Ok(plan) => {
-                    self.add(RowState::Ok, name, format!("capabilities {plan}"));
-                    plans.push((name.to_owned(), plan));
-                }
+            let plan = match plan {
+                Ok(plan) => plan,
                 Err(error) => {
                     let reason = format!("the capabilities of {name} cannot be compiled");
                     self.fail(exit_code::CAPABILITY, &reason);
                     self.add(RowState::Error, name, error.to_string()).hints = error.hints();
+                    continue;
                 }
+            };
+            self.add(RowState::Ok, name, format!("capabilities {plan}"));
+            let package = project.packages.iter().find(|it| it.name == name);
+            let config = package.map(|package| &package.config);
+            let limit = DriverLimit::of_manifests(config.into_iter());
+            let unmet = limit.and_then(|limit| limit.unmet(version, !plan.ptx.is_empty()));
+            if let Some((text, hint)) = unmet {
+                self.warn(name, text, hint);
             }
         }
-        for package in &project.packages {
-            let plan = plans.iter().find(|(name, _)| *name == package.name);
-            let has_ptx = plan.is_some_and(|(_, plan)| !plan.ptx.is_empty());
-            let limit = DriverLimit::of_manifests(std::iter::once(&package.config));
-            if let Some((text, hint)) = limit.and_then(|limit| limit.unmet(version, has_ptx)) {
-                self.warn(&package.name, text, hint);
-            }
-        }
-        plans
     }
 
-    /// Adds components that dependencies probably need and optional components, if the toolkit lacks them.
+    /// Adds components that dependencies probably need, if the toolkit lacks them.
     fn add_absent_components(&mut self, toolkit: &Toolkit, project: &Project) {
         let is_met = |need: &Need| {
             let found = toolkit.get(need.component);
@@ -223,21 +209,6 @@ impl Diagnosis {
             }
             let row = self.add(state, component.id(), text);
             row.hints.push("`cargo cuda fetch` fetches it".to_owned());
-        }
-        let major = toolkit.version().major;
-        for package in &project.packages {
-            let request = request(&package.config);
-            let is_absent = |need: &&Need| need.strength == Strength::Optional && !is_met(need);
-            for need in request.needs_of(major).iter().filter(is_absent) {
-                let component = need.component;
-                let version = need.version.iter().map(|version| format!(" {version}"));
-                let text = format!(
-                    "optional {component}{} was not found for CUDA {major}, so `cfg(cuda_have_{})` is off",
-                    version.collect::<String>(),
-                    component.id().replace('-', "_")
-                );
-                self.add(RowState::Warning, &package.name, text);
-            }
         }
     }
 
@@ -313,31 +284,10 @@ impl Diagnosis {
         }
     }
 
-    /// Adds warnings about running the built programs with this machine's driver and GPUs.
-    fn add_driver_limits(
-        &mut self,
-        driver: &Driver,
-        toolkit: ToolkitVersion,
-        plans: &[(String, Plan)],
-    ) {
+    /// Adds a warning if this machine's driver does not run what the toolkit builds.
+    fn add_driver_limit(&mut self, driver: &Driver, toolkit: ToolkitVersion) {
         if let Some((text, hint)) = DriverLimit::of_machine(driver.version).unmet(toolkit, true) {
             self.warn("driver", text, hint);
-        }
-        for (package, plan) in plans {
-            for gpu in sorted_set(&driver.gpus) {
-                let text = match plan.runs_on(*gpu, toolkit) {
-                    Support::Native => continue,
-                    Support::Jit if driver.version < toolkit => {
-                        "only its PTX matches, which the driver is too old to compile"
-                    }
-                    Support::Jit => {
-                        "only its PTX matches, which the driver compiles when a program starts"
-                    }
-                    Support::None => "no code for it",
-                };
-                let text = format!("this machine's {gpu} GPU: {text}");
-                self.warn(package, text, format!("add \"{gpu}\" to `capabilities`"));
-            }
         }
     }
 
@@ -355,24 +305,5 @@ impl Diagnosis {
         if self.verdict.is_empty() {
             self.verdict = format!("Ready to build{except}.");
         }
-    }
-
-    /// Puts the variables that affect a build before all other rows: variables about CUDA, variables of compilers and
-    /// of the loader, and the variables in `names_read`.
-    fn add_variables(&mut self, env: &Env, names_read: &[String]) {
-        let is_shown = |name: &str| {
-            ["CUDA", "NVCC", "LIBRARY_PATH", "CPATH", "LD_LIBRARY_PATH"]
-                .iter()
-                .any(|start| name.starts_with(start))
-                || names_read.iter().any(|read| read == name)
-        };
-        let rows = self.rows.len();
-        for (name, value) in env.variables() {
-            if name.to_str().is_some_and(is_shown) && !value.is_empty() {
-                let text = format!("{}={}", name.display(), value.display());
-                self.add(RowState::Detail, "variable", text.replace('\n', "\\n"));
-            }
-        }
-        self.rows.rotate_left(rows);
     }
 }

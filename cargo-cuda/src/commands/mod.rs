@@ -4,7 +4,6 @@ pub mod audit;
 pub mod build;
 pub mod bundle;
 pub mod clean;
-pub mod develop;
 pub mod doctor;
 pub mod env;
 pub mod fetch;

@@ -330,16 +330,14 @@ pub fn output_store(env: &Env) -> Option<PathBuf> {
     named.or_else(|| Some(cache_dir(env)?.join("outputs")))
 }
 
-/// Removes outputs from a store, and nothing else: all, or those that were not used for a time. Returns their size in
-/// bytes.
+/// Removes all outputs from a store, and nothing else. Returns their size in bytes.
 ///
 /// # Errors
 /// [`cuda_find_core::error::Error::Io`] if a file cannot be removed.
-pub fn remove_outputs(directory: &Path, unused: Option<Duration>) -> Result<u64, Error> {
+pub fn remove_outputs(directory: &Path) -> Result<u64, Error> {
     let mut removed = 0;
     for (path, size) in output::files_by_age(directory) {
-        let is_old = unused.is_none_or(|time| output::age(&path).is_some_and(|age| age >= time));
-        if is_old && (is_output(&path) || is_unfinished(&path)) {
+        if is_output(&path) || is_unfinished(&path) {
             output::remove(&path)?;
             output::remove_with_empty_directory(&path);
             removed += size;

@@ -9,14 +9,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::config::{parse_size, parsed_variable};
-use crate::error::Error;
 use cuda_find_core::env::Env;
-use cuda_find_core::root::Root;
 
 /// Permission to run steps.
 ///
@@ -49,21 +45,6 @@ pub(super) struct Permit {
 }
 
 impl Workers {
-    /// Cargo's limit, lowered to what fits into memory if `CUDA_BUILD_COMPILER_MEMORY` names the size of one compiler.
-    ///
-    /// # Errors
-    /// [`cuda_find_core::error::Error::Variable`] if the variable is not a size.
-    pub(crate) fn within_memory(env: &Env, root: &Root) -> Result<Self, Error> {
-        const VARIABLE: &str = "CUDA_BUILD_COMPILER_MEMORY";
-        let mut workers = Self::of_cargo(env);
-        let size = parsed_variable(env, VARIABLE, parse_size)?;
-        if let (Some(size), Some(memory)) = (size.filter(|size| *size > 0), memory(root)) {
-            let max_processes = usize::try_from(memory / size).unwrap_or(usize::MAX);
-            workers.limit = workers.limit.min(max_processes).max(1);
-        }
-        Ok(workers)
-    }
-
     /// How many processes may run at once.
     #[cfg(feature = "nvcc-wrapper")]
     pub(super) fn limit(&self) -> usize {
@@ -109,30 +90,6 @@ impl Workers {
         }
         (permit.processes > 0).then_some(permit)
     }
-}
-
-/// The bytes of memory that this process may use: the machine's, or less if a control group has a limit.
-fn memory(root: &Root) -> Option<u64> {
-    let text = |path: &str| root.text(Path::new(path)).unwrap_or_default();
-    let machine = text("/proc/meminfo");
-    let machine = machine
-        .strip_prefix("MemTotal:")?
-        .split_whitespace()
-        .next()?;
-    let machine = machine.parse::<u64>().ok()? * 1024;
-    // `0::/path` for version 2, which also has the limits of the groups above.
-    let groups = text("/proc/self/cgroup");
-    let group = groups
-        .lines()
-        .find_map(|line| line.strip_prefix("0::/"))
-        .unwrap_or_default();
-    let above = Path::new(group).ancestors();
-    let limits = above.map(|group| text(&format!("/sys/fs/cgroup/{}/memory.max", group.display())));
-    let version_1 = text("/sys/fs/cgroup/memory/memory.limit_in_bytes");
-    let limits = limits
-        .chain([version_1])
-        .filter_map(|limit| limit.trim().parse().ok());
-    limits.chain([machine]).min()
 }
 
 impl Jobserver {
@@ -195,19 +152,6 @@ impl Drop for Permit {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn memory_limits_the_number_of_compilers() {
-        let root = Root::system();
-        let memory = memory(&root).unwrap();
-        assert!(memory > 1 << 27, "{memory}");
-        let limit = |size: u64| {
-            let size = format!("{size} kB");
-            let env = Env::from_pairs([("NUM_JOBS", "3"), ("CUDA_BUILD_COMPILER_MEMORY", &size)]);
-            Workers::within_memory(&env, &root).unwrap().limit
-        };
-        assert_eq!([limit(1), limit(memory / 2000), limit(memory)], [3, 2, 1]);
-    }
 
     #[test]
     fn tokens_are_taken_from_a_pipe_and_put_back() {

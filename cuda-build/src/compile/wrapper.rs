@@ -313,12 +313,9 @@ fn without_target(ptx: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The number of compilers that may run at once: the jobs of Cargo, or less if `CUDA_BUILD_COMPILER_MEMORY` is set.
-///
-/// # Errors
-/// [`cuda_find_core::error::Error::Variable`] if the variable is not a size.
-pub fn most_compilers(env: &Env, root: &Root) -> Result<usize, Error> {
-    Ok(Workers::within_memory(env, root)?.limit())
+/// The number of compilers that may run at once: the jobs of Cargo.
+pub fn most_compilers(env: &Env) -> usize {
+    Workers::of_cargo(env).limit()
 }
 
 /// The rule of a depfile for `target`, which is written as it is. The source comes first.

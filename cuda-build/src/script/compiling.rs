@@ -283,7 +283,7 @@ impl Build {
             steps.retain(|step| step.is_of(shard));
             (steps.len()..of_all).for_each(|_| tools.progress.without_compiler('~'));
         }
-        let workers = Workers::within_memory(&self.env, &self.root)?;
+        let workers = Workers::of_cargo(&self.env);
         let compiled = runner.run(&steps, &workers, &tools);
         let mut compiled = compiled.map_err(|error| self.with_hint(error, toolkit))?;
         // The directories in which patterns were searched are inputs, because a new file there may match a pattern.
