@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use cuda_build::compile::SHARD_VARIABLE;
 use cuda_find_core::{env::Env, root::Root, sources};
 
 use crate::cargo_arguments::{self, CargoOptions, SplitArguments};
@@ -16,7 +15,7 @@ use crate::exit_code;
 use crate::failure::Result;
 use crate::isolated_build::nvcc_script;
 use crate::output::TerminalOptions;
-use crate::project::{BuildOptions, CheckOptions};
+use crate::project::BuildOptions;
 use crate::{nvcc_wrapper, output, signals, store};
 
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
@@ -46,7 +45,7 @@ enum Command {
     Build(BuildOptions),
     /// `cargo check` with CUDA
     #[command(visible_alias = "c", after_help = CARGO_HELP)]
-    Check(CheckOptions),
+    Check(BuildOptions),
     /// `cargo run` with CUDA
     #[command(visible_alias = "r", after_help = CARGO_HELP)]
     Run(BuildOptions),
@@ -217,6 +216,7 @@ fn dispatch(command: &Command, split: &SplitArguments, user_env: &Env) -> Result
     match command {
         Command::New(arguments) => new::new(arguments, user_env, root),
         Command::Build(options)
+        | Command::Check(options)
         | Command::Run(options)
         | Command::Test(options)
         | Command::Bench(options)
@@ -225,11 +225,6 @@ fn dispatch(command: &Command, split: &SplitArguments, user_env: &Env) -> Result
         | Command::Nextest(options)
         | Command::Install(options) => {
             build::run(options, split, user_env, root).map(|(code, _)| without_text(code))
-        }
-        Command::Check(CheckOptions { build, shard }) => {
-            let shard = shard.iter().map(|shard| (SHARD_VARIABLE, shard));
-            let env = shard.fold(user_env.clone(), |env, (name, shard)| env.with(name, shard));
-            build::run(build, split, &env, root).map(|(code, _)| without_text(code))
         }
         Command::Bundle(arguments) => {
             bundle::run(arguments, split, user_env, root).map(with_success)

@@ -34,7 +34,6 @@ exit_codes! {
     NO_INSTALLER no_installer = 20, "neither uv nor a usable pip was found";
     NOT_RELEASED not_released = 22, "a CUDA release has no such component, or its package does not contain it";
     LOCK lock = 24, "the lock file is invalid, pins other files, or its toolkit has not been fetched";
-    SHARD = 25, "a build script failed in a shard, which leaves out some of the files of its package";
     NO_STORE no_store = 26, "the store cannot be written or is not trusted";
     INSTALLER installer = 27, "uv, pip or curl failed";
 }

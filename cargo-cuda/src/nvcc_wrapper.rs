@@ -12,7 +12,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cuda_build::compile::{Call, ForList, PROGRESS_VARIABLE, Shard, WrappedNvcc, most_compilers};
+use cuda_build::compile::{Call, ForList, PROGRESS_VARIABLE, WrappedNvcc, most_compilers};
 use cuda_build::config::capabilities_variable;
 use cuda_build::view::WRAPPED_NVCC;
 use cuda_build::{Capability, Component, Error, Plan, ToolkitVersion};
@@ -29,8 +29,7 @@ use cuda_find_core::{
 };
 
 use crate::exit_code;
-use crate::failure::Failure;
-use crate::isolated_build::{FAILED, LEFT_OUT, TargetDirectory};
+use crate::isolated_build::TargetDirectory;
 use crate::package::device::decompress;
 use crate::{cargo_config, output, process};
 
@@ -97,18 +96,6 @@ impl Wrapper {
             Some(list) => original.for_list(self.single, list),
             None => ForList::Stays(None),
         };
-        let wanted = match &for_list {
-            ForList::Stays(_) => &original,
-            ForList::Changed(with_list) | ForList::UnlessUsed(_, with_list) => with_list,
-        };
-        match self.leave_out(wanted) {
-            Ok(false) => {}
-            Ok(true) => return ExitCode::SUCCESS,
-            Err(error) => {
-                output::message(&Failure::from(error).to_string());
-                return exit_code::FAILURE.into();
-            }
-        }
         let (with_list, reason) = match for_list {
             ForList::Stays(reason) => (None, reason),
             ForList::Changed(with_list) => (Some(with_list), None),
@@ -225,25 +212,6 @@ impl Wrapper {
         }
     }
 
-    /// In a build of a shard: writes a placeholder for what another shard compiles, and for what such files are linked
-    /// to. Returns whether it did.
-    fn leave_out(&self, call: &Call) -> Result<bool, Error> {
-        let Some(shard) = Shard::from_env(&self.env)?.filter(|_| !call.inspects()) else {
-            return Ok(false);
-        };
-        match call.keepable(&self.working, &self.root, self.default_capability()) {
-            Some(keepable) if keepable.is_of(&shard) => Ok(false),
-            Some(keepable) => {
-                let is_left_out = self.wrapped()?.leave_out(call, &keepable)?;
-                if is_left_out {
-                    files::write(&self.directory.mark_of(&self.package, LEFT_OUT), b"")?;
-                }
-                Ok(is_left_out)
-            }
-            None => self.wrapped()?.leave_out_linked(call),
-        }
-    }
-
     /// What nvcc compiles for without an option.
     fn default_capability(&self) -> Option<Capability> {
         Some(release::facts(self.release?)?.default_capability)
@@ -273,7 +241,6 @@ impl Wrapper {
                 output, exit_code, ..
             }) => {
                 output::of_program(&output);
-                files::write(&self.directory.mark_of(&self.package, FAILED), b"")?;
                 if is_changed {
                     self.explain_list(call);
                 }

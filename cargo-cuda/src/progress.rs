@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use cuda_build::compile::{PROGRESS_VARIABLE, SHARD_VARIABLE, STORE_VARIABLE};
+use cuda_build::compile::{PROGRESS_VARIABLE, STORE_VARIABLE};
 use cuda_find_core::{command::Invocation, env::Env};
 
 use crate::{output, signals};
@@ -19,11 +19,10 @@ const INTERVAL: Duration = Duration::from_millis(100);
 struct Counts {
     compiled: usize,
     kept: usize,
-    of_other_shards: usize,
 }
 
 /// Runs a program, and prints the lines that build scripts below it write. If a signal ends the program, prints what
-/// was being compiled. For a shard, and if the user named the output store, prints how many files were compiled.
+/// was being compiled. If the user named the output store, prints how many files were compiled.
 pub fn shown_while<T>(call: &Invocation, env: &Env, run: impl FnOnce(&Invocation) -> T) -> T {
     let file = tempfile::NamedTempFile::new();
     let Some((file, reader)) = file.ok().and_then(|file| {
@@ -44,17 +43,10 @@ pub fn shown_while<T>(call: &Invocation, env: &Env, run: impl FnOnce(&Invocation
             let text = running.join("\n  ");
             output::message(&format!("note: these files were being compiled:\n  {text}"));
         }
-        let Counts {
-            compiled,
-            kept,
-            of_other_shards,
-        } = counts;
-        let is_shared = [SHARD_VARIABLE, STORE_VARIABLE].map(|name| env.peek(name).is_some());
-        let all = compiled + kept + of_other_shards;
-        if is_shared.contains(&true) && all > 0 {
-            let text = format!(
-                "{compiled} of {all} files, {kept} taken from the output store, {of_other_shards} left to other shards"
-            );
+        let Counts { compiled, kept } = counts;
+        let all = compiled + kept;
+        if env.peek(STORE_VARIABLE).is_some() && all > 0 {
+            let text = format!("{compiled} of {all} files, {kept} taken from the output store");
             output::status("Compiled", &text);
         }
         result
@@ -86,7 +78,6 @@ fn print_lines(file: File, has_ended: &AtomicBool) -> (Vec<String>, Counts) {
                 }
             } else {
                 counts.kept += usize::from(text.starts_with('='));
-                counts.of_other_shards += usize::from(text.starts_with('~'));
             }
             line.clear();
         }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use cuda_build::compile::SHARD_VARIABLE;
 use cuda_build::script::skipped_by;
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease, target::Target};
 
@@ -31,16 +30,6 @@ pub struct BuildOptions {
     /// Compute capabilities instead of the declared ones, as in 8.0,9.0,10.0,12.0+PTX
     #[arg(long, value_name = "LIST", value_parser = NonEmptyStringValueParser::new())]
     pub capabilities: Option<String>,
-}
-
-/// Options of `check`.
-#[derive(Args, Clone, Debug)]
-pub struct CheckOptions {
-    #[command(flatten)]
-    pub build: BuildOptions,
-    /// Of the files with device code, compile only those of a shard, as in 2/5, for a build on another machine
-    #[arg(long, value_name = "SHARD")]
-    pub shard: Option<String>,
 }
 
 /// Options that choose the toolkit.
@@ -213,8 +202,7 @@ impl Project {
     /// Refuses to build for other machines while a variable makes build scripts leave out CUDA code: the package would
     /// fail on every GPU.
     pub fn check_not_skipped(&self) -> Result<()> {
-        let shard = self.env.peek(SHARD_VARIABLE).map(|_| SHARD_VARIABLE);
-        let Some(variable) = skipped_by(&self.env)?.or(shard) else {
+        let Some(variable) = skipped_by(&self.env)? else {
             return Ok(());
         };
         let text = format!("`{variable}` is set, so the package would be built without CUDA code");

@@ -49,7 +49,6 @@ mod python_package;
 mod redist;
 mod redist_nvcc;
 mod run;
-mod shards;
 mod skipped;
 mod splits;
 mod support;

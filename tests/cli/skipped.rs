@@ -155,7 +155,6 @@ mod online {
             (&["wheel", "--cuda", "13"][..], "CUDA_BUILD_SKIP"),
             (&["wheel", "--cuda", "13"], "DOCS_RS"),
             (&hook, "CUDA_BUILD_SKIP"),
-            (&hook, "CUDA_BUILD_SHARD"),
         ] {
             let text =
                 format!("`{variable}` is set, so the package would be built without CUDA code");

@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::content::{Build, sonames};
 use super::start::Described;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::output::{self, file_name, human_size};
 use crate::package::archive;
-use crate::package::metadata::{Hasher, is_on_manylinux};
+use crate::package::metadata::is_on_manylinux;
 use crate::package::nvidia::{LibraryOrigin, origin};
 use crate::report;
 
@@ -67,11 +67,11 @@ impl Copier<'_> {
 }
 
 fn describe(path: &Path) -> Result<File> {
-    let (mut file, size) = archive::open(path)?;
-    let mut hasher = Hasher::default();
-    std::io::copy(&mut file, &mut hasher).map_err(Failure::io("read", path))?;
-    let sha256 = hasher.finish().hex();
-    Ok(File { size, sha256 })
+    let digest = archive::digest(path)?;
+    Ok(File {
+        size: digest.size,
+        sha256: digest.hex(),
+    })
 }
 
 /// Writes the builds into `output` when everything is complete, and returns a report. `start` makes the program that

@@ -2,16 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use cuda_build::compile::{SHARD_VARIABLE, Shard};
 use cuda_build::diagnosis::Diagnosis;
 use cuda_find_core::{command::Invocation, env::Env, root::Root};
 
 use crate::cargo_arguments::{CargoOptions, SplitArguments};
 use crate::dependencies::Guess;
 use crate::diagnosis::diagnose;
-use crate::exit_code;
-use crate::failure::{Failure, Result};
-use crate::isolated_build::{self, FAILED, IsolatedBuild, LEFT_OUT, Purpose};
+use crate::failure::Result;
+use crate::isolated_build::{self, IsolatedBuild, Purpose};
 use crate::output::joined;
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::{output, process};
@@ -62,15 +60,6 @@ pub fn run(
         ..WorkspaceOptions::default()
     };
     let project = Project::open(user_env, root, options, &workspace_options)?;
-    let is_shard = Shard::from_env(&project.env)?.is_some();
-    if is_shard && command != "check" {
-        let text = format!(
-            "`cargo cuda {command}` cannot build a shard, because it has only a part of the files"
-        );
-        return Err(Failure::usage(text).hint(format!(
-            "unset `{SHARD_VARIABLE}`, or run `cargo cuda check`"
-        )));
-    }
     let cargo_run = CargoRun {
         arguments,
         user_env,
@@ -85,7 +74,6 @@ pub fn run(
     let mut build = prepare(&project)?;
     build.print_notes();
     let mut _lock = build.enter(&project)?;
-    build.directory.remove_marks(root)?;
     let (mut code, mut messages) = cargo_run.run(&build)?;
     let diagnosed = |code: u8, build: &IsolatedBuild, messages: &str| match code {
         CARGO_FAILED => diagnose(&project, build, messages),
@@ -123,15 +111,6 @@ pub fn run(
     if code == LOADER_FAILED && cargo_run.runs_programs() && !isolated_build::has_driver() {
         output::message(NO_DRIVER);
     } else if code == CARGO_FAILED {
-        let package = failed_script(&messages).filter(|_| is_shard);
-        let has = |package, what| root.is_file(&build.directory.mark_of(package, what));
-        if let Some(package) = package.filter(|it| has(it, LEFT_OUT) && !has(it, FAILED)) {
-            output::message(&format!(
-                "note: some files of {package} are left to other shards: if its build script needs them, the package \
-                 cannot be compiled by shards"
-            ));
-            code = exit_code::SHARD;
-        }
         if let Some(hint) = diagnosis.hint {
             output::message(&format!("hint: {hint}"));
         }
@@ -143,12 +122,6 @@ pub fn run(
         output::status("Result in", &text);
     }
     Ok((code, build))
-}
-
-/// The package whose build script has failed.
-fn failed_script(messages: &str) -> Option<&str> {
-    let (_, rest) = messages.split_once("failed to run custom build command for `")?;
-    rest.split_once(' ').map(|(package, _)| package)
 }
 
 impl CargoRun<'_> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use cuda_build::config::Config;
-use cuda_find_core::command::{self, Invocation};
+use cuda_find_core::command;
 use cuda_find_core::{env::Env, root::Root};
 
 use crate::failure::{Failure, Result};
@@ -36,8 +36,7 @@ pub fn new(arguments: &NewArgs, env: &Env, root: &Root) -> Result<(String, u8)> 
     } else {
         "--bin"
     };
-    let cargo = env.peek("CARGO").unwrap_or("cargo".as_ref());
-    let mut call = Invocation::new(cargo).args(["new", kind]);
+    let mut call = process::cargo(env, &["new", kind]);
     for (option, value) in [("--name", &arguments.name), ("--vcs", &arguments.vcs)] {
         call = call.args(value.iter().flat_map(|value| [option, value.as_str()]));
     }

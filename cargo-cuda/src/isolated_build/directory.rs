@@ -231,22 +231,6 @@ impl TargetDirectory {
         self.path.join(".cuda/nvcc")
     }
 
-    /// A file that exists if calls of a package were [`LEFT_OUT`], or have [`FAILED`].
-    pub fn mark_of(&self, package: &str, what: &str) -> PathBuf {
-        self.wrapper_files().join(format!("{package}{what}"))
-    }
-
-    /// Removes these files, before build scripts run again.
-    pub fn remove_marks(&self, root: &Root) -> Result<(), Failure> {
-        for name in root.names(&self.wrapper_files()) {
-            let text = name.to_string_lossy();
-            if text.ends_with(LEFT_OUT) || text.ends_with(FAILED) {
-                files::remove(&self.wrapper_files().join(name))?;
-            }
-        }
-        Ok(())
-    }
-
     /// Two variables for build scripts: the path of the file with the toolkit, and the directory of views.
     pub fn variables(&self, env: &Env) -> Vec<Variable> {
         let mut variables = vec![("CUDA_BUILD_TOOLKIT".to_owned(), self.toolkit_file().into())];
@@ -256,10 +240,6 @@ impl TargetDirectory {
         variables
     }
 }
-
-/// The end of the name of a package's mark.
-pub const LEFT_OUT: &str = ".left-out";
-pub const FAILED: &str = ".failed";
 
 /// A directory with one of these files has the outputs of a profile.
 const LOCKS_OF_CARGO: [&str; 3] = [".cargo-lock", ".cargo-build-lock", ".cargo-artifact-lock"];

@@ -12,7 +12,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use cuda_build::compile::SHARD_VARIABLE;
 use cuda_build::config::{Config, capabilities_variable};
 use cuda_build::{Capability, Component, Plan, Toolkit, ToolkitVersion, View};
 use cuda_build::{
@@ -37,7 +36,7 @@ use crate::toolkits::builds_directory;
 use crate::workspace::Package;
 
 use self::directory::Record;
-pub use directory::{FAILED, LEFT_OUT, Purpose, TargetDirectory};
+pub use directory::{Purpose, TargetDirectory};
 
 /// Everything that is decided before cargo, maturin or a program is started.
 #[derive(Debug)]
@@ -136,9 +135,6 @@ impl IsolatedBuild {
         let prefix = capabilities_variable("");
         let of_user = variables.filter(|(name, _)| name.starts_with(&prefix));
         affecting.extend(of_manifest.chain(of_user));
-        // Build scripts that call nvcc got placeholders for the files of other shards.
-        let shard = env.peek(SHARD_VARIABLE);
-        affecting.extend(shard.map(|shard| (SHARD_VARIABLE, shard)));
         // A crate that was compiled without the wrapper has other device code.
         affecting.extend(wraps_nvcc.then_some((nvcc_script::VARIABLE, OsStr::new("1"))));
         let record = Record::new(project, purpose, &toolkit, &affecting);
@@ -184,7 +180,6 @@ impl IsolatedBuild {
             variables.extend(value.map(|value| (name.to_owned(), value)));
         }
         variables.extend(of_packages);
-        variables.extend(shard.map(|shard| (SHARD_VARIABLE.to_owned(), shard.to_owned())));
         Ok(Self {
             toolkit,
             plan: chosen.plan,

@@ -123,6 +123,14 @@ pub fn open(path: &Path) -> Result<(File, u64)> {
     Ok((file, metadata.len()))
 }
 
+/// The digest of a whole file.
+pub fn digest(path: &Path) -> Result<Digest> {
+    let (mut file, _) = open(path)?;
+    let mut hasher = Hasher::default();
+    io::copy(&mut file, &mut hasher).map_err(Failure::io("read", path))?;
+    Ok(hasher.finish())
+}
+
 /// The content of a small file in the metadata directory of a wheel, of which nothing else is read.
 pub fn metadata_file(wheel: &Path, name: &str) -> Result<Vec<u8>> {
     let (file, _) = open(wheel)?;

@@ -260,19 +260,16 @@ impl DeviceCode {
         list
     }
 
-    /// The GPUs that are not older than the oldest image of a fat binary and have no code in it. Jetson boards are left
-    /// out, because few wheels are for them.
+    /// The GPUs that are not older than the oldest image and have no code. Jetson boards are left out: few wheels are
+    /// for them.
     pub fn gaps(&self, major: u32) -> BTreeSet<Capability> {
-        let mut gaps = BTreeSet::new();
-        for images in self.portable() {
-            let oldest = images.iter().map(|image| image.capability.base()).min();
-            let devices = devices(major).filter(|facts| facts.jetson != Some(true));
-            let newer = devices
-                .map(|facts| facts.capability)
-                .filter(|it| Some(*it) >= oldest);
-            gaps.extend(newer.filter(|it| runs_on(images, *it, major) == Runs::None));
-        }
-        gaps
+        let images = self.portable().into_iter().flatten();
+        let oldest = images.map(|image| image.capability.base()).min();
+        let devices = devices(major).filter(|facts| facts.jetson != Some(true));
+        let newer = devices.map(|facts| facts.capability);
+        let newer = newer.filter(|it| oldest.is_some_and(|oldest| *it >= oldest));
+        let gaps = newer.filter(|it| self.runs_on(*it, major) == Runs::None);
+        gaps.collect()
     }
 
     /// Whether a GPU that is newer than every known one can run the code.
@@ -505,7 +502,7 @@ mod tests {
         let runs = only_ampere.runs_on("9.0".parse().unwrap(), 13);
         assert_eq!(runs, Runs::None);
         let gaps = texts(only_ampere.gaps(13));
-        assert_eq!(gaps, ["9.0", "10.0", "10.3", "10.7", "12.0", "12.1"]);
+        assert_eq!(gaps, ["7.5", "9.0", "10.0", "10.3", "10.7", "12.0", "12.1"]);
         assert!(!only_ampere.runs_on_future());
         // A file for one GPU does not take its code from the others.
         let with_letter = both(code(&["9.0a"], &[]), turing_ptx);

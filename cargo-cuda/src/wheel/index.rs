@@ -1,17 +1,16 @@
-//! What lies beside variants: the file with the properties of all wheels of a version, and the pages of a static index
+//! What lies beside variants: the file with the properties of all wheels of a version, and the page of a static index
 //! (PEP 503). Both follow from the wheels in the directory, so wheels from several machines only have to be copied
 //! together.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use cuda_find_core::command::Invocation;
 
 use super::rewrite::BuiltWheel;
-use crate::failure::{Failure, Result};
-use crate::output::{self, file_name, joined};
+use crate::failure::Result;
+use crate::output::{self, file_name};
 use crate::package::archive;
-use crate::package::metadata::{FileName, Hasher};
+use crate::package::metadata::FileName;
 use crate::package::variant::{Siblings, index_file};
 
 /// Writes the file of each version that was built into the directory of the wheels. `index` is the directory above it,
@@ -51,42 +50,20 @@ pub fn write(directory: &Path, index: Option<&Path>, built: &[BuiltWheel]) -> Re
             .iter()
             .any(|end| name.ends_with(end))
     };
-    let mut links = Vec::new();
+    let mut links = String::new();
     for path in output::files(directory)? {
         let name = file_name(&path);
         if is_listed(&name) {
-            let (mut file, _) = archive::open(&path)?;
-            let mut hasher = Hasher::default();
-            std::io::copy(&mut file, &mut hasher).map_err(Failure::io("read", &path))?;
-            links.push((format!("{name}#sha256={}", hasher.finish().hex()), name));
+            let hash = archive::digest(&path)?.hex();
+            let address = name.replace('+', "%2B");
+            links += &format!("<a href=\"{address}#sha256={hash}\">{name}</a><br>\n");
         }
     }
-    page(directory, &links)?;
-    let mut projects = output::files(index)?;
-    projects.retain(|path| path.join(PAGE).is_file());
-    let projects = BTreeSet::from_iter(projects.iter().map(|path| file_name(path)));
-    page(
-        index,
-        &Vec::from_iter(projects.into_iter().map(|name| (format!("{name}/"), name))),
-    )?;
+    let text = format!("<!DOCTYPE html>\n<html>\n<body>\n{links}</body>\n</html>\n");
+    output::write(&directory.join("index.html"), text.as_bytes())?;
     let install = uv.args(["--index", "https://…/", &name]);
     Ok(format!(
         "to publish, put {} on a web server; to install:\n  {install}\n",
         index.display()
     ))
-}
-
-const PAGE: &str = "index.html";
-
-/// Writes a page with links: addresses with their texts.
-fn page(directory: &Path, links: &[(String, String)]) -> Result<()> {
-    let link = |(address, text): &(String, String)| {
-        format!(
-            "<a href=\"{}\">{text}</a><br>\n",
-            address.replace('+', "%2B")
-        )
-    };
-    let links = joined(links.iter().map(link), "");
-    let text = format!("<!DOCTYPE html>\n<html>\n<body>\n{links}</body>\n</html>\n");
-    output::write(&directory.join(PAGE), text.as_bytes())
 }

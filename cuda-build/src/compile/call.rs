@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::identity::Variables;
-use super::shard::Shard;
 use super::step::{Form, Image};
 use crate::includes::options;
 use crate::nvcc_options::{Argument, Meaning, Product, arguments};
@@ -68,12 +67,7 @@ pub struct KeepableCall {
     pub(super) depfile: Option<(PathBuf, String)>,
 }
 
-impl KeepableCall {
-    /// Whether a shard compiles the source.
-    pub fn is_of(&self, shard: &Shard) -> bool {
-        shard.has(&self.output, &self.options)
-    }
-}
+impl KeepableCall {}
 
 impl Call {
     /// Reads the words of a call.
@@ -159,14 +153,6 @@ impl Call {
                 .extension()
                 .is_some_and(|extension| extension == "cu"),
         }
-    }
-
-    /// What the call links, or links of the device code, if it names the file. `None` for an archive.
-    pub(super) fn linked_output(&self) -> Option<&str> {
-        let is_archive = |it: &Argument| matches!(it.words[0].as_str(), "-lib" | "--lib");
-        let is_linked = matches!(self.product, Some(Product::Linked));
-        let output = self.values(Meaning::Output).next_back();
-        output.filter(|_| is_linked && !self.all().any(is_archive))
     }
 
     /// Whether an input may contain device code: CUDA, or what nvcc links.

@@ -36,10 +36,10 @@ impl Progress {
         }
     }
 
-    /// Writes that no compiler starts for an output: `=` because it was kept, `~` because another shard compiles it.
-    pub(crate) fn without_compiler(&self, sign: char) {
+    /// Writes that no compiler starts for an output, because it was kept.
+    pub(super) fn kept(&self) {
         if let Some(file) = &self.file {
-            output::append_line(file, &format!("{sign}{}", self.package));
+            output::append_line(file, &format!("={}", self.package));
         }
     }
 

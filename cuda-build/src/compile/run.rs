@@ -400,7 +400,7 @@ impl Runner {
             self.compiled.never_fresh.push(never_fresh);
         }
         if compiled.is_empty() && uses_kept {
-            job.tools.progress.without_compiler('=');
+            job.tools.progress.kept();
         }
         let reason = match &job.whole_because {
             Some(because) => format!("compiled as a whole, because {because}"),

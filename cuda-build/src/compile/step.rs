@@ -4,7 +4,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::identity::{CompilerIdentities, Variables};
-use super::shard::Shard;
 use crate::host_compiler::HostCompiler;
 use crate::includes::SearchPath;
 use crate::includes::options::{self, FileOptions};
@@ -125,15 +124,6 @@ impl KeyDigest<'_> {
 }
 
 impl Step {
-    /// Whether the output may be kept for other builds.
-    pub(crate) fn compiles_device_code(&self) -> bool {
-        !self.images.is_empty()
-    }
-
-    pub(crate) fn is_of(&self, shard: &Shard) -> bool {
-        shard.has(&self.output, &self.options)
-    }
-
     /// A digest of everything on which the output depends, except the contents of files. A new field does not compile
     /// here until it is decided whether it belongs to the key.
     pub(super) fn key(&self) -> u64 {

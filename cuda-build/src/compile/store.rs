@@ -136,11 +136,6 @@ impl OutputStore {
         })
     }
 
-    /// Whether other builds use this store, too.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.names.is_some()
-    }
-
     fn directory_of(&self, step: &Step, with_paths: bool) -> PathBuf {
         let key = match self.names.as_ref().filter(|_| !with_paths) {
             Some(names) => step.image_key(&|text| names.shorten_text(text)),
@@ -393,10 +388,7 @@ mod tests {
         assert!(!file(4, ".0.part").exists());
         trim(directory.path(), 250);
         assert_eq!(left(), [2, 3]);
-        let unused = Some(Duration::from_secs(5400));
-        assert_eq!(remove_outputs(directory.path(), unused).unwrap(), 100);
-        assert_eq!(left(), [2]);
-        assert_eq!(remove_outputs(directory.path(), None).unwrap(), 100);
+        assert_eq!(remove_outputs(directory.path()).unwrap(), 200);
         assert!(!key.exists() && directory.path().join("other").exists());
     }
 }

@@ -11,7 +11,7 @@ use super::nvcc::{Nvcc, shown_nvcc};
 use super::path_names::PathNames;
 use super::progress::Progress;
 use super::run::Runner;
-use super::step::{Form, Image, with_ending};
+use super::step::Image;
 use super::store::OutputStore;
 use super::workers::Workers;
 use crate::error::Error;
@@ -76,86 +76,6 @@ impl WrappedNvcc<'_> {
         }
         let _ = output::remove_directory(&out);
         Ok(Some(compiled.warnings.join("\n")))
-    }
-
-    /// Writes a placeholder for an output that another shard compiles, and returns whether it did. An output outside of
-    /// the target directory is compiled by each shard: nothing would remove the placeholder.
-    ///
-    /// # Errors
-    /// [`cuda_find_core::error::Error::Io`]; the host compiler's error.
-    pub fn leave_out(&self, call: &Call, keepable: &KeepableCall) -> Result<bool, Error> {
-        if !keepable.output.starts_with(self.build) {
-            return Ok(false);
-        }
-        self.write_placeholder(call, &keepable.output, keepable.form != Form::Object)?;
-        if let Some((path, target)) = &keepable.depfile {
-            output::write(path, &rule(target, &keepable.source, std::iter::empty()))?;
-        }
-        Ok(true)
-    }
-
-    /// Writes a placeholder for what a call would link, if it would link placeholders. Archives have them as members.
-    ///
-    /// # Errors
-    /// As [`Self::leave_out`]; [`Error::Find`] if it would be outside of the target directory.
-    pub fn leave_out_linked(&self, call: &Call) -> Result<bool, Error> {
-        let Some(output) = call.linked_output() else {
-            return Ok(false);
-        };
-        let inputs = call.inputs().map(PathBuf::from).chain(call.libraries());
-        let has_mark = |path: PathBuf| {
-            let bytes = self
-                .root
-                .bytes(&self.working.join(path))
-                .unwrap_or_default();
-            bytes
-                .windows(LEFT_OUT.len())
-                .any(|part| part == LEFT_OUT.as_bytes())
-        };
-        let is_left_out = inputs.into_iter().any(has_mark);
-        let output = self.working.join(output);
-        if is_left_out && !output.starts_with(self.build) {
-            let output = output.display();
-            let reason = format!(
-                "{output} needs files of other shards, and is outside of the target directory"
-            );
-            return Err(Error::usage(reason, "build this package without shards"));
-        }
-        if is_left_out {
-            self.write_placeholder(call, &output, false)?;
-        }
-        Ok(is_left_out)
-    }
-
-    /// The mark of placeholders is in everything that contains one.
-    fn write_placeholder(&self, call: &Call, output: &Path, is_text: bool) -> Result<(), Error> {
-        Progress::from_env(self.env, true).without_compiler('~');
-        if is_text {
-            return Ok(output::write(
-                output,
-                format!("// {LEFT_OUT}\n").as_bytes(),
-            )?);
-        }
-        let source = with_ending(output, ".left-out.cpp");
-        let text =
-            format!("__attribute__((used)) static const char left_out[] = \"{LEFT_OUT}\";\n");
-        output::write(&source, text.as_bytes())?;
-        let host = call.host_compiler().map(|host| ["-ccbin", host]);
-        let compiler = Invocation::new(&self.program).args(host.iter().flatten());
-        let compiled = compiler
-            .args([
-                "-c".as_ref(),
-                source.as_os_str(),
-                "-o".as_ref(),
-                output.as_os_str(),
-            ])
-            .run();
-        output::remove(&source)?;
-        let compiled = compiled?;
-        if compiled.success {
-            return Ok(());
-        }
-        Err(Error::usage(compiled.output(), "build without a shard"))
     }
 
     /// Whether a source of the call uses what the letter of a capability stands for: its PTX is another without the
@@ -285,9 +205,6 @@ impl WrappedNvcc<'_> {
         usual != named && matches!(chosen, Err(Error::HostCompiler { .. }))
     }
 }
-
-/// What a placeholder contains.
-const LEFT_OUT: &str = "cuda-build: another shard compiles this file";
 
 /// The capabilities for which an object, or each object of a library, has device code.
 fn capabilities_in(bytes: &[u8]) -> impl Iterator<Item = Set<Capability>> {

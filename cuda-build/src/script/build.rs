@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::view::{View, ViewPlace};
 use crate::{
-    compile::{Compiled, SHARD_VARIABLE, Shard},
+    compile::Compiled,
     driver::{self, Driver, NoDriver},
     runtime,
 };
@@ -319,9 +319,6 @@ impl Build {
     }
 
     pub(super) fn run_with_toolkit(&self, directives: &mut Directives) -> Result<Built, Error> {
-        if let Some(shard) = Shard::from_env(&self.env)?.filter(|_| !self.code.is_empty()) {
-            return self.run_shard(&shard, directives);
-        }
         let toolkit = self.toolkit()?;
         let version = toolkit.version();
         directives.push(Directive::Remark(format!("CUDA {version}")));
@@ -341,21 +338,6 @@ impl Build {
         Ok(Built {
             toolkit: Some(toolkit.clone()),
             ..built
-        })
-    }
-
-    /// Compiles the files of a shard into the output store. The crate is built as without CUDA, because no machine has
-    /// the files of all shards.
-    fn run_shard(&self, shard: &Shard, directives: &mut Directives) -> Result<Built, Error> {
-        let (toolkit, plan) = (self.toolkit()?, self.plan()?);
-        let compiled = self.compile_for(toolkit, &plan, Some(shard), directives)?;
-        code::report(&compiled, directives);
-        self.watch_inputs(toolkit, &compiled.inputs, directives)?;
-        self.report_view(toolkit, Some(&plan), directives)?;
-        let skipped = self.run_skipped(SHARD_VARIABLE, directives)?;
-        Ok(Built {
-            compiled,
-            ..skipped
         })
     }
 

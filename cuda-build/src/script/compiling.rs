@@ -7,7 +7,7 @@ use super::build::{Build, Built, set_cfgs};
 use crate::compile::identity::{CompilerIdentities, Variables};
 use crate::compile::{
     Compiled, Diagnostics, Engine, Launcher, Library, Module, OutputStore, PathNames, Progress,
-    Runner, Settings, Shard, Tools, Workers, joins_objects, matching_files,
+    Runner, Settings, Tools, Workers, joins_objects, matching_files,
 };
 use crate::diagnosis::{FailedBuild, Origin};
 use crate::driver::{Driver, NoDriver};
@@ -173,7 +173,7 @@ impl Build {
                 "no capabilities are declared; built only for the GPU of this machine: {plan}"
             )));
         }
-        let compiled = self.compile_for(toolkit, &plan, None, directives)?;
+        let compiled = self.compile_for(toolkit, &plan, directives)?;
         self.write_source_for(toolkit, &plan)?;
         let mut numbers: Vec<String> = plan.all().iter().map(|c| c.base().to_string()).collect();
         numbers.dedup();
@@ -199,12 +199,11 @@ impl Build {
         name.to_string_lossy().into_owned()
     }
 
-    /// Runs the steps of all parts, or only those of a shard.
+    /// Runs the steps of all parts.
     pub(super) fn compile_for(
         &self,
         toolkit: &Toolkit,
         plan: &Plan,
-        shard: Option<&Shard>,
         directives: &mut Directives,
     ) -> Result<Compiled, Error> {
         let host = self.host_compiler(toolkit)?;
@@ -269,20 +268,6 @@ impl Build {
             progress: Progress::from_env(&self.env, false),
             store,
         };
-        if let Some(shard) = shard {
-            if !tools.store.is_shared() {
-                let reason =
-                    "the output store cannot be written, so nothing of a shard would be kept";
-                return Err(Error::usage(
-                    reason,
-                    "name a directory with `CUDA_BUILD_IMAGES`",
-                ));
-            }
-            steps.retain(|step| step.compiles_device_code());
-            let of_all = steps.len();
-            steps.retain(|step| step.is_of(shard));
-            (steps.len()..of_all).for_each(|_| tools.progress.without_compiler('~'));
-        }
         let workers = Workers::of_cargo(&self.env);
         let compiled = runner.run(&steps, &workers, &tools);
         let mut compiled = compiled.map_err(|error| self.with_hint(error, toolkit))?;
