@@ -120,6 +120,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     }
 
     #[test]
+    #[ignore = "a minute: twenty builds"]
     fn a_bundle_starts_the_build_for_the_machine() {
         let list = "capabilities = [\"8.0\", \"8.6\", \"9.0+PTX\", \"10.0a\"]\n";
         let project = Project::new("choosing", &[12, 13], list, BUILD, MAIN).alone(&[12, 13]);

@@ -206,12 +206,8 @@ mod online {
 
     #[test]
     fn of_two_toolkits_the_newest_is_used() {
-        let machine = Machine::holding(&[12, 13]).with("NVCC_APPEND_FLAGS", "-DX=\u{1b}[31m");
-        let words = [
-            " search: fetched toolkit 12.9",
-            " nvcc 13.4.92: ",
-            " variable: NVCC_APPEND_FLAGS=-DX=\\u{1b}[31m\n",
-        ];
+        let machine = Machine::holding(&[12, 13]);
+        let words = [" search: fetched toolkit 12.9", " nvcc 13.4.92: "];
         machine.reports(exit_code::SUCCESS, EVERYTHING, &words);
         let machine = machine.with("NVCC_CCBIN", "/nonexistent/g++");
         let verdict = "Ready to build, except with nvcc, which accepts no host compiler.";
@@ -230,15 +226,10 @@ mod online {
         machine.reports(exit_code::SUCCESS, EVERYTHING, &words);
         let older = "older than CUDA 12.9: it runs SASS, but cannot compile this toolkit's PTX\n  \
                      hint: install driver 575.51.03 or newer";
-        let no_code =
-            "this machine's 8.6 GPU: no code for it\n  hint: add \"8.6\" to `capabilities`";
-        let ptx = "8.6 GPU: only its PTX matches, which the driver is too old to compile";
-        for (list, expected) in [("8.0", older), ("9.0", no_code), ("7.5+PTX", ptx)] {
-            let mut doctor = machine.command(&["doctor", "--cuda", "12"]);
-            let doctor = doctor.env("CUDA_BUILD_CAPABILITIES", list);
-            let doctor = Finished::of(doctor.output().unwrap());
-            assert!(doctor.stdout.contains(expected), "{list}: {doctor:?}");
-        }
+        let mut doctor = machine.command(&["doctor", "--cuda", "12"]);
+        let doctor = doctor.env("CUDA_BUILD_CAPABILITIES", "8.0");
+        let doctor = Finished::of(doctor.output().unwrap());
+        assert!(doctor.stdout.contains(older), "{doctor:?}");
     }
 
     #[test]
@@ -267,11 +258,5 @@ mod online {
             let is_warned = text.contains("warning p: the oldest driver that the manifest");
             assert_eq!(is_warned, expected.starts_with('('), "{text}");
         }
-        let optional = doctor(
-            "components = [\"cudart\", { name = \"cudnn\", version = \">=9\", optional = true }]",
-        );
-        optional.succeeded();
-        let line = "warning p: optional cudnn >=9 was not found for CUDA 13, so `cfg(cuda_have_cudnn)` is off\n";
-        assert!(optional.stdout.contains(line), "{optional:?}");
     }
 }
