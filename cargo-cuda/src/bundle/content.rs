@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cuda_build::{Component, Toolkit, ToolkitVersion, config::Config};
+use cuda_build::{Component, Plan, Toolkit, ToolkitVersion, config::Config};
 use cuda_find_core::release::NEWEST_MAJOR;
 use cuda_find_core::{root::Root, select::RequestedRelease};
 
@@ -27,7 +27,7 @@ pub type BundledFiles = BTreeMap<String, (Option<Component>, PathBuf, ElfFacts)>
 pub type Licences = BTreeMap<Component, Licence>;
 
 /// Where a build lies in a bundle.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The directory of the program.
     pub program: String,
@@ -60,13 +60,15 @@ impl Place {
 }
 
 /// One build of the program.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Build {
     /// `cu13`, `cu13-sm90` or `fallback`.
     pub name: String,
     pub place: Place,
     /// The toolkit with which it was built; `None` for the build without CUDA.
     pub release: Option<ToolkitVersion>,
+    /// For one of the builds of `--split`: what it was built for.
+    pub plan: Option<Plan>,
     /// The file name of the program.
     pub program: String,
     pub files: BundledFiles,
@@ -152,6 +154,7 @@ impl Build {
             opened,
             licences,
             headers: with_headers.map_or(Vec::new(), |toolkit| headers(toolkit, root)),
+            ..Self::default()
         })
     }
 
@@ -170,15 +173,12 @@ impl Build {
         Ok(Self {
             place: Place {
                 program: format!("builds/{name}"),
-                below: String::new(),
+                ..Place::default()
             },
             name,
-            release: None,
             files: BTreeMap::from([(file_name.clone(), (None, file.to_owned(), program))]),
             program: file_name,
-            opened: BTreeSet::new(),
-            licences: Licences::new(),
-            headers: Vec::new(),
+            ..Self::default()
         })
     }
 

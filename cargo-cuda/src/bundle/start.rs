@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use cuda_build::ToolkitVersion;
-use cuda_find_core::capability::{Capability, supported};
+use cuda_build::{Plan, ToolkitVersion};
+use cuda_find_core::capability::{Capability, Support, supported};
 use cuda_find_core::release::driver_floor;
 use serde::Serialize;
 
@@ -56,7 +56,8 @@ struct Code {
 impl Described {
     pub fn new(build: &Build, program: String) -> Self {
         let oldest = build.release.map(|it| ToolkitVersion::new(it.major, 0));
-        let code = build.release.map(|it| code(&build.elf().device, it));
+        let plan = build.plan.as_ref();
+        let code = build.release.map(|it| code(&build.elf().device, plan, it));
         Self {
             name: build.name.clone(),
             program,
@@ -71,29 +72,36 @@ impl Described {
 /// The highest capability that is looked at. GPUs from here on are newer than every known one.
 const LAST: u32 = 199;
 
-/// What device code runs on. A program without device code of its own runs on every GPU that its CUDA major supports.
-fn code(device: &DeviceCode, built_with: ToolkitVersion) -> Vec<Code> {
+/// What a build runs on. A program without device code of its own runs on every GPU that its CUDA major supports. A
+/// build for a `plan` is for the GPUs of this plan alone: the sources may have chosen by it.
+fn code(device: &DeviceCode, plan: Option<&Plan>, built_with: ToolkitVersion) -> Vec<Code> {
     let (major, oldest) = (built_with.major, ToolkitVersion::new(built_with.major, 0));
     let lowest = supported(oldest).first().copied();
+    let has_code = !device.fat_binaries.is_empty();
     let mut list: Vec<Code> = Vec::new();
     for number in 50..=LAST {
         let gpu = Capability::new(number / 10, number % 10);
-        let runs = match device.fat_binaries.is_empty() {
-            true if Some(gpu) >= lowest => Runs::Native,
-            true => Runs::None,
-            false => device.runs_on(gpu, major),
-        };
-        let cuda = match &runs {
-            Runs::None => continue,
-            Runs::Jit { isa, .. } => release_of_ptx(*isa).map_or(built_with, |it| it.version),
-            Runs::TileJit => built_with,
-            Runs::Native | Runs::Linked => oldest,
+        let (cuda, native) = match plan.map(|plan| plan.runs_on(gpu, built_with)) {
+            Some(Support::None) => continue,
+            Some(Support::Jit) if !has_code => (built_with, false),
+            _ if !has_code && Some(gpu) < lowest => continue,
+            _ if !has_code => (oldest, true),
+            _ => match device.runs_on(gpu, major) {
+                Runs::None => continue,
+                Runs::Native => (oldest, true),
+                Runs::Linked => (oldest, false),
+                Runs::TileJit => (built_with, false),
+                Runs::Jit { isa, .. } => {
+                    let release = release_of_ptx(isa).map_or(built_with, |it| it.version);
+                    (release.max(oldest), false)
+                }
+            },
         };
         let new = Code {
             from: number,
             to: (number < LAST).then_some(number),
-            cuda: cuda.max(oldest),
-            native: runs == Runs::Native,
+            cuda,
+            native,
         };
         match list.last_mut() {
             Some(last) if last.continues(&new) => last.to = new.to,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use cuda_build::config::{Config, Fallback};
-use cuda_find_core::capability::undeclared;
+use cuda_find_core::capability::{Plan, undeclared};
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
 use super::build;
@@ -176,17 +176,19 @@ impl Job<'_> {
             let release = release_of(found.toolkit.version());
             let name = format!("cu{}", release.major);
             if !arguments.split {
-                planned.push((release, name, capabilities()));
+                planned.push((release, name, None));
                 continue;
             }
-            for (part, list) in isolated_build::split(&found.plan.ok_or_else(undeclared)?) {
-                planned.push((release, format!("{name}-{part}"), Some(list)));
+            for (part, plan) in isolated_build::split(&found.plan.ok_or_else(undeclared)?) {
+                planned.push((release, format!("{name}-{part}"), Some(plan)));
             }
         }
         let mut builds = Vec::new();
-        for (release, name, capabilities) in planned {
+        for (release, name, plan) in planned {
             let place = Place::of(&name, release.major);
-            builds.push(self.compile(&name, place, Some(release), capabilities)?);
+            let list = plan.as_ref().map(Plan::to_string).or_else(capabilities);
+            let build = self.compile(&name, place, Some(release), list)?;
+            builds.push(Build { plan, ..build });
         }
         if let Some(fallback) = fallback {
             builds.push(self.without_cuda(fallback)?);

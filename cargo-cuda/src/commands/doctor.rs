@@ -117,20 +117,14 @@ impl Diagnosis {
             self.add(state, "note", note.to_string());
         }
         let version = toolkit.version();
-        let (nvcc, cccl) = (Component::Nvcc, Component::Cccl);
-        if toolkit.get(nvcc).is_none() {
+        if toolkit.get(Component::Nvcc).is_none() {
             let text = "not found: libraries and crates that call nvcc do not build";
             let source = match is_nvcc_packaged(version.major) {
                 true => "",
                 false => " --from redist",
             };
             let hint = format!("run `cargo cuda toolkit add {version}{source}`");
-            self.warn(nvcc.id(), text, hint);
-        }
-        if toolkit.get(cccl).is_none() {
-            // With nvcc of CUDA 13, `cuda_fp16.h` includes CCCL.
-            let text = "not found: kernels that include CUB, Thrust, libcu++ or `cuda_fp16.h` may not compile";
-            self.add(RowState::Warning, cccl.id(), text);
+            self.warn("nvcc", text, hint);
         }
         // A path that is not UTF-8 has no JSON.
         let file = toolkit.to_toml().ok();

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{ArgGroup, Args, ValueEnum as _};
+use clap::{ArgGroup, Args};
 use cuda_build::config::{Config, parse_size};
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
@@ -69,7 +69,7 @@ pub struct WheelArgs {
     /// Cargo's profile; by default that of pyproject.toml, otherwise release
     #[arg(long, group = "build")]
     profile: Option<String>,
-    /// The kind of search path, of which `LD_LIBRARY_PATH` overrides `runpath`; by default the manifest's or `rpath`
+    /// The kind of search path, of which `LD_LIBRARY_PATH` overrides `runpath`; by default `rpath`
     #[arg(long, value_name = "KIND", group = "build")]
     rpath: Option<SearchPathKind>,
     /// A library that is not copied into the wheel, as in `libtorch.so` or `libtorch*`; may be repeated
@@ -177,14 +177,6 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
     pyproject.try_for_each(|pyproject| pyproject.check_backend(root))?;
     let config = source.package.config.clone();
     let releases = releases(arguments, &config, &source.project.env)?;
-    let declared_kind = || match &config.wheel.rpath {
-        Some(text) => SearchPathKind::from_str(text, false).map_err(|_| {
-            let text = format!("`{text}` is not a kind of search path");
-            Failure::configuration(text)
-                .hint("use `rpath`, or `runpath`, which `LD_LIBRARY_PATH` overrides")
-        }),
-        None => Ok(SearchPathKind::default()),
-    };
     let name = source.pyproject.as_ref().and_then(Pyproject::name);
     let name = normalized_name(name.unwrap_or(&source.package.name));
     let index = arguments.index.as_ref().map(|index| index.join(name));
@@ -195,7 +187,7 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
         schema: schema.clone(),
     };
     let job = WheelBuild {
-        kind: arguments.rpath.map_or_else(declared_kind, Ok)?,
+        kind: arguments.rpath.unwrap_or_default(),
         excluded: arguments.exclude.clone(),
         allow: arguments.allow.clone(),
         ..WheelBuild::new(source, &out)?
@@ -226,8 +218,8 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
                     prepared,
                 ));
             }
-            for (name, list) in thin {
-                job.source = open(Some(list))?;
+            for (name, plan) in thin {
+                job.source = open(Some(plan.to_string()))?;
                 job.purpose = variant(Some(format!("{label}_{name}")));
                 builds.push((job.clone(), job.prepare(release, &gpus)?));
             }

@@ -7,7 +7,6 @@ use cuda_find_core::capability::{Declared, Single, undeclared};
 
 use super::Purpose;
 use crate::failure::Failure;
-use crate::output::joined;
 use crate::project::{CAPABILITIES, Project};
 use crate::workspace::Package;
 
@@ -97,13 +96,13 @@ impl Capabilities {
 }
 
 /// The list of each thin build, with its name: each capability by itself, and all PTX, which needs newer drivers.
-pub fn split(plan: &Plan) -> Vec<(String, String)> {
-    let sass = plan
-        .real
-        .iter()
-        .map(|it| (format!("sm{}", it.digits()), it.to_string()));
-    let ptx = joined(plan.ptx.iter().map(|it| it.compute()), ",");
-    let ptx = (!ptx.is_empty()).then(|| ("ptx".to_owned(), ptx));
+pub fn split(plan: &Plan) -> Vec<(String, Plan)> {
+    let sass = plan.real.iter().map(|it| {
+        let (real, ptx) = (vec![*it], Vec::new());
+        (format!("sm{}", it.digits()), Plan { real, ptx })
+    });
+    let (real, ptx) = (Vec::new(), plan.ptx.clone());
+    let ptx = (!ptx.is_empty()).then(|| ("ptx".to_owned(), Plan { real, ptx }));
     sass.chain(ptx).collect()
 }
 

@@ -158,6 +158,10 @@ impl Properties {
         faults
     }
 
+    pub fn names_gpus(&self) -> bool {
+        self.features.contains_key(GPUS)
+    }
+
     /// `driver for CUDA 13.0 or newer; 80_real, 90_real`.
     pub fn text(&self) -> String {
         let oldest = self.features.get(DRIVER).and_then(|values| values.first());

@@ -142,7 +142,6 @@ impl WheelBuild {
             needs,
             dependencies: dependencies.to_vec(),
             excluded: self.excluded.clone(),
-            platlib: config.wheel.platlib.unwrap_or(false),
             allow: self.allow.clone(),
         };
         (rewrite, note)

@@ -61,8 +61,6 @@ pub struct Rewrite {
     pub dependencies: Vec<String>,
     /// The patterns of `--exclude`.
     pub excluded: Vec<String>,
-    /// Whether the wheel is installed into platlib although NVIDIA's packages are in purelib.
-    pub platlib: bool,
     /// The codes of the checks whose errors do not count.
     pub allow: Vec<String>,
 }
@@ -106,7 +104,6 @@ impl Rewrite {
             needs: Needs::new(BuiltWith::newest(major)),
             dependencies: Vec::new(),
             excluded: Vec::new(),
-            platlib: false,
             allow,
         }
     }
@@ -197,7 +194,7 @@ impl Rewrite {
         }
         // NVIDIA's packages are installed into purelib, which is another directory than platlib in the Pythons of RHEL,
         // Fedora, openSUSE and Amazon Linux. No search path leads from one to the other.
-        if !self.platlib && !self.is_editable() && needs.requires_packages() {
+        if !self.is_editable() && needs.requires_packages() {
             tags.set_all("Root-Is-Purelib", &["true".to_owned()]);
         }
         wheel.set_text(wheel_path, tags.to_string())?;
@@ -224,6 +221,10 @@ impl Rewrite {
             let entries = wheel.entries.values();
             let code = DeviceCode::of_files(entries.map(WheelFile::device_code));
             let properties = Properties::of(&code, needs.built_with.toolkit)?;
+            if label.contains('_') && !properties.names_gpus() {
+                let text = "has no device code, so nothing states for which GPU a thin wheel is";
+                return Err(Failure::wheel(text).hint("build without `--split`"));
+            }
             let metadata = VariantMetadata::new(label, &properties, schema);
             wheel.set_text(
                 format!("{}/{}", wheel.dist_info, variant::FILE),

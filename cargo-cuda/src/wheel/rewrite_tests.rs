@@ -61,7 +61,6 @@ fn rewriting(major: u32) -> Rewrite {
         },
         dependencies: Vec::new(),
         excluded: Vec::new(),
-        platlib: false,
         allow: Vec::new(),
     }
 }

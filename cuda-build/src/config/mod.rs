@@ -20,10 +20,8 @@
 //! capabilities      = ["8.0", "9.0"]
 //! variables         = { CUDA_ARCH = "list" } # what its build script reads, as 80,90; or "cmake", "torch", "lowest"
 //! [package.metadata.cuda.wheel]
-//! rpath             = "rpath"      # or "runpath", which LD_LIBRARY_PATH overrides
 //! max-size          = "200 MiB"    # what the index accepts per file
 //! plain             = 12           # of which major the wheel without a label is, for `wheel --variants`
-//! platlib           = false        # or true: not beside NVIDIA's packages if purelib is another directory
 //! [package.metadata.cuda.bundle]
 //! fallback          = { features = ["cpu"], default-features = false } # a build without CUDA, for `bundle`
 //! ```
@@ -115,12 +113,8 @@ struct PerMajor {
 /// How a wheel is packaged.
 #[derive(Clone, Debug, Default)]
 pub struct WheelKeys {
-    /// `rpath` (default) or `runpath`, over which `LD_LIBRARY_PATH` has priority.
-    pub rpath: Option<String>,
     /// The largest wheel that the index accepts, in bytes.
     pub max_size: Option<u64>,
-    /// Whether the wheel is installed into platlib although NVIDIA's packages are in purelib.
-    pub platlib: Option<bool>,
     /// The CUDA major of the wheel for installers that read no variants.
     pub plain: Option<u32>,
 }
@@ -279,11 +273,9 @@ impl Config {
             }
         }
         if let Some(wheel) = table.table("wheel")? {
-            wheel.check_keys("rpath max-size platlib plain")?;
+            wheel.check_keys("max-size plain")?;
             self.wheel = WheelKeys {
-                rpath: wheel.text("rpath")?.or(self.wheel.rpath.take()),
                 max_size: (wheel.parsed("max-size", parse_size)?).or(self.wheel.max_size),
-                platlib: wheel.flag("platlib")?.or(self.wheel.platlib),
                 plain: wheel.number("plain")?.or(self.wheel.plain),
             };
         }

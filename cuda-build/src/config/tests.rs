@@ -59,9 +59,8 @@ fn every_key_is_read() {
         components = ["cudart"]
         dependencies = ["cupy-cuda12x"]
         [package.metadata.cuda.wheel]
-        rpath = "rpath"
         max-size = "200 MiB"
-        platlib = true
+        plain = 12
         "#,
         &Env::default(),
     )
@@ -81,7 +80,7 @@ fn every_key_is_read() {
     assert_eq!(twelve.dependencies, ["cupy-cuda12x"]);
     assert_eq!(thirteen.dependencies, ["numpy"]);
     assert_eq!(config.wheel.max_size, Some(200 << 20));
-    assert_eq!(config.wheel.platlib, Some(true));
+    assert_eq!(config.wheel.plain, Some(12));
 }
 
 #[test]

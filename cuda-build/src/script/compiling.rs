@@ -212,10 +212,10 @@ impl Build {
             let compiler = &host.compiler;
             directives.push(Directive::Remark(format!("host compiler {compiler}")));
             view = self.compiler_view(toolkit)?;
-        }
-        if let Some(view) = view {
-            let remark = format!("nvcc is started from the view {}", view.root().display());
-            directives.push(Directive::Remark(remark));
+            if let Some(view) = &view {
+                let remark = format!("nvcc is started from the view {}", view.root().display());
+                directives.push(Directive::Remark(remark));
+            }
         }
         let workspace = self.config.workspace.as_deref().and_then(Path::parent);
         let workspace = workspace.unwrap_or(&self.package);
