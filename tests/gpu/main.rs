@@ -14,6 +14,7 @@
     reason = "all of this is test code"
 )]
 
+mod bundles;
 mod driver_api;
 mod machine;
 mod native_app;

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::support::{pack, run};
 
-const SCRIPT: &str = "
+pub const SCRIPT: &str = "
 import saxpy
 print('runtime', saxpy.cuda_runtime_version())
 print('result', saxpy.axpy(2.0, [1.0, 2.0, 3.0], [10.0, 20.0, 30.0]))
