@@ -216,6 +216,23 @@ mod tests {
     }
 
     #[test]
+    fn options_are_left_out_with_their_values() {
+        for (given, left) in [
+            ("-F a --release", "--release"),
+            ("-Fa -r --features b --bin x", "-r --bin x"),
+            ("--features=a,b -p y --no-default-features", "-p y"),
+            ("--target-dir t --target t", "--target t"),
+        ] {
+            let options = ["--features", "-F", "--no-default-features", "--target-dir"];
+            assert_eq!(
+                without(&arguments(given), &options),
+                arguments(left),
+                "{given}"
+            );
+        }
+    }
+
+    #[test]
     fn options_have_their_values() {
         for (text, name, expected) in [
             ("-r --target a -- --target b", "--target", Some("a")),

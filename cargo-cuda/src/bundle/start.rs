@@ -176,3 +176,53 @@ pub fn compile(builds: &[Described], cargo: &CargoOptions, project: &Project) ->
         "correct what cargo's messages above name; the command was {call}"
     )))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::package::device::{DeviceImage, ImageKind};
+
+    fn device(images: &[(ImageKind, &str)]) -> DeviceCode {
+        let image = |&(kind, capability): &(ImageKind, &str)| DeviceImage {
+            kind,
+            capability: capability.parse().unwrap(),
+            isa: (9, 4),
+            bytes: 1,
+        };
+        let images = Vec::from_iter(images.iter().map(image));
+        DeviceCode {
+            fat_binaries: Vec::from_iter((!images.is_empty()).then_some(images)),
+            release: None,
+        }
+    }
+
+    #[test]
+    fn a_build_runs_where_its_code_and_its_plan_do() {
+        use ImageKind::{Ptx, Sass};
+        let sass = [(Sass, "8.0"), (Sass, "9.0a")];
+        let ptx = [(Sass, "8.6"), (Ptx, "9.0")];
+        let of = |real: &[&str], ptx: &[&str]| {
+            let parsed = |list: &[&str]| list.iter().map(|it| it.parse().unwrap()).collect();
+            Some(Plan {
+                real: parsed(real),
+                ptx: parsed(ptx),
+            })
+        };
+        for (images, plan, expected) in [
+            (&sass[..], None, "80-90 13.0 true"),
+            (&ptx, None, "86-89 13.0 true, 90- 13.4 false"),
+            (&[], None, "75- 13.0 true"),
+            // Sources may choose by the capability for which a build of `--split` is, whatever code it has.
+            (&[], of(&["8.0"], &[]), "80-89 13.0 true"),
+            (&[], of(&[], &["9.0"]), "90- 13.4 false"),
+            (&ptx, of(&["8.6"], &[]), "86-89 13.0 true"),
+        ] {
+            let code = code(&device(images), plan.as_ref(), ToolkitVersion::new(13, 4));
+            let shown = code.iter().map(|it| {
+                let to = it.to.map_or(String::new(), |to| to.to_string());
+                format!("{}-{to} {} {}", it.from, it.cuda, it.native)
+            });
+            assert_eq!(output::joined(shown, ", "), expected, "{images:?} {plan:?}");
+        }
+    }
+}

@@ -63,12 +63,13 @@ struct Machine {
 #[no_mangle]
 pub extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
     let info = count == 2 && argument(arguments, 1) == b"--bundle-info";
-    let machine = match std::env::var_os(BUILD) {
+    let named = std::env::var_os(BUILD).filter(|named| !named.is_empty());
+    let machine = match named {
         Some(_) => Err(String::new()),
         None => machine(),
     };
     let mut notes = String::new();
-    let chosen = choose(&machine, &mut notes);
+    let chosen = choose(named.as_deref(), &machine, &mut notes);
     if info {
         return print_info(&machine, &chosen, &notes);
     }
@@ -111,9 +112,13 @@ fn start(build: &Build, arguments: *const *const c_char) -> String {
 }
 
 /// The build to start, or why there is none. `notes` gets what the user should know about the choice.
-fn choose(machine: &Result<Machine, String>, notes: &mut String) -> Result<&'static Build, String> {
-    if let Some(named) = std::env::var_os(BUILD) {
-        let named_build = BUILDS.iter().find(|build| OsStr::new(build.name) == named);
+fn choose(
+    named: Option<&OsStr>,
+    machine: &Result<Machine, String>,
+    notes: &mut String,
+) -> Result<&'static Build, String> {
+    if let Some(named) = named {
+        let named_build = BUILDS.iter().find(|build| build.name == named);
         return named_build.ok_or_else(|| {
             let names: Vec<&str> = BUILDS.iter().map(|build| build.name).collect();
             let named = named.to_string_lossy();
