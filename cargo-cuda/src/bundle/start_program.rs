@@ -293,10 +293,13 @@ fn succeeded(code: c_int) -> Result<(), String> {
         802 => "the driver is not ready: on machines with NVSwitch, the fabric manager has to run",
         803 => "the driver's library and kernel module have different versions: restart the machine",
         804 => {
-            "the compatibility package of CUDA does not support this GPU: take its directory (cuda-compat) out of \
-             LD_LIBRARY_PATH"
+            "the compatibility package of CUDA (cuda-compat), which container images have, does not support this GPU: \
+             update the driver, or take the package's directory out of LD_LIBRARY_PATH"
         }
-        999 => "the driver cannot reach a GPU: a container has to be started with its GPUs (docker run --gpus all)",
+        999 => {
+            "the driver cannot reach a GPU: start a container with its GPUs (docker run --gpus all); elsewhere, load \
+             the kernel module again (modprobe -r nvidia_uvm; modprobe nvidia_uvm)"
+        }
         _ => return Err(format!("the driver ended with error {code}")),
     };
     Err(text.to_owned())
