@@ -137,19 +137,4 @@ mod online {
         }
         assert!(!dist.exists(), "{:?}", files(&dist));
     }
-
-    #[test]
-    fn a_wheel_above_the_limit_is_kept_and_fails() {
-        let work = place("wheel-existing-limit");
-        let old = wheel(&work, 10, "");
-        rewrite(&old, "--cuda 13 --max-size '1 kB'").failed(
-            exit_code::WHEEL,
-            &[
-                "the index accepts 1.0 kB per file",
-                "hint: drop capabilities",
-                "max-size = ",
-            ],
-        );
-        assert_eq!(files(&work.join("dist")).len(), 1);
-    }
 }

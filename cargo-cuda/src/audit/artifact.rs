@@ -48,10 +48,10 @@ pub struct Variant {
     pub label: String,
     /// `variant.json`; `None` if it is missing.
     pub metadata: Option<VariantMetadata>,
-    /// The other wheels of the version; `None` if the wheel is not written yet.
-    pub siblings: Option<Siblings>,
-    /// The file with the properties of all wheels of the version, if it is beside the wheel.
-    pub index: Option<VariantMetadata>,
+    /// The other wheels of the version, or why they cannot be read; `None` if the wheel is not written yet.
+    pub siblings: Option<Result<Siblings, String>>,
+    /// The file with the properties of all wheels of the version, if it is beside the wheel, and can be read.
+    pub index: Option<Option<VariantMetadata>>,
 }
 
 /// An ELF file.
@@ -83,11 +83,11 @@ impl Artifact {
                 &mut artifact.variant,
             ) {
                 let directory = output::parent(path);
-                variant.siblings = Some(Siblings::read(directory, &name)?);
+                let siblings = Siblings::read(directory, &name);
+                variant.siblings = Some(siblings.map_err(|failure| failure.to_string()));
                 let index = Root::system().bytes(&directory.join(index_file(&name)));
-                variant.index = index
-                    .ok()
-                    .and_then(|text| VariantMetadata::parse(&text).ok());
+                let index = index.ok();
+                variant.index = index.map(|text| VariantMetadata::parse(&text).ok());
             }
             return Ok(artifact);
         }

@@ -6,7 +6,7 @@ use cuda_find_core::release;
 use serde::Serialize;
 
 use super::artifact::{Artifact, Majors};
-use super::check::{Finding, Severity, files_as_text};
+use super::check::{Finding, Severity};
 use super::rules;
 use crate::output::{human_size, joined};
 use crate::package::device::{Coverage, DeviceCode, DeviceImage, ImageKind, Runs};
@@ -27,10 +27,10 @@ pub struct Audited {
     pub device_code: Vec<Device>,
 }
 
-/// The device code of files that have code for the same GPUs.
+/// The device code of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Device {
-    pub files: Vec<String>,
+    pub file: String,
     pub images: Vec<DeviceImage>,
     /// The oldest driver that runs the SASS; `None` if there is none, or if it is not known.
     pub driver: Option<&'static str>,
@@ -46,15 +46,8 @@ impl Audited {
             let mut codes = allow.iter();
             codes.any(|code| code.eq_ignore_ascii_case(finding.code))
         });
-        let mut device_code: Vec<Device> = Vec::new();
-        for (path, code, major) in artifact.device_code(&majors) {
-            let device = Device::new(path, code, major);
-            let mut others = device_code.iter_mut();
-            match others.find(|other| other.has_code_of(&device)) {
-                Some(other) => other.add(&device),
-                None => device_code.push(device),
-            }
-        }
+        let device_code = artifact.device_code(&majors).into_iter();
+        let device_code = device_code.map(|(path, code, major)| Device::new(path, code, major));
         Self {
             path: artifact.path.clone(),
             size: artifact.size,
@@ -62,7 +55,7 @@ impl Audited {
             cuda_majors: majors.modules,
             findings,
             allowed,
-            device_code,
+            device_code: device_code.collect(),
         }
     }
 
@@ -94,24 +87,10 @@ impl Device {
     fn new(path: &str, code: &DeviceCode, major: u32) -> Self {
         let has_sass = code.has(ImageKind::Sass);
         Self {
-            files: vec![path.to_owned()],
+            file: path.to_owned(),
             images: code.images(),
             driver: has_sass.then(|| release::driver_floor(major)).flatten(),
             gpus: code.coverage(major),
-        }
-    }
-
-    fn has_code_of(&self, other: &Self) -> bool {
-        let keys = other.images.iter().map(DeviceImage::key);
-        self.driver == other.driver
-            && self.gpus == other.gpus
-            && self.images.iter().map(DeviceImage::key).eq(keys)
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.files.extend(other.files.iter().cloned());
-        for (image, more) in self.images.iter_mut().zip(&other.images) {
-            image.bytes += more.bytes;
         }
     }
 
@@ -125,8 +104,8 @@ impl Device {
     }
 
     fn text(&self) -> String {
-        let (files, images) = (files_as_text(&self.files), self.images_as_text());
-        let mut text = format!("  device code in {files}: {images}\n");
+        let (file, images) = (&self.file, self.images_as_text());
+        let mut text = format!("  device code in {file}: {images}\n");
         if let Some(driver) = self.driver {
             text.push_str(&format!("    SASS needs driver {driver} or newer\n"));
         }

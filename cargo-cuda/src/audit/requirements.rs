@@ -114,7 +114,13 @@ pub fn links_another_package(artifact: &Artifact, module: &NativeModule) -> bool
         .required()
         .any(|requirement| !requirement.is_nvidias())
         && needed.any(|soname| {
-            !is_nvidia_library(soname) && !is_on_manylinux(soname) && !artifact.has_file(soname)
+            let is_common = ["libgomp.so", "libpython"]
+                .iter()
+                .any(|it| soname.starts_with(it));
+            !is_common
+                && !is_nvidia_library(soname)
+                && !is_on_manylinux(soname)
+                && !artifact.has_file(soname)
         })
 }
 

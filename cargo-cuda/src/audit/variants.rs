@@ -33,14 +33,18 @@ pub fn check(audit: &mut Audit<'_>) {
     let Some(siblings) = siblings else {
         return;
     };
-    if !siblings.has_plain {
+    if let Err(reason) = siblings {
+        audit.add(&W24, Error, reason.clone());
+    }
+    if siblings.as_ref().is_ok_and(|siblings| !siblings.has_plain) {
         let text = "there is no wheel without a label beside it, which pip and `uv lock` need";
         audit.add(&W24, Warning, text.to_owned());
     }
-    match index.as_ref().map(|index| index.properties(label)) {
-        Some(stated) if stated.as_ref() == Some(&properties) => {}
+    match index {
+        Some(Some(index)) if index.properties(label).as_ref() == Some(&properties) => {}
         Some(_) => {
-            let text = "the file with the properties of all wheels has others for it";
+            let text =
+                "the file with the properties of all wheels has others for it, or cannot be read";
             audit.add(&W24, Error, text.to_owned());
         }
         None => {

@@ -97,7 +97,11 @@ impl Build {
         let major = only.map_or(NEWEST_MAJOR, |majors| majors[0]);
         let release = release.unwrap_or(RequestedRelease { major, minor: None });
         let project = project.for_release(release);
-        let mut needs = Needs::declared(config, BuiltWith::newest(release.major));
+        let mut built_with = BuiltWith::newest(release.major);
+        if let Some(minor) = release.minor {
+            built_with.toolkit = ToolkitVersion::new(release.major, minor);
+        }
+        let mut needs = Needs::declared(config, built_with);
         let sonames = program.needed.iter();
         let linked: BTreeSet<Component> = sonames.filter_map(|it| component_of(it)).collect();
         let mut opened = BTreeSet::new();

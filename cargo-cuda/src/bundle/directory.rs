@@ -116,6 +116,7 @@ fn copy_build(build: &Build, is_only: bool, copier: &mut Copier<'_>) -> Result<S
     let below = &build.place.below;
     let library = format!("lib{below}");
     let mut program = String::new();
+    let needed = sonames(&build.files);
     for (name, (component, path, _)) in &build.files {
         let Some(component) = component else {
             let is_library = name.contains(".so");
@@ -128,18 +129,20 @@ fn copy_build(build: &Build, is_only: bool, copier: &mut Copier<'_>) -> Result<S
             continue;
         };
         // cudarc opens `libnccl.so`, and no `libnccl.so.2`. Several builds have no links, which some archives and
-        // copies double, so such a library has this name alone.
+        // copies double, so such a library has this name alone, or both if another one links it.
         let stem = name
             .split_once(".so.")
             .map(|(stem, _)| format!("{stem}.so"));
         let is_opened = component.facts().is_product() && build.opened.contains(component);
-        let only_name = stem.clone().filter(|_| is_opened && !is_only);
-        copier.copy(
-            path,
-            format!("{library}/{}", only_name.as_ref().unwrap_or(name)),
-        )?;
-        if let Some(stem) = stem.filter(|_| is_only) {
-            output::link(name.as_ref(), &copier.directory.join(&library).join(stem))?;
+        if is_only || !is_opened || needed.contains(name) {
+            copier.copy(path, format!("{library}/{name}"))?;
+        }
+        match stem {
+            Some(stem) if is_only => {
+                output::link(name.as_ref(), &copier.directory.join(&library).join(stem))?;
+            }
+            Some(stem) if is_opened => copier.copy(path, format!("{library}/{stem}"))?,
+            _ => {}
         }
     }
     for (component, licence) in &build.licences {

@@ -1,10 +1,10 @@
 //! The program that starts one of several builds: what each one runs on, as a table in its source.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cuda_build::{Plan, ToolkitVersion};
-use cuda_find_core::capability::{Capability, Support, supported};
+use cuda_find_core::capability::Capability;
 use cuda_find_core::release::driver_floor;
 use serde::Serialize;
 
@@ -12,9 +12,8 @@ use super::content::Build;
 use crate::cargo_arguments::CargoOptions;
 use crate::cargo_config::target_directory_name;
 use crate::failure::{Failure, Result};
-use crate::package::device::{DeviceCode, Runs, as_text, release_of_ptx};
+use crate::package::device::{DeviceCode, as_text};
 use crate::project::Project;
-use crate::toolkits::builds_directory;
 use crate::{output, process};
 
 const SOURCE: &str = include_str!("start_program.rs");
@@ -72,30 +71,13 @@ impl Described {
 /// The highest capability that is looked at. GPUs from here on are newer than every known one.
 const LAST: u32 = 199;
 
-/// What a build runs on. A program without device code of its own runs on every GPU that its CUDA major supports. A
-/// build for a `plan` is for the GPUs of this plan alone: the sources may have chosen by it.
+/// What a build runs on.
 fn code(device: &DeviceCode, plan: Option<&Plan>, built_with: ToolkitVersion) -> Vec<Code> {
-    let (major, oldest) = (built_with.major, ToolkitVersion::new(built_with.major, 0));
-    let lowest = supported(oldest).first().copied();
-    let has_code = !device.fat_binaries.is_empty();
     let mut list: Vec<Code> = Vec::new();
     for number in 50..=LAST {
         let gpu = Capability::new(number / 10, number % 10);
-        let (cuda, native) = match plan.map(|plan| plan.runs_on(gpu, built_with)) {
-            Some(Support::None) => continue,
-            Some(Support::Jit) if !has_code => (built_with, false),
-            _ if !has_code && Some(gpu) < lowest => continue,
-            _ if !has_code => (oldest, true),
-            _ => match device.runs_on(gpu, major) {
-                Runs::None => continue,
-                Runs::Native => (oldest, true),
-                Runs::Linked => (oldest, false),
-                Runs::TileJit => (built_with, false),
-                Runs::Jit { isa, .. } => {
-                    let release = release_of_ptx(isa).map_or(built_with, |it| it.version);
-                    (release.max(oldest), false)
-                }
-            },
+        let Some((cuda, native)) = device.driver_for(gpu, plan, built_with) else {
+            continue;
         };
         let new = Code {
             from: number,
@@ -145,14 +127,17 @@ fn source(builds: &[Described]) -> String {
     text + "];\n"
 }
 
-/// Compiles the program with the user's cargo and linker.
-pub fn compile(builds: &[Described], cargo: &CargoOptions, project: &Project) -> Result<PathBuf> {
-    let base = builds_directory(&project.env, project.workspace.as_ref())?.join(".start");
-    let manifest = base.join("Cargo.toml");
-    output::create_directory(&base)?;
-    output::write_if_changed(&manifest, MANIFEST.as_bytes())?;
-    output::write_if_changed(&base.join("main.rs"), source(builds).as_bytes())?;
-    let mut target = base.join("target");
+/// Compiles the program below a directory, with the user's cargo and linker.
+pub fn compile(
+    builds: &[Described],
+    cargo: &CargoOptions,
+    project: &Project,
+    directory: &Path,
+) -> Result<PathBuf> {
+    let manifest = directory.join("Cargo.toml");
+    output::write(&manifest, MANIFEST.as_bytes())?;
+    output::write(&directory.join("main.rs"), source(builds).as_bytes())?;
+    let mut target = directory.join("target");
     let mut call = process::cargo(
         &project.env,
         &["build", "--release", "--quiet", "--offline"],

@@ -180,9 +180,15 @@ fn best(machine: &Machine, notes: &mut String) -> Result<&'static Build, String>
     });
     let best = ranked.max_by_key(|(serves_all, worst, first, ..)| (*serves_all, *worst, *first));
     let Some((.., unserved, build)) = best else {
+        let code = BUILDS.iter().flat_map(|build| build.code);
+        let newer = code.filter(|code| (code.from..=code.to).contains(&first));
+        let newer = newer.map(|code| code.cuda).min();
+        let newer = newer.map_or(String::new(), |cuda| {
+            format!(": install a driver for CUDA {} or newer", release(cuda))
+        });
         return Err(format!(
             "no build has code for this GPU, whose compute capability is {}, that its driver (for CUDA {driver}) can \
-             run",
+             run{newer}",
             capability(first)
         ));
     };

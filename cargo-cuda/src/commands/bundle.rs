@@ -109,7 +109,7 @@ pub fn run(
     let stem = name.trim_end_matches(".so");
     let default = format!("dist/{stem}{version}-{}", project.target.triple());
     let output = arguments.output.clone().unwrap_or(default.into());
-    output::check_replaceable(&output, directory::DESCRIPTION)?;
+    output::check_replaceable(&output, directory::DESCRIPTION, "\"builds\":")?;
     output::create_directory(output::parent(&output))?;
     let kept = output::temporary_directory(output::parent(&output))?;
     let job = Job {
@@ -123,7 +123,7 @@ pub fn run(
         kept: kept.path(),
     };
     let builds = job.builds()?;
-    let start = |builds: &[Described]| start::compile(builds, &cargo, &project);
+    let start = |builds: &[Described]| start::compile(builds, &cargo, &project, kept.path());
     directory::write(&output, &name, &builds, start)
 }
 
@@ -142,9 +142,16 @@ impl BundleArgs {
 
 impl Job<'_> {
     fn builds(&self) -> Result<Vec<Build>> {
-        let (arguments, fallback) = (self.arguments, &self.config.fallback);
+        let arguments = self.arguments;
+        let is_library = self.name.ends_with(".so");
+        let fallback = (self.config.fallback.as_ref()).filter(|_| !is_library);
         let capabilities = || arguments.capabilities.clone();
         if let Some(file) = &arguments.program {
+            if arguments.cuda.len() > 1 {
+                let text =
+                    "a finished program is built with one CUDA release, and `--cuda` names several";
+                return Err(Failure::usage(text).hint("name this release alone, as in `--cuda 13`"));
+            }
             let release = RequestedRelease::from_env(&self.project.env)?;
             return Ok(vec![self.content("", Place::only(), file, release)?]);
         }
@@ -158,7 +165,7 @@ impl Job<'_> {
                 capabilities(),
             )?]);
         }
-        if self.name.ends_with(".so") {
+        if is_library {
             let text = "a bundle with several builds has a program that starts one of them, and this is a library";
             return Err(Failure::usage(text).hint("write a bundle for each CUDA release"));
         }

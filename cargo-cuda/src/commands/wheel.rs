@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
-use cuda_build::config::{Config, parse_size};
+use cuda_build::Plan;
+use cuda_build::config::Config;
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
 
 use crate::audit::check;
@@ -12,7 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::isolated_build::{gpus, split};
 use crate::output;
 use crate::package::archive::WheelArchive;
-use crate::package::metadata::normalized_name;
+use crate::package::metadata::{FileName, normalized_name};
 use crate::package::pyproject::Pyproject;
 use crate::package::variant;
 use crate::project::{BuildOptions, WorkspaceOptions};
@@ -83,9 +84,6 @@ pub struct WheelArgs {
         conflicts_with = "build"
     )]
     from_wheel: Option<PathBuf>,
-    /// The largest wheel that the index accepts, as in `200 MiB`
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    max_size: Option<u64>,
     /// Fetch toolkits, maturin and auditwheel if they are missing
     #[arg(long, group = "build")]
     fetch: bool,
@@ -116,7 +114,6 @@ pub fn run(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<String>
         true => index::write(&built.out, arguments.index.as_deref(), wheels)?,
         false => summary::publish(wheels, &built.sdists),
     };
-    summary::check_sizes(wheels, arguments.max_size.or(built.max_size))?;
     Ok(summary::report(wheels, &built.sdists) + &publish)
 }
 
@@ -129,6 +126,11 @@ fn rewrite(arguments: &WheelArgs, path: &Path) -> Result<BuiltWheel> {
         );
     };
     check_major(major)?;
+    let name = FileName::parse(&output::file_name(path));
+    if name.is_some_and(|name| name.label.is_some()) {
+        let text = "`--from-wheel` takes a wheel that is for one CUDA major by its name, and this one is a variant";
+        return Err(Failure::usage(text).hint("rewrite the wheel from which the variant was made"));
+    }
     let rewrite = Rewrite::of_other_builder(major, arguments.allow.clone());
     rewrite.apply(WheelArchive::open(path)?, path, &arguments.out)
 }
@@ -139,8 +141,6 @@ struct BuiltWheels {
     sdists: Vec<PathBuf>,
     /// The directory of these files.
     out: PathBuf,
-    /// The largest size that the manifest declares.
-    max_size: Option<u64>,
 }
 
 /// Builds the wheels and source distributions.
@@ -182,8 +182,9 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
     let index = arguments.index.as_ref().map(|index| index.join(name));
     let out = index.unwrap_or(arguments.out.clone());
     let schema = variant::schema(&source.project.env);
-    let variant = |label: Option<String>| Purpose::Variant {
+    let variant = |label: Option<String>, plan: Option<Plan>| Purpose::Variant {
         label,
+        plan,
         schema: schema.clone(),
     };
     let job = WheelBuild {
@@ -192,11 +193,10 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
         allow: arguments.allow.clone(),
         ..WheelBuild::new(source, &out)?
     };
-    // Code for the oldest major runs with the most drivers.
-    let plain = config
-        .wheel
-        .plain
-        .or(releases.iter().map(|release| release.major).min());
+    // Code for the oldest major runs with the most drivers. Majors may be built one after the other.
+    let built = releases.iter().map(|release| release.major);
+    let majors = config.majors.iter().copied();
+    let plain = config.plain_wheel.or(majors.chain(built).min());
     // Every toolkit is found before the first wheel is compiled, so that a missing one fails at once.
     let gpus = gpus();
     let mut builds: Vec<(WheelBuild, Prepared)> = Vec::new();
@@ -209,7 +209,7 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
             let thin = split(&prepared.plan);
             if is_plain {
                 // It is built first: the others take its device code.
-                let purpose = variant(None);
+                let purpose = variant(None, None);
                 builds.push((
                     WheelBuild {
                         purpose,
@@ -220,14 +220,14 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
             }
             for (name, plan) in thin {
                 job.source = open(Some(plan.to_string()))?;
-                job.purpose = variant(Some(format!("{label}_{name}")));
+                job.purpose = variant(Some(format!("{label}_{name}")), Some(plan));
                 builds.push((job.clone(), job.prepare(release, &gpus)?));
             }
             continue;
         }
         if arguments.variants {
-            job.purpose = variant(Some(label));
-            job.also = is_plain.then(|| variant(None));
+            job.purpose = variant(Some(label), None);
+            job.also = is_plain.then(|| variant(None, None));
         }
         builds.push((job, prepared));
     }
@@ -236,7 +236,6 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
     builds.sort_by_key(|(_, prepared)| prepared.has_nvcc());
     let mut built = BuiltWheels {
         out,
-        max_size: config.wheel.max_size,
         ..BuiltWheels::default()
     };
     for (job, prepared) in &builds {

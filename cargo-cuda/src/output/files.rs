@@ -63,14 +63,15 @@ pub fn copy(file: &Path, to: &Path) -> Result<u64> {
     fs::copy(file, to).map_err(Failure::io("write", to))
 }
 
-/// Fails if a directory is not empty and does not contain the file `marker`.
-pub fn check_replaceable(directory: &Path, marker: &str) -> Result<()> {
-    let is_empty = fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none());
-    if is_empty || directory.join(marker).is_file() {
+/// Fails if there is something at a path, except for an empty directory, or one whose file `marker` has this text.
+pub fn check_replaceable(directory: &Path, marker: &str, has: &str) -> Result<()> {
+    let is_empty = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
+    let marked = fs::read_to_string(directory.join(marker)).is_ok_and(|text| text.contains(has));
+    if is_empty || marked || !directory.exists() {
         return Ok(());
     }
     let directory = directory.display();
-    let text = format!("this command did not write {directory}, which has no `{marker}`");
+    let text = format!("this command did not write {directory}, which has no `{marker}` of it");
     Err(Failure::disk(text).hint("remove it, or name another with `--output`"))
 }
 

@@ -140,7 +140,9 @@ pub fn metadata_file(wheel: &Path, name: &str) -> Result<Vec<u8>> {
     let end = format!(".dist-info/{name}");
     let paths = Vec::from_iter(archive.file_names().flatten());
     let path = paths.into_iter().find(|path| path.ends_with(&end));
-    let path = path.map_or(end, |path| path.into_owned());
+    let Some(path) = path.map(|path| path.into_owned()) else {
+        return Err(in_file(Failure::invalid_wheel(format!("has no `{name}`"))));
+    };
     let mut bytes = Vec::new();
     let file = archive
         .by_name(&path)

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use cuda_build::fatbin::{self, Compression, EntryHeader, Kind};
 use cuda_build::{Capability, Plan, ToolkitVersion};
-use cuda_find_core::capability::{self, CapabilityFacts, Support};
+use cuda_find_core::capability::{self, CapabilityFacts, Support, supported};
 use cuda_find_core::release::{self, Release};
 use memchr::memmem;
 use ruzstd::decoding::StreamingDecoder;
@@ -197,6 +197,19 @@ impl DeviceCode {
         images
     }
 
+    /// The code that does not need one GPU or its family.
+    pub fn without_letters(&self) -> Self {
+        let plain = |images: &Vec<DeviceImage>| {
+            let plain = images
+                .iter()
+                .filter(|image| image.capability.suffix.is_none());
+            plain.cloned().collect()
+        };
+        let mut code = self.clone();
+        code.fat_binaries = self.fat_binaries.iter().map(plain).collect();
+        code
+    }
+
     /// Whether there is an image of a kind.
     pub fn has(&self, kind: ImageKind) -> bool {
         let mut images = self.fat_binaries.iter().flatten();
@@ -227,17 +240,37 @@ impl DeviceCode {
         runs.max().unwrap_or(Runs::None)
     }
 
-    /// The newest version of PTX in which a GPU has every function; `None` if a fat binary has no PTX for it.
-    pub fn ptx_for(&self, device: Capability, major: u32) -> Option<(u16, u16)> {
-        let portable = self.portable().into_iter();
-        let versions = portable.map(|images| {
-            let ptx = images.iter().filter(|image| image.kind == ImageKind::Ptx);
-            match runs_on(&Vec::from_iter(ptx.cloned()), device, major) {
-                Runs::Jit { isa, .. } => Some(isa),
-                _ => None,
+    /// The oldest CUDA release whose driver runs this code on a GPU, and whether it does not have to compile it first.
+    /// `None` if the code does not run there. A program without code of its own runs on every GPU that its CUDA major
+    /// supports. With a `plan`, the code is for the GPUs of this plan alone: the sources may have chosen by it.
+    pub fn driver_for(
+        &self,
+        gpu: Capability,
+        plan: Option<&Plan>,
+        built_with: ToolkitVersion,
+    ) -> Option<(ToolkitVersion, bool)> {
+        let oldest = ToolkitVersion::new(built_with.major, 0);
+        let has_code = !self.fat_binaries.is_empty();
+        match plan.map(|plan| plan.runs_on(gpu, built_with)) {
+            Some(Support::None) => return None,
+            Some(Support::Jit) if !has_code => return Some((built_with, false)),
+            _ if !has_code => {
+                let lowest = supported(oldest).first().copied();
+                return (Some(gpu) >= lowest).then_some((oldest, true));
             }
-        });
-        versions.collect::<Option<Vec<_>>>()?.into_iter().max()
+            _ => {}
+        }
+        match self.runs_on(gpu, built_with.major) {
+            Runs::None => None,
+            Runs::Native => Some((oldest, true)),
+            Runs::Linked => Some((oldest, false)),
+            Runs::TileJit => Some((built_with, false)),
+            // PTX that is newer than the tables is that of the toolkit.
+            Runs::Jit { isa, .. } => {
+                let release = release_of_ptx(isa).map_or(built_with, |it| it.version);
+                Some((release.max(oldest), false))
+            }
+        }
     }
 
     /// What can run on each GPU that this major or a newer one supports.

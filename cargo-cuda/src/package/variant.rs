@@ -17,14 +17,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use cuda_build::ToolkitVersion;
-use cuda_find_core::capability::{self, Capability};
+use cuda_build::{Plan, ToolkitVersion};
+use cuda_find_core::capability::{self, Capability, supported};
 use cuda_find_core::env::Env;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::archive;
-use super::device::{DeviceCode, ImageKind, Runs, release_of_ptx};
+use super::device::{DeviceCode, ImageKind};
 use super::metadata::FileName;
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -72,45 +72,59 @@ pub struct Properties {
 }
 
 impl Properties {
-    /// The properties of a wheel with this device code, which a toolkit of this release compiled.
-    pub fn of(code: &DeviceCode, built_with: ToolkitVersion) -> Result<Self> {
-        let first = ToolkitVersion::new(built_with.major, 0);
-        let mut notes = Vec::new();
+    /// The properties of a wheel with this device code, which a toolkit of this release compiled, for `plan` if it is a
+    /// thin one.
+    pub fn of(code: &DeviceCode, plan: Option<&Plan>, built_with: ToolkitVersion) -> Result<Self> {
+        let known = code.without_letters();
+        let driver = |gpu| known.driver_for(gpu, plan, built_with);
         // Of SASS, only the capabilities in the file: the installer knows on which other GPUs their code runs.
         let images = code.images().into_iter();
-        let sass = images.filter(|image| image.kind == ImageKind::Sass);
-        let sass = sass.map(|image| (image.capability, "real"));
+        let images = images.filter(|image| image.kind == ImageKind::Sass);
+        let sass = Vec::from_iter(images.map(|image| image.capability));
+        let mut real = match plan {
+            Some(plan) => plan.real.clone(),
+            None if code.fat_binaries.is_empty() => supported(built_with),
+            None => sass.clone(),
+        };
+        real.retain(|gpu| gpu.suffix.is_none() && driver(*gpu).is_some_and(|(_, native)| native));
         let majors: BTreeSet<u32> = capability::all().map(|it| it.capability.major).collect();
-        let ptx = majors
-            .into_iter()
-            .map(|major| (Capability::new(major, 0), "virtual"));
-        let drivers = |(gpu, kind)| Some((gpu, kind, driver_for(code, gpu, kind, built_with)?));
-        let (mut gpus, ptx) = (
-            Vec::from_iter(sass.filter_map(drivers)),
-            ptx.filter_map(drivers),
-        );
-        for (letter, ..) in gpus.iter().filter(|(gpu, ..)| gpu.suffix.is_some()) {
+        let ptx = majors.into_iter().filter_map(|major| {
+            let gpu = Capability::new(major, 0);
+            let (release, native) = driver(gpu)?;
+            (!native).then_some((gpu, release))
+        });
+        let (ptx, releases): (Vec<_>, Vec<_>) = ptx.unzip();
+        let first = ToolkitVersion::new(built_with.major, 0);
+        let reads_ptx = releases.into_iter().max().unwrap_or(first);
+        let oldest = if real.is_empty() { reads_ptx } else { first };
+        let mut notes = Vec::new();
+        let mut letters = sass;
+        letters.retain(|gpu| gpu.suffix.is_some());
+        if !letters.is_empty() {
+            let letters = output::joined(&letters, ", ");
             notes.push(format!(
-                "installers know no GPU with {letter}, so they choose it for other code alone"
+                "installers do not know {letters}: for such a GPU they take other code or another wheel"
             ));
         }
-        let ptx = Vec::from_iter(ptx);
-        let reads_ptx = ptx
-            .iter()
-            .map(|(.., driver)| *driver)
-            .max()
-            .unwrap_or(first);
-        let oldest = if gpus.is_empty() { reads_ptx } else { first };
+        let values = |gpus: &[Capability], kind: &str| {
+            let value = |gpu: &Capability| format!("{}_{kind}", gpu.digits());
+            gpus.iter().map(value).collect::<Vec<_>>()
+        };
+        let mut gpus = values(&real, "real");
         if reads_ptx == oldest {
-            gpus.extend(ptx);
+            gpus.extend(values(&ptx, "virtual"));
         } else {
             notes.push(format!(
                 "drivers older than CUDA {reads_ptx} refuse its PTX, so it is chosen for its SASS alone; the wheel \
                  without a label serves other GPUs"
             ));
         }
-        if gpus.is_empty() && has_code(code) {
-            let text = "has device code, but no GPU has code for every function";
+        if gpus.is_empty() {
+            // No installer offers them, so the wheel is chosen for no GPU.
+            gpus = values(&letters, "real");
+        }
+        if gpus.is_empty() {
+            let text = "no GPU has code for every function of the wheel";
             return Err(Failure::wheel(text).hint(
                 "compile all files for the same capabilities, or build without `--variants`",
             ));
@@ -119,11 +133,10 @@ impl Properties {
         // higher ones than wheels with SASS.
         let minors = oldest.minor..=built_with.minor.max(oldest.minor);
         let bounds = minors.map(|minor| format!("{}.{minor}", oldest.major));
-        let mut features = Features::from([(DRIVER.to_owned(), bounds.collect())]);
-        if !gpus.is_empty() {
-            let value = |(gpu, kind, _): &(Capability, &str, _)| format!("{}_{kind}", gpu.digits());
-            features.insert(GPUS.to_owned(), gpus.iter().map(value).collect());
-        }
+        let features = Features::from([
+            (DRIVER.to_owned(), bounds.collect()),
+            (GPUS.to_owned(), gpus),
+        ]);
         Ok(Self { features, notes })
     }
 
@@ -134,32 +147,31 @@ impl Properties {
         // `13` is 13.0.
         let bounds = values(DRIVER).filter_map(|it| format!("{it}.0").parse().ok());
         let oldest = bounds.min().unwrap_or(ToolkitVersion::new(0, 0));
+        let known = code.without_letters();
         let mut faults = Vec::new();
         if oldest < first {
             faults.push(format!(
                 "`{DRIVER}` accepts drivers older than CUDA {major}"
             ));
         }
-        if values(GPUS).next().is_none() && has_code(code) {
+        if values(GPUS).next().is_none() && !code.fat_binaries.is_empty() {
             faults.push(format!("no `{GPUS}`, but device code for some GPUs"));
         }
         for value in values(GPUS) {
-            let (gpu, kind) = value.split_once('_').unwrap_or((value, ""));
-            let driver = gpu
-                .parse()
-                .ok()
-                .and_then(|gpu| driver_for(code, gpu, kind, first));
-            if driver.is_none_or(|driver| driver > oldest.max(first)) {
+            let gpu = value.split_once('_').map_or(&**value, |(gpu, _)| gpu);
+            let gpu: Option<Capability> = gpu.parse().ok();
+            // No machine has a letter.
+            if gpu.is_some_and(|gpu| gpu.suffix.is_some()) {
+                continue;
+            }
+            let driver = gpu.and_then(|gpu| known.driver_for(gpu, None, first));
+            if driver.is_none_or(|(driver, _)| driver > oldest.max(first)) {
                 faults.push(format!(
                     "`{value}`, but no code that such a GPU and driver run"
                 ));
             }
         }
         faults
-    }
-
-    pub fn names_gpus(&self) -> bool {
-        self.features.contains_key(GPUS)
     }
 
     /// `driver for CUDA 13.0 or newer; 80_real, 90_real`.
@@ -169,36 +181,6 @@ impl Properties {
         let gpus = self.features.get(GPUS).map(|gpus| gpus.join(", "));
         output::joined(oldest.into_iter().chain(gpus), "; ")
     }
-}
-
-fn has_code(code: &DeviceCode) -> bool {
-    code.has(ImageKind::Sass) || code.has(ImageKind::Ptx)
-}
-
-/// The oldest CUDA release whose driver runs the code on a GPU, as SASS (`real`) or from PTX (`virtual`); `None` if the
-/// GPU has no code for every function. A letter stands for the code itself. PTX that is newer than the tables is that
-/// of the toolkit.
-fn driver_for(
-    code: &DeviceCode,
-    gpu: Capability,
-    kind: &str,
-    built_with: ToolkitVersion,
-) -> Option<ToolkitVersion> {
-    let major = built_with.major;
-    let first = ToolkitVersion::new(major, 0);
-    if kind == "virtual" {
-        let release = release_of_ptx(code.ptx_for(gpu, major)?);
-        return Some(
-            release
-                .map_or(built_with, |release| release.version)
-                .max(first),
-        );
-    }
-    let serves = match gpu.suffix {
-        Some(_) => code.images().iter().any(|image| image.capability == gpu),
-        None => code.runs_on(gpu, major) == Runs::Native,
-    };
-    serves.then_some(first)
 }
 
 impl VariantMetadata {
@@ -231,6 +213,15 @@ impl VariantMetadata {
             features: features.unwrap_or_default(),
             notes: Vec::new(),
         })
+    }
+
+    /// The labels but these.
+    pub fn labels_without(&self, known: &[FileName]) -> Vec<&String> {
+        let is_known = |label: &String| known.iter().any(|name| name.label.as_ref() == Some(label));
+        self.variants
+            .keys()
+            .filter(|label| !is_known(label))
+            .collect()
     }
 
     /// Adds the labels of another file. Returns what contradicts this one.
@@ -282,7 +273,7 @@ impl Siblings {
             let contradicts = |reason: String| {
                 let text = format!("{}: {reason}", path.display());
                 Failure::wheel(text).hint(
-                    "build the wheels of one version with the same code and options, or remove the others",
+                    "build all wheels of a version with the same CUDA releases and capabilities, or remove the others",
                 )
             };
             let text = archive::metadata_file(&path, FILE)?;
@@ -305,6 +296,7 @@ pub fn index_file(of: &FileName) -> String {
 mod tests {
     use super::*;
     use crate::package::device::DeviceImage;
+    use cuda_find_core::capability::Declared;
 
     /// The code of files: of each, SASS for some capabilities and PTX for others, which CUDA 13.4 wrote.
     fn code(files: &[(&str, &str)]) -> DeviceCode {
@@ -332,38 +324,40 @@ mod tests {
 
     #[test]
     fn properties_are_what_the_device_code_keeps() {
-        for (files, oldest, gpus) in [
-            (&[][..], "13.0", ""),
-            (&[("8.0 8.6", "")], "13.0", "80_real 86_real"),
+        const PTX: &str = "90_virtual 100_virtual 110_virtual 120_virtual";
+        // CUDA's own libraries decide.
+        let all = "75_real 80_real 86_real 87_real 88_real 89_real 90_real 100_real 103_real 107_real 110_real \
+                   120_real 121_real";
+        for (files, plan, oldest, gpus) in [
+            (&[][..], "", "13.0", all),
+            (&[("8.0 8.6", "")], "", "13.0", "80_real 86_real"),
             // Drivers for 13.0 run the SASS and refuse the PTX.
-            (&[("8.0", "9.0")], "13.0", "80_real"),
-            (
-                &[("", "9.0")],
-                "13.4",
-                "90_virtual 100_virtual 110_virtual 120_virtual",
-            ),
+            (&[("8.0", "9.0")], "", "13.0", "80_real"),
+            (&[("", "9.0")], "", "13.4", PTX),
             // A GPU with 8.0 cannot run PTX for 8.6.
-            (
-                &[("", "8.6")],
-                "13.4",
-                "90_virtual 100_virtual 110_virtual 120_virtual",
-            ),
-            (&[("9.0a 8.0", "")], "13.0", "80_real 90a_real"),
+            (&[("", "8.6")], "", "13.4", PTX),
+            (&[("9.0a 8.0", "")], "", "13.0", "80_real"),
+            (&[("9.0a", "9.0")], "", "13.4", PTX),
+            (&[("9.0a", "")], "", "13.0", "90a_real"),
             // 8.6 runs both files, and 8.0 the first alone.
-            (&[("8.0", ""), ("8.6", "")], "13.0", "86_real"),
-            (&[("8.0", ""), ("9.0a", "")], "13.0", "80_real 90a_real"),
+            (&[("8.0", ""), ("8.6", "")], "", "13.0", "86_real"),
+            (&[("8.0", ""), ("9.0a", "")], "", "13.0", "80_real"),
+            // A thin wheel is for its capability, whatever code it has: the sources may have chosen by it.
+            (&[("8.0 8.6 9.0", "")], "8.6", "13.0", "86_real"),
+            (&[], "8.6", "13.0", "86_real"),
+            (&[], "9.0-virtual", "13.4", PTX),
         ] {
             let code = code(files);
-            let properties = Properties::of(&code, CUDA_13_4).unwrap();
+            let plan = (Declared::parse([plan]).ok()).map(|list| list.named_capabilities());
+            let properties = Properties::of(&code, plan.as_ref(), CUDA_13_4).unwrap();
             assert_eq!(properties.features[DRIVER][0], oldest, "{files:?}");
-            let found = properties.features.get(GPUS).cloned().unwrap_or_default();
-            assert_eq!(found.join(" "), gpus, "{files:?}");
+            assert_eq!(properties.features[GPUS].join(" "), gpus, "{files:?}");
             // Of a wheel with PTX and one with SASS, the driver's release does not decide.
             assert_eq!(properties.features[DRIVER].last().unwrap(), "13.4");
             assert_eq!(properties.untrue(&code, 13), [""; 0]);
         }
         let nobody = code(&[("8.0", ""), ("9.0", "")]);
-        assert!(Properties::of(&nobody, CUDA_13_4).is_err());
+        assert!(Properties::of(&nobody, None, CUDA_13_4).is_err());
     }
 
     #[test]
@@ -386,7 +380,7 @@ mod tests {
             ("13.4", "80_real 90_virtual", 0),
             ("13.0", "80_real 90_virtual", 1),
             ("13.0", "75_real 90_real", 2),
-            ("13.0", "80a_real", 1),
+            ("13.0", "80_real 90a_real", 0),
             ("12.0", "80_real", 1),
             ("", "80_real", 1),
             ("13.0", "", 1),
@@ -394,11 +388,15 @@ mod tests {
             let found = stated(driver, gpus).untrue(&code, 13);
             assert_eq!(found.len(), faults, "{driver} {gpus}: {found:?}");
         }
+        // 10.3 does not run code for 10.0a.
+        let letter = self::code(&[("10.0a", "")]);
+        assert_eq!(stated("13.0", "100_real").untrue(&letter, 13).len(), 1);
     }
 
     #[test]
     fn contradictions_are_refused() {
-        let properties = |sass: &str| Properties::of(&code(&[(sass, "")]), CUDA_13_4).unwrap();
+        let properties =
+            |sass: &str| Properties::of(&code(&[(sass, "")]), None, CUDA_13_4).unwrap();
         let metadata =
             |label: &str, sass: &str| VariantMetadata::new(label, &properties(sass), SCHEMA);
         let mut all = metadata("cu13", "8.0");

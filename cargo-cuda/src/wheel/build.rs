@@ -185,12 +185,6 @@ impl WheelBuild {
         if tags_manylinux && !libraries.is_empty() {
             auditwheel = programs::auditwheel(&project.env, project.fetch)?;
         }
-        if auditwheel.is_some() && self.kind == SearchPathKind::Runpath {
-            output::message(
-                "note: the search path is an RPATH, which `LD_LIBRARY_PATH` does not override, because auditwheel \
-                 copies libraries into the wheel, and it writes no RUNPATH",
-            );
-        }
         if tags_manylinux
             && compiled
                 .modules()

@@ -19,18 +19,28 @@ pub fn write(directory: &Path, index: Option<&Path>, built: &[BuiltWheel]) -> Re
     let names = built
         .iter()
         .map(|wheel| FileName::parse(&file_name(&wheel.path)));
-    let mut names = Vec::from_iter(names.flatten());
+    let built = Vec::from_iter(names.flatten());
+    let mut names = built.clone();
     names.dedup_by_key(|name| index_file(name));
     let mut name = String::new();
     for of in &names {
         let siblings = Siblings::read(directory, of)?;
         if !siblings.has_plain {
             output::message(&format!(
-                "note: {} has no wheel without a label of this version, so pip and `uv lock` find none: build it too",
+                "note: {} has no wheel without a label of this version, so pip and `uv lock` find none: \
+                 build it too, with the oldest major or that of `wheel.plain`",
                 directory.display()
             ));
         }
         if let Some(metadata) = &siblings.metadata {
+            let others = metadata.labels_without(&built);
+            if !others.is_empty() {
+                output::message(&format!(
+                    "note: {} has wheels of this version that were built before, which installers may choose: {}",
+                    directory.display(),
+                    output::joined(others, ", ")
+                ));
+            }
             output::write(
                 &directory.join(index_file(of)),
                 metadata.to_json().as_bytes(),

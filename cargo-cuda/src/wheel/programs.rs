@@ -31,8 +31,6 @@ pub fn maturin(env: &Env, fetch: bool) -> Result<Invocation> {
         Err(reason) => Some(reason),
     };
     if let Some(site) = pinned(&tools::MATURIN, env, fetch)? {
-        let note = unusable.map(|reason| format!("note: {reason}; the fetched maturin is used"));
-        output::messages(&Vec::from_iter(note));
         return Ok(Invocation::new(site.join("bin/maturin")));
     }
     let reason = unusable.unwrap_or_else(|| "`maturin` is not on `PATH`".to_owned());

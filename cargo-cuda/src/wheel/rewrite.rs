@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use cuda_build::Plan;
 use cuda_find_core::list;
 
 use super::needs::{BuiltWith, Needs};
@@ -38,6 +39,8 @@ pub enum Purpose {
     Variant {
         /// `None` for the wheel that installers take that read no variants.
         label: Option<String>,
+        /// Of a thin wheel, what it was built for.
+        plan: Option<Plan>,
         /// The address of the schema of its metadata.
         schema: String,
     },
@@ -215,16 +218,13 @@ impl Rewrite {
         }
         if let Purpose::Variant {
             label: Some(label),
+            plan,
             schema,
         } = &self.purpose
         {
             let entries = wheel.entries.values();
             let code = DeviceCode::of_files(entries.map(WheelFile::device_code));
-            let properties = Properties::of(&code, needs.built_with.toolkit)?;
-            if label.contains('_') && !properties.names_gpus() {
-                let text = "has no device code, so nothing states for which GPU a thin wheel is";
-                return Err(Failure::wheel(text).hint("build without `--split`"));
-            }
+            let properties = Properties::of(&code, plan.as_ref(), needs.built_with.toolkit)?;
             let metadata = VariantMetadata::new(label, &properties, schema);
             wheel.set_text(
                 format!("{}/{}", wheel.dist_info, variant::FILE),

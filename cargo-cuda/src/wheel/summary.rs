@@ -8,7 +8,6 @@ use cuda_find_core::command::Invocation;
 use super::rewrite::BuiltWheel;
 use crate::audit::check::Severity;
 use crate::audit::report::Device;
-use crate::failure::{Failure, Result};
 use crate::output::{file_name, human_size};
 use crate::package::INDEX_LIMIT;
 
@@ -28,6 +27,11 @@ pub fn report(built: &[BuiltWheel], sdists: &[PathBuf]) -> String {
         }
         if is_local(wheel) {
             line("has no manylinux tag, so package indexes refuse it");
+        }
+        if wheel.size > INDEX_LIMIT {
+            line(
+                "is larger than the 100 MiB that the Python Package Index accepts: drop capabilities, or ask for more",
+            );
         }
         if let Some(properties) = &wheel.properties {
             line(&format!("is chosen for: {}", properties.text()));
@@ -84,28 +88,6 @@ pub fn warnings(built: &[BuiltWheel]) -> Vec<String> {
     wheels.into_iter().map(text).collect()
 }
 
-/// Fails if a wheel is larger than the index accepts. The wheels are finished and stay.
-pub fn check_sizes(built: &[BuiltWheel], max_size: Option<u64>) -> Result<()> {
-    let limit = max_size.unwrap_or(INDEX_LIMIT);
-    let mut too_large = String::new();
-    for wheel in built.iter().filter(|wheel| wheel.size > limit) {
-        let (path, size) = (wheel.path.display(), human_size(wheel.size));
-        too_large.push_str(&format!("\n{path} has {size}\n{}", device_code(wheel)));
-    }
-    if too_large.is_empty() {
-        return Ok(());
-    }
-    let (limit, too_large) = (human_size(limit), too_large.trim_end());
-    let text = format!("the index accepts {limit} per file{too_large}");
-    Err(Failure::wheel(text)
-        .hint("drop capabilities: code for 8.0 also runs on GPUs with 8.6 and 8.9")
-        .hint("remove symbols with `strip = true` below `[tool.maturin]`, and files of `data` and `include` there")
-        .hint(
-            "if the index accepts more, set `max-size = \"200 MiB\"` below `[package.metadata.cuda.wheel]` in \
-             Cargo.toml",
-        ))
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -122,7 +104,7 @@ mod tests {
             bytes,
         };
         Device {
-            files: Vec::new(),
+            file: String::new(),
             images: images.iter().map(image).collect(),
             driver: None,
             gpus: Vec::new(),
@@ -149,12 +131,13 @@ mod tests {
 
     #[test]
     fn the_report_has_sizes_and_uploads() {
-        let built = [wheel(12, 2_000), wheel(13, 2_000)];
+        let built = [wheel(12, 2_000), wheel(13, 200_000_000)];
         let text = report(&built, &[]) + &publish(&built, &[]);
         for line in [
             "my dist/saxpy_cu12-0.1.0.whl (2.0 kB)",
             "  device code: SASS 8.0 (300 B), PTX 12.0 (7 B)",
             "  requires cuda-toolkit[cudart]>=13.0,<14",
+            "  is larger than the 100 MiB that the Python Package Index accepts: drop capabilities, or ask for more",
         ] {
             assert!(text.lines().any(|l| l == line), "`{line}`: {text}");
         }

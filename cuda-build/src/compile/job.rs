@@ -354,7 +354,8 @@ impl Job<'_> {
         }
         let reason = match &self.stale_reason {
             _ if images.len() < self.step.images.len() => Some("a capability was added".to_owned()),
-            StaleReason::NoRecord => None,
+            StaleReason::NoRecord => (self.whole_because.as_ref())
+                .map(|because| format!("compiled as a whole, because {because}")),
             StaleReason::Input(path) => path
                 .file_name()
                 .map(|name| format!("{} changed", name.to_string_lossy())),

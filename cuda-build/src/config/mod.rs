@@ -20,7 +20,6 @@
 //! capabilities      = ["8.0", "9.0"]
 //! variables         = { CUDA_ARCH = "list" } # what its build script reads, as 80,90; or "cmake", "torch", "lowest"
 //! [package.metadata.cuda.wheel]
-//! max-size          = "200 MiB"    # what the index accepts per file
 //! plain             = 12           # of which major the wheel without a label is, for `wheel --variants`
 //! [package.metadata.cuda.bundle]
 //! fallback          = { features = ["cpu"], default-features = false } # a build without CUDA, for `bundle`
@@ -92,8 +91,8 @@ pub struct Config {
     pub packages: Vec<(String, Vec<String>)>,
     /// For each of these packages, a variable in which its build script expects the capabilities, and how.
     pub variables: Vec<(String, String, Spelling)>,
-    /// The keys of `[package.metadata.cuda.wheel]`.
-    pub wheel: WheelKeys,
+    /// The CUDA major of the wheel for installers that read no variants.
+    pub plain_wheel: Option<u32>,
     /// The build without CUDA that a bundle also has.
     pub fallback: Option<Fallback>,
     /// Whether the package's library is a `cdylib`, as it is for a Python extension.
@@ -108,15 +107,6 @@ struct PerMajor {
     components: Option<Vec<Wanted>>,
     capabilities: Option<Vec<String>>,
     dependencies: Option<Vec<String>>,
-}
-
-/// How a wheel is packaged.
-#[derive(Clone, Debug, Default)]
-pub struct WheelKeys {
-    /// The largest wheel that the index accepts, in bytes.
-    pub max_size: Option<u64>,
-    /// The CUDA major of the wheel for installers that read no variants.
-    pub plain: Option<u32>,
 }
 
 /// The features of a build without CUDA.
@@ -273,11 +263,8 @@ impl Config {
             }
         }
         if let Some(wheel) = table.table("wheel")? {
-            wheel.check_keys("max-size plain")?;
-            self.wheel = WheelKeys {
-                max_size: (wheel.parsed("max-size", parse_size)?).or(self.wheel.max_size),
-                plain: wheel.number("plain")?.or(self.wheel.plain),
-            };
+            wheel.check_keys("plain")?;
+            set(&mut self.plain_wheel, wheel.number("plain")?.map(Some));
         }
         Ok(())
     }

@@ -59,7 +59,6 @@ fn every_key_is_read() {
         components = ["cudart"]
         dependencies = ["cupy-cuda12x"]
         [package.metadata.cuda.wheel]
-        max-size = "200 MiB"
         plain = 12
         "#,
         &Env::default(),
@@ -79,8 +78,7 @@ fn every_key_is_read() {
     assert_eq!(twelve.components.len(), 1);
     assert_eq!(twelve.dependencies, ["cupy-cuda12x"]);
     assert_eq!(thirteen.dependencies, ["numpy"]);
-    assert_eq!(config.wheel.max_size, Some(200 << 20));
-    assert_eq!(config.wheel.plain, Some(12));
+    assert_eq!(config.plain_wheel, Some(12));
 }
 
 #[test]
@@ -132,7 +130,6 @@ fn bad_values_name_file_and_key() {
         ("driver = '>=580, <600'", "such as `>=580`"),
         ("driver = '>=440'", "a Linux driver for CUDA 11 or newer"),
         ("wheel = { nam = 'x' }", "package.metadata.cuda.wheel.nam"),
-        ("wheel = { max-size = '200' }", "`200` is not a size"),
     ] {
         let text = format!("[package]\nname = 'a'\n[package.metadata.cuda]\n{line}\n");
         let error = read(&text, &Env::default()).unwrap_err().to_string();
