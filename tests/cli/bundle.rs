@@ -2,18 +2,37 @@
 
 use std::process::Command;
 
+use cargo_cuda::exit_code;
+
 use crate::support::Finished;
 
 #[test]
 fn a_program_without_cuda_needs_no_toolkit() {
     let place = tempfile::tempdir().unwrap();
-    let mut bundle = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
-    bundle.args("cuda bundle --program /bin/sh --output app".split(' '));
-    bundle.env_clear().env("CUDA_BUILD_SOURCES", "environment");
-    let bundled = Finished::of(bundle.current_dir(place.path()).output().unwrap());
-    bundled.succeeded();
-    assert!(bundled.stdout.contains("needs glibc "), "{bundled:?}");
-    assert!(place.path().join("app/bin/sh").is_file());
+    let run = |options: &str| {
+        let mut bundle = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+        bundle.args("cuda bundle --program /bin/sh".split(' '));
+        bundle.args(options.split(' '));
+        bundle.env_clear().env("CUDA_BUILD_SOURCES", "environment");
+        Finished::of(bundle.current_dir(place.path()).output().unwrap())
+    };
+    for _replaced in [false, true] {
+        let bundled = run("--output app");
+        bundled.succeeded();
+        assert!(bundled.stdout.contains("needs glibc "), "{bundled:?}");
+        assert!(place.path().join("app/bin/sh").is_file());
+    }
+    let several = run("--output other --cuda 12,13");
+    several.failed(exit_code::USAGE, &["`--cuda` names several"]);
+    // Files that are not of a bundle are not removed, even if one has the name of ours.
+    let page = place.path().join("web/bundle.json");
+    std::fs::create_dir(page.parent().unwrap()).unwrap();
+    std::fs::write(&page, "{}").unwrap();
+    for theirs in ["web", "web/bundle.json"] {
+        let text = format!("this command did not write {theirs}");
+        run(&format!("--output {theirs}")).failed(exit_code::DISK, &[&text]);
+    }
+    assert!(page.is_file());
 }
 
 mod online {

@@ -15,6 +15,7 @@ mod online {
     type Machine = Option<(&'static str, &'static str)>;
 
     struct Built {
+        project: PathBuf,
         work: PathBuf,
         /// The directory of the wheels.
         wheels: PathBuf,
@@ -31,18 +32,24 @@ mod online {
             let declared = r#"capabilities = ["8.0", "9.0", "10.0", "12.0+PTX"]"#;
             assert!(text.contains(declared));
             fs::write(&manifest, text.replace(declared, list)).unwrap();
-            let variants = ["--variants", "--cuda", "12,13"];
-            let index = work.join("index");
-            let arguments = [&variants, options, &["--index", index.to_str().unwrap()]];
-            let built = wheel(&project, &work.join("cache"), &arguments.concat()).output();
+            let mut built = Self {
+                project,
+                wheels: work.join("index/saxpy"),
+                work,
+                report: String::new(),
+            };
+            built.report = built.build(&[options, &["--cuda", "12,13"]].concat());
+            built
+        }
+
+        /// What a build printed.
+        fn build(&self, options: &[&str]) -> String {
+            let index = self.wheels.parent().unwrap().to_str().unwrap();
+            let options = [options, &["--variants", "--index", index]].concat();
+            let built = wheel(&self.project, &self.work.join("cache"), &options).output();
             let built = Finished::of(built.unwrap());
             built.succeeded();
-            let wheels = index.join("saxpy");
-            Self {
-                work,
-                wheels,
-                report: built.stdout + &built.stderr,
-            }
+            built.stdout + &built.stderr
         }
 
         fn uv(&self, machine: Machine, arguments: &[&str]) -> Finished {
@@ -91,12 +98,8 @@ mod online {
             r#"capabilities = ["8.0", "9.0", "12.0+PTX"]"#,
             &[],
         );
-        for text in [
-            "is chosen for: driver for CUDA 13.0 or newer; 80_real, 90_real, 120_real",
-            "drivers older than CUDA 13.4 refuse its PTX",
-        ] {
-            assert!(built.report.contains(text), "{text}: {}", built.report);
-        }
+        let text = "is chosen for: driver for CUDA 13.0 or newer; 80_real, 90_real, 120_real";
+        assert!(built.report.contains(text), "{}", built.report);
         for (driver, gpu, expected) in [
             ("12.9", "9.0", "cu12"),
             ("13.1", "9.0", "cu13"),
@@ -181,6 +184,35 @@ mod online {
             Finished::of(audit.args(["cuda", "audit"]).arg(path).output().unwrap())
         };
         audit(&name("-cu13.whl")).succeeded();
+        // A wheel with a label and no properties, beside a good one.
+        let damaged = built.work.join("damaged");
+        fs::create_dir(&damaged).unwrap();
+        let [good, bad] = ["-cu13.whl", "-cu12.whl"].map(|end| {
+            let copy = damaged.join(name(end).file_name().unwrap());
+            fs::copy(name(end), &copy).unwrap();
+            copy
+        });
+        let mut delete = Command::new(python());
+        let script = "import sys, zipfile\n\
+                      old = zipfile.ZipFile(sys.argv[1])\n\
+                      with zipfile.ZipFile(sys.argv[2], 'w') as new:\n    \
+                          for name in old.namelist():\n        \
+                              if not name.endswith('variant.json'):\n            \
+                                  new.writestr(name, old.read(name))\n";
+        delete.args(["-c", script]).arg(name("-cu12.whl")).arg(&bad);
+        Finished::of(delete.output().unwrap()).succeeded();
+        for (path, text) in [
+            (
+                &bad,
+                "error[W23]: its name has the label `cu12`, and its metadata does not",
+            ),
+            (&good, "error[W24]: "),
+            (&good, "has no `variant.json`"),
+        ] {
+            let audited = audit(path);
+            assert_eq!(audited.code, 17);
+            assert!(audited.stdout.contains(text), "{text}: {audited:?}");
+        }
         let stated = name("-cu12.whl");
         let script = "import sys, zipfile, json\n\
                       old, new = sys.argv[1:]\n\
@@ -257,6 +289,12 @@ mod online {
             built.chosen_with(Some(("13.5", "8.9")), &options),
             "cu13_sm86"
         );
+        // Majors may be built one after the other: the wheel without a label has the oldest declared one.
+        let plain = fs::read(&unlabelled[0]).unwrap();
+        let report = built.build(&["--cuda", "13"]);
+        assert!(fs::read(&unlabelled[0]).unwrap() == plain, "{report}");
+        let note = "built before, which installers may choose: cu12_ptx, cu12_sm100a, cu12_sm80,";
+        assert!(report.contains(note), "{report}");
     }
 
     /// A web server for a directory, which ends with the test.

@@ -355,6 +355,15 @@ mod tests {
             // Of a wheel with PTX and one with SASS, the driver's release does not decide.
             assert_eq!(properties.features[DRIVER].last().unwrap(), "13.4");
             assert_eq!(properties.untrue(&code, 13), [""; 0]);
+            let leaves_ptx_out = files == [("8.0", "9.0")];
+            let mut notes = properties.notes.iter();
+            let has_note =
+                notes.any(|note| note.starts_with("drivers older than CUDA 13.4 refuse"));
+            assert_eq!(
+                has_note, leaves_ptx_out,
+                "{files:?}: {:?}",
+                properties.notes
+            );
         }
         let nobody = code(&[("8.0", ""), ("9.0", "")]);
         assert!(Properties::of(&nobody, None, CUDA_13_4).is_err());
