@@ -100,7 +100,9 @@ LD_ORIGIN_PATH=/app/bin exec $as_root chroot root /app/bin/bundled
         project.write("src/lib.rs", &(main + run));
         fs::remove_file(project.path.join("src/main.rs")).unwrap();
         let manifest = project.path.join("Cargo.toml");
-        let cdylib = fs::read_to_string(&manifest).unwrap() + "[lib]\ncrate-type = ['cdylib']\n";
+        let cdylib = fs::read_to_string(&manifest).unwrap()
+            + "[lib]\ncrate-type = ['cdylib']\n"
+            + "[package.metadata.cuda.bundle.fallback]\nfeatures = []\n";
         fs::write(&manifest, cdylib).unwrap();
         let library = ["bundle", "--output", "dist/library"];
         project.run(&[&library[..], &build].concat()).succeeded();

@@ -221,3 +221,46 @@ fn text(description: &Description, builds: &[Build]) -> String {
     lines.retain(|line| printed.insert(line.clone()));
     text + &lines.concat()
 }
+
+#[cfg(test)]
+mod tests {
+    use cuda_build::Component::{Cublasmp, Nccl};
+
+    use super::*;
+    use crate::bundle::content::Place;
+    use crate::package::elf::ElfFacts;
+
+    #[test]
+    fn an_opened_library_has_the_name_by_which_it_is_opened() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("file");
+        output::write(&file, b"content").unwrap();
+        for (mp_needs, expected) in [
+            (&[][..], "libcublasmp.so.0 libnccl.so"),
+            (
+                &["libnccl.so.2"],
+                "libcublasmp.so.0 libnccl.so libnccl.so.2",
+            ),
+        ] {
+            let library = |component, needed: &[&str]| {
+                let elf = ElfFacts::linking(needed, &[]);
+                (Some(component), file.clone(), elf)
+            };
+            let build = Build {
+                place: Place::of("cu13", 13),
+                files: BTreeMap::from([
+                    ("libnccl.so.2".to_owned(), library(Nccl, &[])),
+                    ("libcublasmp.so.0".to_owned(), library(Cublasmp, mp_needs)),
+                ]),
+                opened: BTreeSet::from([Nccl]),
+                ..Build::default()
+            };
+            let directory = &place.path().join("bundle");
+            let files = BTreeMap::new();
+            let mut copier = Copier { directory, files };
+            copy_build(&build, false, &mut copier).unwrap();
+            let names = copier.files.keys().map(|it| file_name(it.as_ref()));
+            assert_eq!(output::joined(names, " "), expected);
+        }
+    }
+}
