@@ -142,6 +142,31 @@ mod online {
     }
 
     #[test]
+    fn a_source_that_reads_the_list_is_named_when_it_is_compiled_again() {
+        let script = "fn main() -> Result<(), cuda_build::Error> {\n\
+            let listed = cuda_build::Library::new(\"listed\").files([\"src/listed.cu\", \"src/plain.cu\"]);\n\
+            cuda_build::Build::new()?.library(listed).run().map(|_| ())\n}\n";
+        let list = "capabilities = [\"8.0\", \"9.0\"]";
+        let project = Project::new("listed", &[13], list, script, "fn main() {}\n").alone(&[13]);
+        let listed = "const int LIST[] = {__CUDA_ARCH_LIST__};\n__global__ void listed() {}\n\
+                      int first() { return LIST[0]; }\n";
+        project.write("src/listed.cu", listed);
+        project.write("src/plain.cu", "__global__ void plain() {}\n");
+        project.run(&["build"]).succeeded();
+        let run = project.run(&["build", "--capabilities", "8.0"]);
+        run.succeeded();
+        let lines = run
+            .stderr
+            .lines()
+            .filter(|line| line.contains("Compiling src/"));
+        let [line] = lines.collect::<Vec<_>>()[..] else {
+            panic!("{run:?}")
+        };
+        let reason = "src/listed.cu for 8.0 (listed 1 of 2; compiled as a whole, because its text depends on";
+        assert!(line.contains(reason), "{line}");
+    }
+
+    #[test]
     fn nothing_is_compiled_without_need() {
         let project = reporting("reporting").alone(&[13]);
         let launcher = project.path.join("launcher");
