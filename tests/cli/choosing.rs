@@ -239,8 +239,8 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
             let mut command = command(&program, &stub, machine);
             Finished::of(command.arg("--bundle-info").output().unwrap())
         };
-        let told = info(("13040", "0", "90,80"));
-        assert_eq!(told.code, 0);
+        let printed = info(("13040", "0", "90,80"));
+        assert_eq!(printed.code, 0);
         for line in [
             "driver: CUDA 13.4",
             "GPU 1: compute capability 8.0",
@@ -248,7 +248,10 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
             "note: the build cu13-sm90 has no code for GPU 1, whose compute capability is 8.0",
             "build: cu13-sm90",
         ] {
-            assert!(told.stdout.lines().any(|it| it == line), "{line}: {told:?}");
+            assert!(
+                printed.stdout.lines().any(|it| it == line),
+                "{line}: {printed:?}"
+            );
         }
         assert!(
             info(("13040", "0", "75"))

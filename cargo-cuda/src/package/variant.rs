@@ -67,7 +67,7 @@ pub struct VariantMetadata {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
     features: Features,
-    /// What the device code could also do.
+    /// What the user should know about them.
     pub notes: Vec<String>,
 }
 
@@ -365,8 +365,8 @@ mod tests {
                 properties.notes
             );
         }
-        let nobody = code(&[("8.0", ""), ("9.0", "")]);
-        assert!(Properties::of(&nobody, None, CUDA_13_4).is_err());
+        let without_a_common_gpu = code(&[("8.0", ""), ("9.0", "")]);
+        assert!(Properties::of(&without_a_common_gpu, None, CUDA_13_4).is_err());
     }
 
     #[test]

@@ -325,7 +325,7 @@ pub(crate) fn parsed_variable<T>(
 }
 
 /// The bytes of a size such as `200 MiB`.
-pub fn parse_size(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let parse = || {
         let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
         let unit = match unit.trim_start() {
