@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::env::Env;
+use crate::env::{Answers, Env};
 use crate::error::Error;
 use crate::hash::Fnv;
 use crate::output;
@@ -66,8 +66,12 @@ impl CachedAnswer {
             hash.field(part.as_encoded_bytes());
         }
         let name = format!("{program}-{}.txt", hash.hex());
+        let directory = match &env.answers {
+            Answers::InUserCache => cache_dir(env),
+            Answers::In(directory) => directory.clone(),
+        };
         Self {
-            file: cache_dir(env).map(|cache| cache.join("answers").join(name)),
+            file: directory.map(|cache| cache.join("answers").join(name)),
         }
     }
 
@@ -175,6 +179,15 @@ mod tests {
         let mode = std::fs::Permissions::from_mode(0o666);
         std::fs::set_permissions(&file, mode).unwrap();
         assert_eq!(answer("a").read(&root), None, "every user can write it");
+        // The caller of a search names another directory, or none.
+        let in_answers = |place| env.clone().with_answers_in(place);
+        let other = in_answers(Some(directory.path().join("other")));
+        let answer = CachedAnswer::new(&other, "nvcc", [OsStr::new("a")]);
+        answer.write("2", "x");
+        assert!(directory.path().join("other/answers").is_dir());
+        assert_eq!(answer.read(&root).unwrap().0, "2");
+        let nowhere = CachedAnswer::new(&in_answers(None), "nvcc", [OsStr::new("a")]);
+        assert_eq!(nowhere.read(&root), None);
         // Without a cache directory there is no answer, and nothing fails.
         let none = CachedAnswer::new(&Env::default(), "nvcc", []);
         none.write("1", "x");

@@ -78,14 +78,6 @@ impl Invocation {
         self
     }
 
-    /// The same program, started by a launcher such as ccache.
-    #[must_use]
-    pub fn behind(mut self, launcher: impl Into<PathBuf>) -> Self {
-        let program = std::mem::replace(&mut self.program, launcher.into());
-        self.arguments.insert(0, program.into());
-        self
-    }
-
     /// Runs a compiler or another program without a time limit. Standard input is empty.
     ///
     /// # Errors

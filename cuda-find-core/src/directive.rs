@@ -150,11 +150,15 @@ impl Directives {
     /// # Errors
     /// As [`Directives::to_lines`]; then nothing is printed.
     pub fn emit(&self) -> Result<(), Error> {
-        let text = self.to_lines()?.join("\n");
-        // A macro, because the test harness captures what macros print.
-        println!("{text}");
+        print(&self.to_lines()?);
         Ok(())
     }
+}
+
+/// Prints lines for Cargo.
+pub fn print(lines: &[String]) {
+    // A macro, because the test harness captures what macros print.
+    println!("{}", lines.join("\n"));
 }
 
 #[cfg(test)]

@@ -24,7 +24,18 @@ use crate::list::Set;
 #[derive(Clone, Debug, Default)]
 pub struct Env {
     variables: BTreeMap<OsString, OsString>,
+    pub(crate) answers: Answers,
     names_read: RefCell<Set<String>>,
+}
+
+/// Where the answers of programs that a search starts are kept.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Answers {
+    /// In the user's cache directory, which the variables name.
+    #[default]
+    InUserCache,
+    /// In this directory, or nowhere.
+    In(Option<PathBuf>),
 }
 
 impl Env {
@@ -52,6 +63,14 @@ impl Env {
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.variables.insert(name.into(), value.into());
+        self
+    }
+
+    /// The same environment, with answers of programs kept in `directory` instead of the user's cache directory; with
+    /// `None`, they are kept nowhere.
+    #[must_use]
+    pub fn with_answers_in(mut self, directory: Option<PathBuf>) -> Self {
+        self.answers = Answers::In(directory);
         self
     }
 

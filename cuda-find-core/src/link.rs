@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::component::{Component, windows};
 use crate::directive::{Directive, Directives};
+use crate::found::Found;
 use crate::root::Root;
 use crate::toolkit::Toolkit;
 
@@ -64,6 +65,25 @@ pub fn directives(
             link_shared(toolkit, *component, into);
         }
     }
+}
+
+/// The stub of a library of the driver (`cuda`, `nvidia-ml`) that is shipped with these components. It is in the
+/// directory `stubs` beside their libraries.
+pub fn shipped_stub<'f>(
+    root: &Root,
+    found: impl Iterator<Item = &'f Found> + Clone,
+    library: &str,
+) -> Option<PathBuf> {
+    let files = (found.clone()).flat_map(|found| found.libraries.iter().chain(&found.archives));
+    let beside = files.filter_map(|file| file.parent()).map(Path::to_owned);
+    // Packages of headers may have no library.
+    let siblings = found.flat_map(|found| &found.include);
+    let siblings = siblings.flat_map(|include| ["../lib", "../lib64"].map(|it| include.join(it)));
+    let name = format!("stubs/lib{library}.so");
+    let mut stubs = beside
+        .chain(siblings)
+        .map(|directory| directory.join(&name));
+    stubs.find(|path| root.exists(path))
 }
 
 /// The directory of the driver's libraries on NixOS; `None` on other systems.
@@ -127,6 +147,26 @@ fn link_archive(toolkit: &Toolkit, archive: &Path, name: &str, into: &mut Direct
         "static"
     };
     into.link(kind, name);
+}
+
+/// Links the archives of a component: of the runtime `libcudart_static.a`, of any other all, in the order of the table.
+pub fn archives(toolkit: &Toolkit, component: Component, into: &mut Directives) {
+    if component == Component::Cudart {
+        return link_static_cudart(toolkit, into);
+    }
+    let found = toolkit.get(component);
+    for archive in found.into_iter().flat_map(|found| &found.archives) {
+        let name = archive
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .unwrap_or_default();
+        link_archive(
+            toolkit,
+            archive,
+            name.strip_prefix("lib").unwrap_or(name),
+            into,
+        );
+    }
 }
 
 /// `libcudart_static.a` needs the C library's `libdl`, `librt` and `libpthread`; `cudart_static.lib` needs nothing

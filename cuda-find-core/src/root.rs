@@ -203,6 +203,13 @@ impl Root {
         None
     }
 
+    /// The names of the libraries that a shared library of a 64-bit little-endian machine needs (`DT_NEEDED`); empty
+    /// for other files. Only the tables are read, because libraries of CUDA have up to a gigabyte.
+    pub fn needed_libraries(&self, path: &Path) -> Vec<String> {
+        let file = regular_file(path).and_then(|_| fs::File::open(path));
+        file.ok().and_then(needed_libraries).unwrap_or_default()
+    }
+
     /// Whether a file is executable.
     pub fn is_executable(&self, path: &Path) -> bool {
         fs::metadata(path).is_ok_and(|metadata| is_executable(&metadata))
@@ -250,6 +257,58 @@ fn machine(head: &[u8]) -> Option<u16> {
     let is_elf = head.starts_with(b"\x7fELF") && head.get(5) == Some(&1);
     let bytes = head.get(18..20).filter(|_| is_elf)?;
     Some(u16::from_le_bytes([bytes[0], bytes[1]]))
+}
+
+/// The `DT_NEEDED` names, according to the ELF-64 specification.
+fn needed_libraries(mut file: fs::File) -> Option<Vec<String>> {
+    /// The tables that are read here have a few hundred kilobytes at most.
+    const LIMIT: u64 = 16 * 1024 * 1024;
+    let mut bytes_at = |offset: u64, length: u64| {
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(offset)).ok()?;
+        (&mut file)
+            .take(length.min(LIMIT))
+            .read_to_end(&mut bytes)
+            .ok()?;
+        Some(bytes)
+    };
+    let number = |bytes: &[u8], at: usize| {
+        let bytes = bytes.get(at..at + 8)?.try_into().ok()?;
+        Some(u64::from_le_bytes(bytes))
+    };
+    let head = bytes_at(0, 64)?;
+    machine(&head)?;
+    let count = u64::from(u16::from_le_bytes([*head.get(56)?, *head.get(57)?]));
+    // Each program header: type, flags, offset, virtual address, physical address, size in the file …
+    let segments = bytes_at(number(&head, 32)?, count * 56)?;
+    let of_type = |wanted: u8| {
+        let segments = segments.chunks_exact(56);
+        segments.filter(move |segment| segment[..4] == [wanted, 0, 0, 0])
+    };
+    let (load, dynamic) = (1, of_type(2).next()?);
+    let entries = bytes_at(number(dynamic, 8)?, number(dynamic, 32)?)?;
+    let entries = entries.chunks_exact(16);
+    let entries = entries.filter_map(|entry| Some((number(entry, 0)?, number(entry, 8)?)));
+    let value = |tag: u64| {
+        entries
+            .clone()
+            .find(|(it, _)| *it == tag)
+            .map(|(_, value)| value)
+    };
+    let (address, size) = (value(5)?, value(10)?);
+    // The string table's address in memory is in one of the loaded segments.
+    let offset = of_type(load).find_map(|segment| {
+        let within = address.checked_sub(number(segment, 16)?)?;
+        (within < number(segment, 32)?).then_some(number(segment, 8)? + within)
+    })?;
+    let strings = bytes_at(offset, size)?;
+    let name = |at: u64| {
+        let text = strings.get(usize::try_from(at).ok()?..)?;
+        let end = text.iter().position(|byte| *byte == 0)?;
+        Some(String::from_utf8_lossy(&text[..end]).into_owned())
+    };
+    let needed = entries.filter(|(tag, _)| *tag == 1);
+    Some(needed.filter_map(|(_, at)| name(at)).collect())
 }
 
 /// The device and the inode; 0 and 0 on platforms without inodes.

@@ -1,7 +1,7 @@
 //! The whole search: sources, probe and select, step by step until one step has everything.
 
 use std::cell::OnceCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::slice;
 
 use crate::env::Env;
@@ -27,17 +27,19 @@ pub struct SearchContext<'a> {
     pub target: &'a Target,
     /// Places given by the caller; they come before everything else.
     pub places: Vec<PathBuf>,
+    /// Whether nvcc is started, for its version and directories.
+    pub runs_nvcc: bool,
 }
 
 impl<'a> SearchContext<'a> {
     /// A search without places given by the caller.
     pub fn new(root: &'a Root, env: &'a Env, target: &'a Target) -> Self {
-        let places = Vec::new();
         Self {
             root,
             env,
             target,
-            places,
+            places: Vec::new(),
+            runs_nvcc: true,
         }
     }
 }
@@ -105,10 +107,12 @@ impl SearchContext<'_> {
     }
 
     fn probe(&self, candidate: &Candidate) -> Vec<Attempt> {
+        let query = |nvcc: &Path| nvcc::query(self.root, self.env, nvcc);
         let prober = Prober {
             root: self.root,
             target: self.target,
-            query_nvcc: &|nvcc| nvcc::query(self.root, self.env, nvcc),
+            query_nvcc: self.runs_nvcc.then_some(&query),
+            is_flat: false,
         };
         prober.probe_each(candidate)
     }
@@ -337,13 +341,8 @@ pub fn probe(root: &Root, target: &Target, candidate: &Candidate) -> Attempt {
     let prober = Prober {
         root,
         target,
-        query_nvcc: &|nvcc| {
-            Err(Error::Format {
-                what: "nvcc",
-                reason: format!("{} was not queried", nvcc.display()),
-                hint: "run `cargo cuda doctor`, which queries it",
-            })
-        },
+        query_nvcc: None,
+        is_flat: candidate.kind == CandidateKind::Libraries,
     };
     prober.probe(candidate)
 }

@@ -76,8 +76,6 @@ pub struct Toolkit {
     pub(crate) warnings: Vec<String>,
     /// The directories that the machine's compiler or linker searches by default.
     pub(crate) default_search_dirs: Vec<PathBuf>,
-    /// What [`Self::cargo_directives`] returns; a search by a build script fills it.
-    pub cargo_directives: Vec<String>,
 }
 
 impl Toolkit {
@@ -94,7 +92,6 @@ impl Toolkit {
             notes,
             warnings: Vec::new(),
             default_search_dirs: Vec::new(),
-            cargo_directives: Vec::new(),
         }
     }
 
@@ -144,27 +141,6 @@ impl Toolkit {
     /// Warnings that a build has to print, such as variables that name different places.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
-    }
-
-    /// The component with this name, such as `cublas`.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if it was not requested, or if an optional one was not found.
-    pub fn component(&self, name: &str) -> Result<&Found, Error> {
-        let component: Component = name
-            .parse()
-            .map_err(|reason| Error::usage(reason, "correct the name"))?;
-        self.get(component).ok_or_else(|| {
-            let hint = "request it with `Search::need`, or check `Toolkit::get` if it is optional";
-            Error::usage(format!("the toolkit has no `{component}`"), hint)
-        })
-    }
-
-    /// The lines that a build script prints for Cargo, if `Search::find` of `cuda-find` found the toolkit: they
-    /// link the shared libraries of the requested components, and run the script again if a chosen file, the lock file
-    /// or a variable changes, also a variable that was not set.
-    pub fn cargo_directives(&self) -> &[String] {
-        &self.cargo_directives
     }
 
     /// A component, if it was chosen.

@@ -41,6 +41,7 @@ impl Version {
     }
 
     /// Whether a Cargo-style requirement admits the first three parts.
+    #[doc(hidden)]
     pub fn matches(&self, requirement: &semver::VersionReq) -> bool {
         let [major, minor, patch] = [0, 1, 2].map(|index| self.part(index));
         requirement.matches(&semver::Version::new(major, minor, patch))
@@ -176,6 +177,7 @@ impl ToolkitVersion {
     }
 
     /// Whether a Cargo-style requirement admits this toolkit.
+    #[doc(hidden)]
     pub fn matches(self, requirement: &semver::VersionReq) -> bool {
         Version::from(self).matches(requirement)
     }

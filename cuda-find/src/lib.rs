@@ -2,8 +2,9 @@
 //!
 //! The search reads variables such as `CUDA_HOME`, `cuda-toolkits.lock`, the active virtual environment, conda, Nix and
 //! Spack environments, the HPC SDK, toolkits that `cargo cuda fetch` fetched, nvcc on `PATH`, `/usr/local/cuda` and the
-//! packages of distributions. It needs neither a GPU nor a driver. The only compiler that it starts is nvcc, once, to
-//! query its version and directories.
+//! packages of distributions. It needs neither a GPU nor a driver. The only program that it starts is nvcc, once, for
+//! its version and directories, and not even that after [`Search::without_running_nvcc`]. It writes nothing, unless
+//! [`System::with_cache_dir`] names a directory.
 //!
 //! In `build.rs`:
 //!
@@ -15,23 +16,33 @@
 //!     .release(">=12.2, <14")
 //!     .find()?;
 //! let cublas = toolkit.component("cublas")?;
-//! eprintln!("CUDA {}: {cublas} from {}", toolkit.version(), cublas.origin);
-//! for line in toolkit.cargo_directives() {
-//!     println!("{line}");
-//! }
+//! eprintln!("CUDA {}: {} from {}", toolkit.release(), cublas.component(), cublas.origin());
+//! toolkit.print_cargo_directives();
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! An error lists what was tried, and why it was not used, and ends with what to do ([`Error::hints`]).
+//! - [`Search`] is what is needed, and [`System`] what is read: both can be replaced part by part.
+//! - [`Toolkit`] is what was found: its release, nvcc, directories, a [`Found`] for each component with its files of
+//!   each [`Kind`], and lines for Cargo.
+//! - [`Capabilities`] are a list such as `8.0;90a`, read, checked against the toolkit, and written for nvcc and CMake.
+//! - [`Error`] lists what was tried, why it was not used, and what to do.
+//! - [`runtime`] finds a shared library while a program runs.
 //!
-//! [`cuda-build`](https://docs.rs/cuda-build) is built on this crate. It also compiles `.cu` files.
+//! [`cuda-build`](https://docs.rs/cuda-build) is built on the same search. It also compiles `.cu` files.
+//!
+//! Linux on x86-64 and aarch64, and Windows on x86-64 ([`ErrorKind::UnsupportedTarget`] elsewhere). Rust 1.85.
 
+mod error;
+pub mod runtime;
 mod search;
+mod system;
+mod toolkit;
 
+pub use cuda_find_core::capability::{Capability, Suffix};
 pub use cuda_find_core::component::Component;
-pub use cuda_find_core::error::Error;
-pub use cuda_find_core::found::Found;
-pub use cuda_find_core::toolkit::Toolkit;
 pub use cuda_find_core::version::{ToolkitVersion, Version};
+pub use error::{Error, ErrorKind};
 pub use search::Search;
+pub use system::System;
+pub use toolkit::{Capabilities, Found, Kind, Toolkit};

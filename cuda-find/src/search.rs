@@ -1,32 +1,39 @@
-//! The search as a build script asks for it.
+//! The search as a build script requests it.
 
-use std::env::consts::{ARCH, OS};
 use std::path::PathBuf;
 
 use cuda_find_core::component::Component;
-use cuda_find_core::directive::{Directive, Directives};
-use cuda_find_core::env::Env;
-use cuda_find_core::error::Error;
-use cuda_find_core::link::{self, Cudart};
-use cuda_find_core::root::Root;
+use cuda_find_core::error::Error as CoreError;
 use cuda_find_core::search::SearchContext;
 use cuda_find_core::select::{Need, Part, Request, Strength};
-use cuda_find_core::sources::lock_file;
-use cuda_find_core::target::Target;
-use cuda_find_core::toolkit::Toolkit;
 
-/// A search for CUDA, with the variables and the disk of this process.
+use crate::toolkit::{Kind, Toolkit};
+use crate::{Error, System};
+
+/// A search for CUDA: what is needed, and where to look.
 ///
-/// In a build script, the platform is that of `TARGET`; otherwise that of this machine.
+/// ```no_run
+/// use cuda_find::{Component, Kind, Search};
+/// # fn main() -> Result<(), cuda_find::Error> {
+/// let toolkit = Search::new()
+///     .need(Component::Cublas)
+///     .need_kind("curand", Kind::Headers)
+///     .need_optional("cudnn")
+///     .release(">=12.2, <14")
+///     .find()?;
+/// toolkit.print_cargo_directives();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Search {
-    env: Env,
+    system: System,
     places: Vec<PathBuf>,
-    /// What to link.
-    components: Vec<Component>,
+    runs_nvcc: bool,
+    needs: Vec<(Component, Kind, Strength)>,
     request: Request,
     /// What cannot be requested.
-    wrong: Option<Error>,
+    wrong: Option<CoreError>,
 }
 
 impl Default for Search {
@@ -36,44 +43,83 @@ impl Default for Search {
 }
 
 impl Search {
-    /// A search that requires nothing: it finds the first toolkit.
+    /// A search of [`System::current`] that requires nothing: it finds the first toolkit.
     pub fn new() -> Self {
+        Self::on(System::current())
+    }
+
+    /// The same search of another system.
+    pub fn on(system: System) -> Self {
         Self {
-            env: Env::from_process(),
+            system,
             places: Vec::new(),
-            components: Vec::new(),
+            runs_nvcc: true,
+            needs: Vec::new(),
             request: Request::default(),
             wrong: None,
         }
     }
 
-    /// Requires a component, such as `cublas`: its shared library, or what else it consists of. On Windows, its import
-    /// library, which most of NVIDIA's Python packages lack.
+    /// Requires a component: `Component::Cublas` or `"cublas"`. That is its shared library, which is linked. For a
+    /// component without one, it is the programs (`nvcc`), archives or headers, and nothing is linked. On Windows, it
+    /// is the import library, which most of NVIDIA's Python packages lack.
+    ///
+    /// The driver's libraries (`cuda-driver`, `nvml`) are linked by the stubs that toolkits ship, so the machine that
+    /// builds needs no driver. NVIDIA's Python packages have no stubs: then the driver's own library is needed.
     #[must_use]
-    pub fn need(self, component: &str) -> Self {
-        self.with(component, Strength::Required)
+    pub fn need<C>(self, component: C) -> Self
+    where
+        C: TryInto<Component>,
+        C::Error: ToString,
+    {
+        self.with(component, None, Strength::Required)
     }
 
-    /// Takes a component if it is found.
+    /// Requires one kind of a component's files. [`Kind::Shared`] and [`Kind::Static`] are linked.
+    ///
+    /// ```
+    /// use cuda_find::{Kind, Search};
+    /// // For a crate that opens cuBLAS at run time, and needs its header alone.
+    /// let search = Search::new().need_kind("cublas", Kind::Headers);
+    /// ```
     #[must_use]
-    pub fn need_optional(self, component: &str) -> Self {
-        self.with(component, Strength::Optional)
+    pub fn need_kind<C>(self, component: C, kind: Kind) -> Self
+    where
+        C: TryInto<Component>,
+        C::Error: ToString,
+    {
+        self.with(component, Some(kind), Strength::Required)
     }
 
-    fn with(mut self, component: &str, strength: Strength) -> Self {
-        match component.parse::<Component>() {
+    /// As [`Search::need`], but the search succeeds without the component.
+    #[must_use]
+    pub fn need_optional<C>(self, component: C) -> Self
+    where
+        C: TryInto<Component>,
+        C::Error: ToString,
+    {
+        self.with(component, None, Strength::Optional)
+    }
+
+    fn with<C>(mut self, component: C, kind: Option<Kind>, strength: Strength) -> Self
+    where
+        C: TryInto<Component>,
+        C::Error: ToString,
+    {
+        match component.try_into() {
             Ok(component) => {
-                self.components.push(component);
-                // The driver's library comes with the driver, and its header with the runtime.
+                let kind = kind.unwrap_or_else(|| Kind::main(component));
+                self.needs.push((component, kind, strength));
+                // The driver's library is not part of a toolkit, and its header comes with the runtime.
                 let (found, part) = if component.facts().is_driver() {
                     (Component::Cudart, Part::Headers)
                 } else {
-                    (component, Part::main(component))
+                    (component, kind.part())
                 };
                 let need = Need::new(found, part, "needed by this build");
                 self.request.needs.push(need.with(strength));
             }
-            Err(reason) => self.refuse(reason, "correct the name of the component"),
+            Err(reason) => self.refuse(reason.to_string(), "correct the name of the component"),
         }
         self
     }
@@ -91,131 +137,46 @@ impl Search {
         self
     }
 
-    /// Adds a place, which comes before every other: a root, a virtual environment or site-packages.
+    /// Searches this place, and no other but those of further calls: a root, a virtual environment or site-packages.
+    /// As for a place that a variable such as `CUDA_HOME` names, it is an error if CUDA is not there.
     #[must_use]
     pub fn place(mut self, path: impl Into<PathBuf>) -> Self {
         self.places.push(path.into());
         self
     }
 
+    /// Starts no process. Versions are then read from files; nvcc's is the release of the toolkit, without its last
+    /// number, and an nvcc that is a script for a toolkit elsewhere is not followed.
+    #[must_use]
+    pub fn without_running_nvcc(mut self) -> Self {
+        self.runs_nvcc = false;
+        self
+    }
+
     fn refuse(&mut self, reason: String, hint: &str) {
-        self.wrong.get_or_insert(Error::usage(reason, hint));
+        self.wrong.get_or_insert(CoreError::usage(reason, hint));
     }
 
     /// Searches. Places after the first step of the search that has everything are not read.
     ///
     /// # Errors
-    /// [`Error::NotFound`] lists what was tried. A place that a variable names may be wrong, which is an error of its
-    /// own. [`Error::Usage`] for an unknown component, or if Cargo would misread a path.
+    /// [`Error::kind`] says which: something is missing, does not belong together, or is in a place that a variable
+    /// names wrongly. The message lists what was tried.
     pub fn find(self) -> Result<Toolkit, Error> {
         if let Some(wrong) = self.wrong {
-            return Err(wrong);
+            return Err(Error(wrong));
         }
-        let (root, env) = (Root::system(), &self.env);
-        let triple = |name: &str| {
-            env.peek(name)
-                .map(|value| value.to_string_lossy().into_owned())
-        };
-        let here = || format!("{ARCH}-unknown-{OS}");
-        let mut target = Target::from_triple(&triple("TARGET").unwrap_or_else(here))?;
-        if let Some(host) = triple("HOST") {
-            target = target.built_on(&host);
-        }
+        let target = self.system.target()?;
+        let System {
+            env, root, cache, ..
+        } = self.system;
+        let env = env.with_answers_in(cache);
         let context = SearchContext {
-            root: &root,
-            env,
-            target: &target,
             places: self.places,
+            runs_nvcc: self.runs_nvcc,
+            ..SearchContext::new(&root, &env, &target)
         };
-        let mut toolkit = context.find(&self.request.linked_for(&target))?;
-        let mut directives = Directives::default();
-        link::directives(
-            &toolkit,
-            &self.components,
-            Cudart::Shared,
-            None,
-            &mut directives,
-        );
-        for name in env.names_read() {
-            directives.push(Directive::RerunIfEnvChanged(name));
-        }
-        let lock = lock_file(&root, env).filter(|file| root.exists(file));
-        let components = toolkit.components().iter();
-        let files = components.flat_map(|found| found.files_to_watch(&root));
-        directives.rerun_if_changed(files.chain(lock));
-        toolkit.cargo_directives = directives.to_lines()?;
-        Ok(toolkit)
-    }
-}
-
-#[cfg(unix)]
-#[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "tests prepare real directories")]
-mod tests {
-    use std::fs;
-    use std::path::Path;
-
-    use super::*;
-
-    fn root(at: &Path) {
-        for (file, text) in [
-            ("include/cuda.h", "#define CUDA_VERSION 12040\n"),
-            ("include/cuda_runtime.h", ""),
-            ("include/cublas_v2.h", ""),
-            ("lib64/libcudart.so.12", ""),
-            ("lib64/libcublas.so.12", ""),
-            ("lib64/libcublasLt.so.12", ""),
-        ] {
-            let path = at.join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-    }
-
-    #[test]
-    fn a_build_script_gets_components_and_lines_for_cargo() {
-        let directory = tempfile::tempdir().unwrap();
-        root(directory.path());
-        let search = || Search {
-            env: Env::from_pairs([("CUDA_HOME", directory.path())]),
-            ..Search::new()
-        };
-        let toolkit = search()
-            .need("cublas")
-            .need_optional("cudnn")
-            .release(">=12, <14")
-            .find()
-            .unwrap();
-        let cublas = toolkit.component("cublas").unwrap();
-        assert_eq!(cublas.to_string(), "cublas for CUDA 12");
-        assert!(
-            cublas
-                .origin
-                .starts_with("environment variable `CUDA_HOME`")
-        );
-        assert!(toolkit.component("cudnn").is_err());
-        let lines = toolkit.cargo_directives().join("\n");
-        let library = directory.path().join("lib64");
-        for line in [
-            format!("rustc-link-search=native={}", library.display()),
-            "rustc-link-lib=dylib:+verbatim=libcublas.so.12".to_owned(),
-            format!("rerun-if-changed={}/libcublas.so.12", library.display()),
-            // Variables that are set, and those that were looked for in vain.
-            "rerun-if-env-changed=CUDA_HOME".to_owned(),
-            "rerun-if-env-changed=CUDA_BUILD_ROOTS".to_owned(),
-        ] {
-            assert!(lines.contains(&line), "no {line} in\n{lines}");
-        }
-        for (search, expected) in [
-            (search().need("cublass"), "known: cudart, cuda-driver"),
-            (
-                search().release("new"),
-                "`new` is not a version requirement",
-            ),
-            (search().need("cudart").release(">=13"), "has CUDA 12.4"),
-        ] {
-            let error = search.find().unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
-        }
+        let toolkit = context.find(&self.request.linked_for(&target))?;
+        Toolkit::new(toolkit, &self.needs, &root, &env, &target, self.runs_nvcc)
     }
 }

@@ -37,6 +37,7 @@ fn toolkit() -> Toolkit {
         env: &env,
         target: &target,
         places: vec![place],
+        runs_nvcc: true,
     };
 
     search

@@ -44,7 +44,7 @@ impl Compiler {
 }
 
 /// Variables of the machine that would change what is found or compiled.
-const FOREIGN: [&str; 23] = [
+const FOREIGN: [&str; 22] = [
     "CUDA_BUILD_TOOLKIT",
     "CUDA_BUILD_SOURCES",
     "CUDA_BUILD_SKIP",
@@ -53,7 +53,6 @@ const FOREIGN: [&str; 23] = [
     "CUDA_BUILD_LOCK",
     "CUDA_BUILD_CAPABILITIES",
     "CUDA_BUILD_CUDART",
-    "CUDA_BUILD_LAUNCHER",
     "NVCC",
     "CUDACXX",
     "CUDA_HOME",

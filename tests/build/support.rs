@@ -135,6 +135,7 @@ pub fn everything_in(places: &[&Path]) -> Toolkit {
         env: &Env::default(),
         target: &target,
         places,
+        runs_nvcc: true,
     };
     search.find(&request).unwrap()
 }

@@ -141,6 +141,7 @@ fn what_a_library_finds_by_runpath_is_needed_directly() {
         env: &Env::from_pairs([("CUDA_BUILD_TOOLKIT", &file)]),
         target: &Target::from_triple("x86_64-unknown-linux-gnu").unwrap(),
         places: Vec::new(),
+        runs_nvcc: true,
     };
     let need = Need::new(
         Component::Cusparse,

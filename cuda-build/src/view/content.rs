@@ -13,7 +13,7 @@ use super::plan::{ComponentPath, Contents, ViewEntry, ViewPlan};
 use super::stub::{self, DRIVERS, Stub};
 use crate::error::Error;
 use cuda_find_core::component::{Component, Facts};
-use cuda_find_core::{env::Env, found::Found, nvcc, root::Root, target::Target};
+use cuda_find_core::{env::Env, found::Found, link, nvcc, root::Root, target::Target};
 use cuda_find_core::{toolkit::Toolkit, version::ToolkitVersion};
 
 /// The CMake packages of CCCL.
@@ -244,18 +244,9 @@ impl<'a> Planner<'a, '_> {
     /// Adds the stubs of the driver's libraries: those that the toolkit contains, otherwise ones that the C compiler
     /// makes from the driver's headers.
     fn stubs(&mut self) -> Result<(), Error> {
-        let files =
-            (self.found.iter()).flat_map(|found| found.libraries.iter().chain(&found.archives));
-        let directories_of_files = files.filter_map(|file| file.parent()).map(Path::to_owned);
-        let mut library_directories: Vec<PathBuf> = directories_of_files.collect();
-        library_directories.dedup();
         for driver in &DRIVERS {
-            let mut directories = library_directories.clone();
-            for include in self.include(driver.component) {
-                directories.extend(["../lib", "../lib64"].map(|sibling| include.join(sibling)));
-            }
-            let name = format!("stubs/lib{}.so", driver.name);
-            if let Some(file) = self.find(&directories, &name) {
+            let found = self.found.iter().copied();
+            if let Some(file) = link::shipped_stub(self.root, found, driver.name) {
                 self.add(driver.component, &driver.path(), &file)?;
                 continue;
             }

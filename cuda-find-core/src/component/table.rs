@@ -852,5 +852,13 @@ impl FromStr for Component {
     }
 }
 
+impl TryFrom<&str> for Component {
+    type Error = String;
+
+    fn try_from(name: &str) -> Result<Self, Self::Error> {
+        name.parse()
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -83,6 +83,9 @@ impl<'p> SearchedDirectories<'p> {
         includes.extend(["nvvm/include", "extras/CUPTI/include"].map(|name| root.join(name)));
         let mut libs = vec![platform.join("lib"), root.join("lib64"), lib.clone()];
         libs.push(lib.join(target.multiarch()));
+        if self.prober.is_flat {
+            libs = vec![root.to_owned()];
+        }
         libs.extend(["nvvm/lib64", "nvvm/lib", "extras/CUPTI/lib64"].map(|name| root.join(name)));
         if target.is_windows() {
             // Import libraries are in `lib`. DLLs are in `bin`, and since CUDA 13 in `bin/x86_64` (wheels) or `bin/x64`
@@ -148,6 +151,7 @@ impl<'p> SearchedDirectories<'p> {
     /// packages of conda-forge do not need them: their files are in `targets`.
     fn is_shared_in_conda(&self, directory: &Path) -> bool {
         (directory.ends_with("include") || directory.ends_with("lib"))
+            && !self.prober.is_flat
             && (directory.parent())
                 .is_some_and(|root| self.prober.root.is_dir(&root.join("conda-meta")))
     }

@@ -8,12 +8,16 @@ use crate::nvcc::NvccAnswer;
 use crate::root::Root;
 use crate::target::Target;
 
+type Query<'a> = &'a dyn Fn(&Path) -> Result<NvccAnswer, Error>;
+
 /// Reads candidates.
 pub(crate) struct Prober<'a> {
     pub(crate) root: &'a Root,
     pub(crate) target: &'a Target,
-    /// [`nvcc::query`](crate::nvcc::query) or a substitute.
-    pub(crate) query_nvcc: &'a dyn Fn(&Path) -> Result<NvccAnswer, Error>,
+    /// [`nvcc::query`](crate::nvcc::query) or a substitute; `None` if nvcc must not be started.
+    pub(crate) query_nvcc: Option<Query<'a>>,
+    /// Whether a root is itself a directory of libraries, and nothing else.
+    pub(crate) is_flat: bool,
 }
 
 impl Prober<'_> {

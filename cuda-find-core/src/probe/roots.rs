@@ -99,7 +99,8 @@ pub(super) fn read_roots<'p>(
         let proposed = proposed.take();
         let named = proposed.clone().filter(|_| candidate.step.is_explicit());
         let nvcc = proposed.or_else(|| prober.file(path, "bin/nvcc"));
-        let (answer, query_error) = match nvcc.map(|nvcc| (prober.query_nvcc)(&nvcc)).transpose() {
+        let queried = nvcc.and_then(|nvcc| Some(prober.query_nvcc?(&nvcc)));
+        let (answer, query_error) = match queried.transpose() {
             Ok(answer) => (answer.map(|answer| NvccAnswer { named, ..answer }), None),
             Err(error) => (None, Some(error.to_string())),
         };
@@ -329,7 +330,7 @@ fn component_set(roots: &[OneRoot<'_>], major: u32, attempt: &mut Attempt) -> Op
                 new.version = root.package_version.clone();
             }
         }
-        if component == Component::Nvcc {
+        if component == Component::Nvcc && prober.query_nvcc.is_some() {
             let Some(answer) = answers.first() else {
                 let query_error = of_major.iter().find_map(|root| root.query_error.clone());
                 let elsewhere =

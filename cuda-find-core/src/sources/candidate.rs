@@ -81,6 +81,8 @@ pub fn variable_label(name: &str) -> String {
 pub enum CandidateKind {
     /// A root with `bin`, `include` and `lib`.
     Root,
+    /// A directory of shared libraries, and nothing else.
+    Libraries,
     /// `/usr` without a toolkit. Only products are taken from it.
     SystemProducts,
     /// A Python site-packages directory.

@@ -6,7 +6,9 @@ mod steps;
 mod stored;
 
 pub use candidate::{Candidate, CandidateKind, SearchStep, variable_label};
-pub use places::{associated_roots, companions, holds_product, is_package, versions};
+pub use places::{
+    associated_roots, companions, holds_product, is_package, site_packages_of, versions,
+};
 pub use steps::{Proposals, candidates};
 pub use stored::{
     ARCHIVES, FORMAT_VERSION, LOCK_FILE, LOCK_VARIABLE, LockedToolkit, MANIFEST, StoredPackage,

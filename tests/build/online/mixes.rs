@@ -25,6 +25,7 @@ pub fn search(places: &[&Path], request: &Request) -> Result<cuda_build::Toolkit
         env: &env,
         target: &target,
         places,
+        runs_nvcc: true,
     }
     .find(request)
 }

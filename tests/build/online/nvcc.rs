@@ -89,6 +89,7 @@ impl Place {
             env,
             target: &target,
             places: vec![self.root.clone()],
+            runs_nvcc: true,
         };
         search.report(&[Request::default()]).attempts.remove(0)
     }

@@ -58,6 +58,7 @@ fn search(request: Request) -> Result<Toolkit, Box<dyn Error>> {
         env: &env,
         target: &target,
         places: Vec::new(),
+        runs_nvcc: true,
     };
     Ok(search.find(&request)?)
 }
@@ -92,6 +93,7 @@ fn view(directory: &Path, place: &Path) -> Result<(), Box<dyn Error>> {
         env: &env,
         target: &target,
         places: vec![directory.to_owned()],
+        runs_nvcc: true,
     };
     let toolkit = search.find(&Request {
         alternatives: vec![vec![need(Component::Cudart, Part::Headers)]],

@@ -55,6 +55,7 @@ impl Layout {
             env: &env,
             target: &target,
             places,
+            runs_nvcc: true,
         }
         .find(&request)
         .unwrap()

@@ -1,0 +1,378 @@
+//! What a search found.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use cuda_find_core::capability::{Capability, Declared, Plan};
+use cuda_find_core::component::{Component, Facts};
+use cuda_find_core::directive::{self, Directive, Directives};
+use cuda_find_core::env::Env;
+use cuda_find_core::error::Error as CoreError;
+use cuda_find_core::found::Found as CoreFound;
+use cuda_find_core::link::{self, Cudart};
+use cuda_find_core::root::Root;
+use cuda_find_core::select::{Part, Strength};
+use cuda_find_core::sources::lock_file;
+use cuda_find_core::target::Target;
+use cuda_find_core::toolkit::Toolkit as CoreToolkit;
+use cuda_find_core::version::{ToolkitVersion, Version};
+
+use crate::Error;
+
+/// A kind of files of a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Headers.
+    Headers,
+    /// Shared libraries: `libcublas.so.12`; on Windows, DLLs.
+    Shared,
+    /// Static archives: `libcublas_static.a`; on Windows, import libraries too.
+    Static,
+    /// A library with the driver's names and no code, to link on a machine without a driver. It must never be on a
+    /// path that the loader searches.
+    Stub,
+    /// Programs: `nvcc`, `ptxas`.
+    Program,
+}
+
+impl Kind {
+    pub(crate) fn main(component: Component) -> Self {
+        if component.facts().is_driver() {
+            return Self::Stub;
+        }
+        match Part::main(component) {
+            Part::Headers => Self::Headers,
+            Part::Tools => Self::Program,
+            Part::Archive => Self::Static,
+            Part::Shared | Part::Import => Self::Shared,
+        }
+    }
+
+    pub(crate) fn part(self) -> Part {
+        match self {
+            Self::Headers => Part::Headers,
+            Self::Program => Part::Tools,
+            Self::Static => Part::Archive,
+            Self::Shared | Self::Stub => Part::Shared,
+        }
+    }
+}
+
+/// A component that was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    found: CoreFound,
+    stubs: Vec<PathBuf>,
+}
+
+impl Found {
+    /// The component.
+    pub fn component(&self) -> Component {
+        self.found.component
+    }
+
+    /// The component's own version, if known: 9.8.0 for cuDNN, 12.4.131 for nvcc.
+    pub fn version(&self) -> Option<&Version> {
+        self.found.version.as_ref()
+    }
+
+    /// The place where it was found, and what proposed it, for a message: ``environment variable `CUDA_HOME`
+    /// (/opt/cuda)``.
+    pub fn origin(&self) -> &str {
+        &self.found.origin
+    }
+
+    /// The directories of its headers, also `/usr/include`, which must not be passed with `-I`.
+    pub fn include_dirs(&self) -> &[PathBuf] {
+        &self.found.include
+    }
+
+    /// Its files of one kind, the main one first. There are none for [`Kind::Headers`], which are in
+    /// [`Found::include_dirs`].
+    pub fn files(&self, kind: Kind) -> &[PathBuf] {
+        match kind {
+            Kind::Headers => &[],
+            Kind::Shared => &self.found.libraries,
+            Kind::Static => &self.found.archives,
+            Kind::Stub => &self.stubs,
+            Kind::Program => &self.found.tools,
+        }
+    }
+
+    /// The directory in which the linker finds a library of the driver.
+    fn link_dir(&self) -> Option<&Path> {
+        let file = self.stubs.first().or(self.found.libraries.first());
+        file.and_then(|file| file.parent())
+    }
+
+    /// The directories of its files of one kind, each once.
+    pub fn dirs(&self, kind: Kind) -> Vec<PathBuf> {
+        if kind == Kind::Headers {
+            return self.found.include.clone();
+        }
+        let directories = self.files(kind).iter().filter_map(|file| file.parent());
+        each_once(directories.map(Path::to_owned))
+    }
+}
+
+fn each_once(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let mut once = Vec::new();
+    for path in paths {
+        if !once.contains(&path) {
+            once.push(path);
+        }
+    }
+    once
+}
+
+/// Capabilities that one toolkit can compile for.
+///
+/// They are printed as a list that [`Toolkit::capabilities`] reads again: `8.0, 9.0a, 12.0+PTX`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities(Plan);
+
+impl Capabilities {
+    /// The numbers, ascending; `8.0` and `8.0+PTX` are one.
+    pub fn numbers(&self) -> Vec<Capability> {
+        self.0.all()
+    }
+
+    /// The options for nvcc: `-gencode=arch=compute_80,code=sm_80`, one for each capability, and
+    /// `…,code=compute_120` for PTX.
+    pub fn nvcc_args(&self) -> Vec<String> {
+        let option = |capability: &Capability, code: String| {
+            format!("-gencode=arch={},code={code}", capability.compute())
+        };
+        let real = self.0.real.iter().map(|it| option(it, it.sm()));
+        let ptx = self.0.ptx.iter().map(|it| option(it, it.compute()));
+        real.chain(ptx).collect()
+    }
+
+    /// The value of `CMAKE_CUDA_ARCHITECTURES`: `80-real;90a-real;120-real;120-virtual`.
+    pub fn cmake(&self) -> String {
+        self.0.cmake()
+    }
+}
+
+impl fmt::Display for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The components that a search chose. They belong together.
+#[derive(Clone, Debug)]
+pub struct Toolkit {
+    toolkit: CoreToolkit,
+    components: Vec<Found>,
+    observed: Option<Vec<Capability>>,
+    directives: Vec<String>,
+}
+
+impl Toolkit {
+    pub(crate) fn new(
+        toolkit: CoreToolkit,
+        needs: &[(Component, Kind, Strength)],
+        root: &Root,
+        env: &Env,
+        target: &Target,
+        runs_nvcc: bool,
+    ) -> Result<Self, Error> {
+        let mut directives = Directives::default();
+        let with_stub = |found: &CoreFound| {
+            let name = found.component.facts().libraries.first();
+            let stub = name.and_then(|name| link::shipped_stub(root, [found].into_iter(), name));
+            Found {
+                found: found.clone(),
+                stubs: stub.into_iter().collect(),
+            }
+        };
+        let mut components: Vec<Found> = toolkit.components().iter().map(with_stub).collect();
+        for (component, kind, strength) in needs {
+            let facts = component.facts();
+            let mut stubs = None;
+            if facts.is_driver() && *kind != Kind::Headers && !target.is_windows() {
+                let Some(driver) = driver_library(&toolkit, facts, root, env, target) else {
+                    if *strength == Strength::Required {
+                        return Err(Error(no_driver_library(&toolkit, facts)));
+                    }
+                    continue;
+                };
+                stubs = driver.link_dir().map(Path::to_owned);
+                stubs.take_if(|directory| toolkit.is_default_search_dir(directory));
+                components.retain(|found| found.component() != *component);
+                components.push(driver);
+            }
+            let (one, stubs) = (&[*component], stubs.as_deref());
+            match kind {
+                Kind::Shared | Kind::Stub => {
+                    link::directives(&toolkit, one, Cudart::Shared, stubs, &mut directives);
+                }
+                Kind::Static => link::archives(&toolkit, *component, &mut directives),
+                Kind::Headers | Kind::Program => {}
+            }
+        }
+        let observed = runs_nvcc.then(|| toolkit.capabilities_of_ptxas(root, env));
+        for name in env.names_read() {
+            directives.push(Directive::RerunIfEnvChanged(name));
+        }
+        let lock = lock_file(root, env).filter(|file| root.exists(file));
+        let files = toolkit.components().iter();
+        let files = files.flat_map(|found| found.files_to_watch(root));
+        directives.rerun_if_changed(files.chain(lock));
+        for warning in toolkit.warnings() {
+            directives.push(Directive::Warning(warning.clone()));
+        }
+        Ok(Self {
+            components,
+            observed: observed.flatten(),
+            directives: directives.to_lines()?,
+            toolkit,
+        })
+    }
+
+    /// The CUDA release.
+    pub fn release(&self) -> ToolkitVersion {
+        self.toolkit.version()
+    }
+
+    /// A component that was requested, or that a requested one needs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) if it was not requested, or if an optional one was not found.
+    pub fn component<C>(&self, component: C) -> Result<&Found, Error>
+    where
+        C: TryInto<Component>,
+        C::Error: ToString,
+    {
+        let usage = |reason: String, hint: &str| Error(CoreError::usage(reason, hint));
+        let component = component.try_into();
+        let component =
+            component.map_err(|reason| usage(reason.to_string(), "correct the name"))?;
+        let mut components = self.components();
+        components
+            .find(|found| found.component() == component)
+            .ok_or_else(|| {
+                let hint = "request it with `Search::need`";
+                usage(format!("the toolkit has no `{component}`"), hint)
+            })
+    }
+
+    /// Every component that was chosen, in the order of [`Component`].
+    pub fn components(&self) -> impl Iterator<Item = &Found> {
+        self.components.iter()
+    }
+
+    /// The path of nvcc, if `nvcc` was requested. It compiles with an `-I` for each of [`Toolkit::include_dirs`], and
+    /// links with a `-L` for each of [`Toolkit::library_dirs`].
+    pub fn nvcc(&self) -> Option<&Path> {
+        self.toolkit.tool(Component::Nvcc, "nvcc")
+    }
+
+    /// The directories of headers for `-I`, each once. `/usr/include`, which every compiler searches, is left out,
+    /// because its headers would come before those of other directories.
+    pub fn include_dirs(&self) -> Vec<PathBuf> {
+        self.toolkit.include_dirs()
+    }
+
+    /// The directories of shared libraries and archives for `-L`, each once, without those that every linker searches.
+    /// Those of stubs are left out.
+    pub fn library_dirs(&self) -> Vec<PathBuf> {
+        let files = self.components().map(|found| &found.found);
+        let files = files.flat_map(|found| found.libraries.iter().chain(&found.archives));
+        let mut directories = each_once(files.filter_map(|file| file.parent()).map(Path::to_owned));
+        directories.retain(|directory| !self.toolkit.is_default_search_dir(directory));
+        directories
+    }
+
+    /// Every capability that this toolkit can compile for, without letters and with them.
+    pub fn supported(&self) -> Capabilities {
+        let real = self.observed.clone();
+        let real = real.unwrap_or_else(|| cuda_find_core::capability::supported(self.release()));
+        Capabilities(Plan {
+            real,
+            ptx: Vec::new(),
+        })
+    }
+
+    /// Reads a list of capabilities in any usual spelling, and checks it against this toolkit: `8.0;90a`,
+    /// `sm_80 compute_90`, `80-real;120-virtual`, `8.6+PTX`, `all`, `all-major`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Capability`](crate::ErrorKind::Capability) for another spelling, and for a capability that the
+    /// toolkit does not support, with the reason: removed in 13.0, needs 12.8. `native` is an error, because no GPU is
+    /// queried.
+    pub fn capabilities(&self, list: &str) -> Result<Capabilities, Error> {
+        let declared = Declared::parse([list])?;
+        let plan = declared.plan(self.release(), &[], self.observed.as_deref())?;
+        Ok(Capabilities(plan))
+    }
+
+    /// What a build should show its user: variables that name different places, a component that was passed over.
+    pub fn warnings(&self) -> &[String] {
+        self.toolkit.warnings()
+    }
+
+    /// Lines for Cargo, such as `cargo::rustc-link-lib=…`. They link what was requested, show the warnings, and run the
+    /// build script again if a chosen file, the lock file or a variable changes, also a variable that was not set.
+    pub fn cargo_directives(&self) -> &[String] {
+        &self.directives
+    }
+
+    /// Prints [`Toolkit::cargo_directives`] to standard output.
+    pub fn print_cargo_directives(&self) {
+        directive::print(&self.directives);
+    }
+}
+
+/// The library of the driver to link: the toolkit's stub, otherwise the driver's own.
+fn driver_library(
+    toolkit: &CoreToolkit,
+    facts: &Facts,
+    root: &Root,
+    env: &Env,
+    target: &Target,
+) -> Option<Found> {
+    let name = facts.libraries[0];
+    let mut found = CoreFound::new(facts.component, toolkit.version().major);
+    let stub = link::shipped_stub(root, toolkit.components().iter(), name);
+    let of_linker = std::env::split_paths(env.get("LIBRARY_PATH").unwrap_or_default());
+    let directories = of_linker.chain(root.default_search_dirs(target.multiarch()));
+    let wsl = Some(root.locate("/usr/lib/wsl/lib"));
+    let nixos = link::nixos_driver_directory(root).map(PathBuf::from);
+    let directories = directories.chain(wsl).chain(nixos);
+    let mut files = directories.map(|directory| directory.join(format!("lib{name}.so")));
+    found
+        .libraries
+        .extend(files.find(|path| root.is_file(path)));
+    let file = stub.as_ref().or(found.libraries.first())?;
+    found.evidence = file.display().to_string();
+    found.origin = match &stub {
+        Some(_) => format!("stub of the toolkit ({})", file.display()),
+        None => format!("the driver's library ({})", file.display()),
+    };
+    let stubs = stub.into_iter().collect();
+    Some(Found { found, stubs })
+}
+
+fn no_driver_library(toolkit: &CoreToolkit, facts: &Facts) -> CoreError {
+    let library = facts.libraries[0];
+    let origin = toolkit
+        .components()
+        .first()
+        .map_or("", |found| &found.origin);
+    CoreError::NotFound {
+        missing: vec![facts.component],
+        message: format!(
+            "`lib{library}.so`, which links the driver (`{}`), was not found\n  tried {origin}: it has no \
+             `stubs/lib{library}.so`\n  tried the linker's default directories and `LIBRARY_PATH`",
+            facts.id
+        ),
+        hints: vec![format!(
+            "install the NVIDIA driver, or a toolkit with stubs (NVIDIA's Python packages have none); or open \
+             `{}` at run time instead of linking it",
+            facts.soname(0, toolkit.version().major).unwrap_or(library)
+        )],
+    }
+}
