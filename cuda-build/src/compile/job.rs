@@ -14,7 +14,6 @@ use std::time::Instant;
 
 use super::depfile;
 use super::joining::{self, Reason};
-use super::launcher::Launcher;
 use super::options::host_option;
 use super::progress::{PlaceInBuild, Progress, Running};
 use super::run_directory::RunDirectory;
@@ -44,7 +43,6 @@ pub(super) enum ListUse {
 pub(crate) struct Tools {
     /// See [`joins_objects`](joining::joins_objects).
     pub(crate) joins_objects: bool,
-    pub(crate) launcher: Option<Launcher>,
     pub(crate) progress: Progress,
     pub(crate) store: OutputStore,
 }
@@ -303,29 +301,12 @@ impl Job<'_> {
             }
         );
         let assembled = with_ending(&self.run_directory.place_of(output), ".assembled");
+        if is_object && lists_assembled {
+            let option = format!("-Wa,--MD,{}", assembled.display());
+            invocation = invocation.args([host_option(&option)]);
+        }
         let _running = self.announce(images);
-        let run =
-            |invocation: &Invocation| self.run_directory.execute(self.step, invocation, output);
-        let printed = match self.tools.launcher.as_ref().filter(|_| is_object) {
-            Some(launcher) => match run(&invocation.clone().behind(&launcher.program)) {
-                Ok(printed) => printed,
-                // An old sccache fails with a new nvcc. If nvcc fails too, its messages are shown alone.
-                Err(error) => {
-                    let printed = run(&invocation)?;
-                    let reason = match error {
-                        Error::Compile { output, .. } => output,
-                        other => other.to_string(),
-                    };
-                    let reason = reason.lines().next().unwrap_or_default();
-                    format!("{printed}\nnvcc was started without {launcher}: {reason}\n")
-                }
-            },
-            None if is_object && lists_assembled => {
-                let option = format!("-Wa,--MD,{}", assembled.display());
-                run(&invocation.args([host_option(&option)]))?
-            }
-            None => run(&invocation)?,
-        };
+        let printed = self.run_directory.execute(self.step, &invocation, output)?;
         let bytes = output::read(output)?;
         Ok(CompilerOutput {
             images: images.to_vec(),

@@ -182,7 +182,6 @@ impl WrappedNvcc<'_> {
         };
         let tools = Tools {
             joins_objects: joins_objects(toolkit.version(), &host),
-            launcher: None,
             progress,
             store,
         };

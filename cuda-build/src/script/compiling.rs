@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::build::{Build, Built, set_cfgs};
 use crate::compile::identity::{CompilerIdentities, Variables};
 use crate::compile::{
-    Compiled, Diagnostics, Engine, Launcher, Library, Module, OutputStore, PathNames, Progress,
-    Runner, Settings, Tools, Workers, joins_objects, matching_files,
+    Compiled, Diagnostics, Engine, Library, Module, OutputStore, PathNames, Progress, Runner,
+    Settings, Tools, Workers, joins_objects, matching_files,
 };
 use crate::diagnosis::{FailedBuild, Origin};
 use crate::driver::{Driver, NoDriver};
@@ -226,10 +226,6 @@ impl Build {
         let view_root: Vec<_> = view.iter().map(|view| (view.root(), "view")).collect();
         let names = PathNames::new(toolkit, &view_root);
         let store = OutputStore::open(reads, &self.out, None, names)?;
-        let launcher = Launcher::from_env(&self.env, &self.root).unwrap_or_else(|reason| {
-            directives.push(Directive::Warning(reason));
-            None
-        });
         let settings = Settings {
             toolkit,
             plan,
@@ -264,7 +260,6 @@ impl Build {
             joins_objects: host
                 .as_ref()
                 .is_some_and(|host| joins_objects(toolkit.version(), host)),
-            launcher,
             progress: Progress::from_env(&self.env, false),
             store,
         };
