@@ -9,7 +9,7 @@ use super::artifact::{Artifact, Majors};
 use super::check::{Finding, Severity};
 use super::rules;
 use crate::output::{human_size, joined};
-use crate::package::device::{Coverage, DeviceCode, DeviceImage, ImageKind, Runs};
+use crate::package::device::{DeviceCode, DeviceImage, ImageKind};
 
 /// The result for one argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -34,7 +34,6 @@ pub struct Device {
     pub images: Vec<DeviceImage>,
     /// The oldest driver that runs the SASS; `None` if there is none, or if it is not known.
     pub driver: Option<&'static str>,
-    pub gpus: Vec<Coverage>,
 }
 
 impl Audited {
@@ -90,7 +89,6 @@ impl Device {
             file: path.to_owned(),
             images: code.images(),
             driver: has_sass.then(|| release::driver_floor(major)).flatten(),
-            gpus: code.coverage(major),
         }
     }
 
@@ -108,17 +106,6 @@ impl Device {
         let mut text = format!("  device code in {file}: {images}\n");
         if let Some(driver) = self.driver {
             text.push_str(&format!("    SASS needs driver {driver} or newer\n"));
-        }
-        for gpus in &self.gpus {
-            let runs = match &gpus.runs {
-                Runs::Native => "native".to_owned(),
-                Runs::Jit { driver, .. } => format!("JIT from PTX, needs driver {driver}"),
-                Runs::TileJit => "JIT from Tile IR".to_owned(),
-                Runs::Linked => "linked from LTO-IR by nvJitLink".to_owned(),
-                Runs::None => "none".to_owned(),
-            };
-            let (generation, capabilities) = (gpus.generation, gpus.capabilities.join(", "));
-            text.push_str(&format!("    {generation:<10} {capabilities:<24} {runs}\n"));
         }
         text
     }

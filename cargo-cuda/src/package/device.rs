@@ -62,18 +62,14 @@ pub enum ImageKind {
 }
 
 /// What a GPU can run, from the best to the worst.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(tag = "code", rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Runs {
     /// SASS.
     Native,
     /// PTX, which the driver compiles when the program starts.
     Jit {
         /// The version of PTX.
-        #[serde(skip)]
         isa: (u16, u16),
-        /// The oldest driver that reads this version of PTX.
-        driver: String,
     },
     /// Tile IR, which the driver compiles when the program starts.
     TileJit,
@@ -81,17 +77,6 @@ pub enum Runs {
     Linked,
     /// Nothing.
     None,
-}
-
-/// GPUs of one generation with the same result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Coverage {
-    /// The name of the generation: Ampere.
-    pub generation: &'static str,
-    /// The capabilities of its GPUs: 8.0, 8.6.
-    pub capabilities: Vec<String>,
-    #[serde(flatten)]
-    pub runs: Runs,
 }
 
 impl DeviceImage {
@@ -266,31 +251,11 @@ impl DeviceCode {
             Runs::Linked => Some((oldest, false)),
             Runs::TileJit => Some((built_with, false)),
             // PTX that is newer than the tables is that of the toolkit.
-            Runs::Jit { isa, .. } => {
+            Runs::Jit { isa } => {
                 let release = release_of_ptx(isa).map_or(built_with, |it| it.version);
                 Some((release.max(oldest), false))
             }
         }
-    }
-
-    /// What can run on each GPU that this major or a newer one supports.
-    pub fn coverage(&self, major: u32) -> Vec<Coverage> {
-        let mut list: Vec<Coverage> = Vec::new();
-        for facts in devices(major) {
-            let runs = self.runs_on(facts.capability, major);
-            let capability = facts.capability.to_string();
-            match list.last_mut() {
-                Some(last) if last.generation == facts.architecture && last.runs == runs => {
-                    last.capabilities.push(capability);
-                }
-                _ => list.push(Coverage {
-                    generation: facts.architecture,
-                    capabilities: vec![capability],
-                    runs,
-                }),
-            }
-        }
-        list
     }
 
     /// The GPUs that are not older than the oldest image and have no code. Jetson boards are left out: few wheels are
@@ -298,7 +263,11 @@ impl DeviceCode {
     pub fn gaps(&self, major: u32) -> BTreeSet<Capability> {
         let images = self.portable().into_iter().flatten();
         let oldest = images.map(|image| image.capability.base()).min();
-        let devices = devices(major).filter(|facts| facts.jetson != Some(true));
+        let first = ToolkitVersion::new(major, 0);
+        let is_supported =
+            |facts: &&CapabilityFacts| facts.removed_in.is_none_or(|removed| first < removed);
+        let devices = capability::all().filter(is_supported);
+        let devices = devices.filter(|facts| facts.jetson != Some(true));
         let newer = devices.map(|facts| facts.capability);
         let newer = newer.filter(|it| oldest.is_some_and(|oldest| *it >= oldest));
         let gaps = newer.filter(|it| self.runs_on(*it, major) == Runs::None);
@@ -337,8 +306,7 @@ fn runs_on(images: &[DeviceImage], device: Capability, major: u32) -> Runs {
         of_kind(kind).filter(|image| support(Vec::new(), vec![image.capability]) == Support::Jit)
     };
     if let Some(isa) = compiled_from(ImageKind::Ptx).map(|image| image.isa).min() {
-        let driver = driver_for_ptx(isa);
-        return Runs::Jit { isa, driver };
+        return Runs::Jit { isa };
     }
     let later = [
         (ImageKind::TileIr, Runs::TileJit),
@@ -430,26 +398,11 @@ fn ptx(block: &[u8], at: usize) -> Option<DeviceImage> {
     })
 }
 
-/// The GPUs that a CUDA major supports, and newer ones.
-fn devices(major: u32) -> impl Iterator<Item = &'static CapabilityFacts> {
-    let first = ToolkitVersion::new(major, 0);
-    capability::all().filter(move |facts| facts.removed_in.is_none_or(|removed| first < removed))
-}
-
 /// The first CUDA release that writes PTX of this version, and whose driver reads it.
 pub fn release_of_ptx((major, minor): (u16, u16)) -> Option<&'static Release> {
     let isa = (u32::from(major), u32::from(minor));
     let mut releases = release::releases().filter_map(release::facts);
     releases.find(|release| release.ptx_isa >= isa)
-}
-
-/// The oldest driver that reads PTX of this version.
-fn driver_for_ptx(isa: (u16, u16)) -> String {
-    let release = release_of_ptx(isa);
-    match release.and_then(|release| Some((release.driver?, release.version))) {
-        Some((driver, release)) => format!("{driver} (CUDA {release})"),
-        None => format!("for PTX {}.{}", isa.0, isa.1),
-    }
 }
 
 #[cfg(test)]
@@ -487,24 +440,13 @@ mod tests {
     }
 
     #[test]
-    fn coverage_names_native_jit_and_none() {
+    fn a_gpu_runs_sass_ptx_or_nothing() {
         let code = code(&["8.0", "9.0a"], &["9.0"]);
         let on = |device: &str| code.runs_on(device.parse().unwrap(), 12);
         assert_eq!(on("8.9"), Runs::Native);
         assert_eq!(on("9.0"), Runs::Native);
-        let driver = "575.51.03 (CUDA 12.9)".to_owned();
-        assert_eq!(
-            on("10.0"),
-            Runs::Jit {
-                isa: (8, 8),
-                driver
-            }
-        );
+        assert_eq!(on("10.0"), Runs::Jit { isa: (8, 8) });
         assert_eq!(on("7.5"), Runs::None);
-        let rows = code.coverage(13);
-        assert_eq!(rows[0].generation, "Turing");
-        assert_eq!(rows[0].runs, Runs::None);
-        assert_eq!(rows[1].capabilities, ["8.0", "8.6", "8.7", "8.8"]);
     }
 
     #[test]

@@ -107,7 +107,6 @@ mod tests {
             file: String::new(),
             images: images.iter().map(image).collect(),
             driver: None,
-            gpus: Vec::new(),
         }
     }
 
