@@ -49,7 +49,6 @@
 //!   code or as PTX. The text of the error is for the user: "this build has no code for your 7.5 GPU; it has 8.0, 9.0,
 //!   12.0+PTX";
 //! - `modules::check_device("saxpy", major, minor)`: the same for one module;
-//! - `modules::SAXPY_KERNELS: &[&str]`: the names of the kernels in a module, so that a test can find a misspelt name;
 //! - `CAPABILITIES` and `PTX: &[Capability]`, the same as text in `CAPABILITY_LIST`, `CUDA_VERSION` and `CUDART`.
 //!
 //! With [cust](https://docs.rs/cust), which links the driver's library:

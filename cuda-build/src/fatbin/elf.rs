@@ -179,14 +179,6 @@ pub(crate) fn device_names(cubin: &[u8]) -> Option<Set<(Vec<u8>, usize)>> {
     Some(names)
 }
 
-/// The names of the kernels that a cubin defines. `None` if the bytes are not a cubin with a symbol table.
-pub(crate) fn kernels(cubin: &[u8]) -> Option<Vec<String>> {
-    let symbols = symbols(&sections(cubin))?.into_iter();
-    let kernels = symbols.filter(|symbol| symbol.section != 0 && symbol.is_kernel());
-    let names = kernels.map(|kernel| String::from_utf8_lossy(kernel.name).into_owned());
-    Some(names.collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

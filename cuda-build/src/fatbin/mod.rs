@@ -27,10 +27,8 @@
 mod container;
 pub(crate) mod elf;
 mod image;
-mod kernels;
 
 pub use container::{Compression, Decompress, Entry, EntryHeader, Fatbin, Kind, read_headers};
-pub(crate) use kernels::kernels;
 
 /// The number that every container starts with.
 const MAGIC: u32 = 0xBA55_ED50;

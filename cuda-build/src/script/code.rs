@@ -6,7 +6,6 @@ use super::needs;
 use crate::compile::{Compiled, Engine, Format, Library, Module, Options, PATTERN_HINT};
 use crate::config::Cudart;
 use crate::error::Error;
-use crate::fatbin;
 use cuda_find_core::capability::{Capability, PartCapabilities, Plan};
 use cuda_find_core::directive::{Directive, Directives};
 use cuda_find_core::{root::Root, select::Request, target::Target, version::ToolkitVersion};
@@ -234,9 +233,9 @@ impl Code {
         self.parts().map(|(name, _)| name)
     }
 
-    /// The part of the generated source that defines a constant for each module, and one with the names of its kernels.
-    /// In a skipped build, every module is empty.
-    pub(super) fn modules_source(&self, root: &Root, out: &Path, skipped: bool) -> String {
+    /// The part of the generated source that defines a constant for each module. In a skipped build, every module is
+    /// empty.
+    pub(super) fn modules_source(&self, skipped: bool) -> String {
         let mut source = String::from(MODULES_HEAD);
         for module in &self.modules {
             let constant = module.constant();
@@ -247,12 +246,6 @@ impl Code {
             source.push_str(&format!(
                 "\n    /// `{shown}`, compiled.\n    #[allow(dead_code)]\n"
             ));
-            let kernels = if skipped {
-                Some(Vec::new())
-            } else {
-                let code = root.bytes(&out.join(module.file_name()));
-                fatbin::kernels(&code.unwrap_or_default())
-            };
             source.push_str(&match module.format {
                 Format::Ptx if skipped => format!("    pub static {constant}: &str = \"\";\n"),
                 Format::Ptx => format!("    pub static {constant}: &str = include_str!({path});\n"),
@@ -266,12 +259,6 @@ impl Code {
                      &Aligned(*include_bytes!({path}));\n        &CODE.0\n    }};\n"
                 ),
             });
-            if let Some(kernels) = kernels {
-                source.push_str(&format!(
-                    "\n    /// The names of the kernels in `{shown}`; empty if the build was skipped.\n    \
-                     #[allow(dead_code)]\n    pub const {constant}_KERNELS: &[&str] = &{kernels:?};\n"
-                ));
-            }
         }
         source.push_str("}\n");
         source

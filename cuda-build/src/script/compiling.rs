@@ -310,7 +310,7 @@ impl Build {
     /// Writes `cuda_build.rs` into `OUT_DIR`: the source that the crate includes to use the plan, the release and the
     /// compiled modules at run time.
     pub(super) fn write_source(&self, head: String, skipped: bool) -> Result<(), Error> {
-        let source = head + &self.code.modules_source(&self.root, &self.out, skipped);
+        let source = head + &self.code.modules_source(skipped);
         let path = self.out.join("cuda_build.rs");
         Ok(output::write_if_changed(&path, source.as_bytes())?)
     }
