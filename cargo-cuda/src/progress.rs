@@ -10,7 +10,7 @@ use std::time::Duration;
 use cuda_build::compile::{PROGRESS_VARIABLE, STORE_VARIABLE};
 use cuda_find_core::{command::Invocation, env::Env};
 
-use crate::{output, signals};
+use crate::output;
 
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -21,8 +21,8 @@ struct Counts {
     kept: usize,
 }
 
-/// Runs a program, and prints the lines that build scripts below it write. If a signal ends the program, prints what
-/// was being compiled. If the user named the output store, prints how many files were compiled.
+/// Runs a program, and prints the lines that build scripts below it write. If the user named the output store, prints
+/// how many files were compiled.
 pub fn shown_while<T>(call: &Invocation, env: &Env, run: impl FnOnce(&Invocation) -> T) -> T {
     let file = tempfile::NamedTempFile::new();
     let Some((file, reader)) = file.ok().and_then(|file| {
@@ -38,12 +38,7 @@ pub fn shown_while<T>(call: &Invocation, env: &Env, run: impl FnOnce(&Invocation
         let result = run(&call);
         has_ended.store(true, Ordering::SeqCst);
         printer.thread().unpark();
-        let (running, counts) = printer.join().unwrap_or_default();
-        if signals::received().is_some() && !running.is_empty() {
-            let text = running.join("\n  ");
-            output::message(&format!("note: these files were being compiled:\n  {text}"));
-        }
-        let Counts { compiled, kept } = counts;
+        let Counts { compiled, kept } = printer.join().unwrap_or_default();
         let all = compiled + kept;
         if env.peek(STORE_VARIABLE).is_some() && all > 0 {
             let text = format!("{compiled} of {all} files, {kept} taken from the output store");
@@ -53,10 +48,10 @@ pub fn shown_while<T>(call: &Invocation, env: &Env, run: impl FnOnce(&Invocation
     })
 }
 
-/// Prints a line for each compiler that starts, and returns those that have not ended.
-fn print_lines(file: File, has_ended: &AtomicBool) -> (Vec<String>, Counts) {
+/// Prints a line for each compiler that starts.
+fn print_lines(file: File, has_ended: &AtomicBool) -> Counts {
     let mut reader = BufReader::new(file);
-    let (mut running, mut counts) = (Vec::new(), Counts::default());
+    let mut counts = Counts::default();
     let mut notes = HashSet::new();
     let mut line = String::new();
     loop {
@@ -66,9 +61,6 @@ fn print_lines(file: File, has_ended: &AtomicBool) -> (Vec<String>, Counts) {
             if let Some(started) = text.strip_prefix('+') {
                 output::status("Compiling", started);
                 counts.compiled += 1;
-                running.push(started.to_owned());
-            } else if let Some(ended) = text.strip_prefix('-') {
-                running.retain(|started| started != ended);
             } else if let Some(note) = text.strip_prefix('!') {
                 // Once for each reason in a package: a script may compile many files in the same way.
                 let (package, text) = note.split_once(": ").unwrap_or_default();
@@ -82,7 +74,7 @@ fn print_lines(file: File, has_ended: &AtomicBool) -> (Vec<String>, Counts) {
             line.clear();
         }
         if is_last {
-            return (running, counts);
+            return counts;
         }
         thread::park_timeout(INTERVAL);
     }

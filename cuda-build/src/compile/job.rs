@@ -15,7 +15,7 @@ use std::time::Instant;
 use super::depfile;
 use super::joining::{self, Reason};
 use super::options::host_option;
-use super::progress::{PlaceInBuild, Progress, Running};
+use super::progress::{PlaceInBuild, Progress};
 use super::run_directory::RunDirectory;
 use super::step::{Form, Image, Step, StepCommand, depfile_of, with_ending};
 use super::store::{CompilerOutput, OutputStore};
@@ -305,7 +305,7 @@ impl Job<'_> {
             let option = format!("-Wa,--MD,{}", assembled.display());
             invocation = invocation.args([host_option(&option)]);
         }
-        let _running = self.announce(images);
+        self.announce(images);
         let printed = self.run_directory.execute(self.step, &invocation, output)?;
         let bytes = output::read(output)?;
         Ok(CompilerOutput {
@@ -329,9 +329,9 @@ impl Job<'_> {
     }
 
     /// Reports a compiler of device code.
-    fn announce(&self, images: &[Image]) -> Option<Running> {
+    fn announce(&self, images: &[Image]) {
         if images.is_empty() {
-            return None;
+            return;
         }
         let reason = match &self.stale_reason {
             _ if images.len() < self.step.images.len() => Some("a capability was added".to_owned()),
@@ -342,7 +342,7 @@ impl Job<'_> {
                 .map(|name| format!("{} changed", name.to_string_lossy())),
             other => Some(other.to_string()),
         };
-        (self.tools.progress).start(&self.step.source, images, &self.place, reason.as_deref())
+        (self.tools.progress).start(&self.step.source, images, &self.place, reason.as_deref());
     }
 
     fn with_images(&self, nvcc: Invocation, images: &[Image]) -> Invocation {
@@ -370,11 +370,7 @@ impl Job<'_> {
         let images = Image::in_nvcc_order(&step.images);
         let mut missing = images.clone();
         missing.retain(|image| !self.kept.iter().any(|kept| kept.images == [*image]));
-        let _running = if missing.is_empty() {
-            None
-        } else {
-            self.announce(&missing)
-        };
+        self.announce(&missing);
         for image in images {
             let output = match self.kept.iter().position(|kept| kept.images == [image]) {
                 Some(index) => self.kept.swap_remove(index),

@@ -43,15 +43,15 @@ impl Progress {
         }
     }
 
-    /// Writes that a compiler starts, and returns the value whose end writes that the compiler has ended.
+    /// Writes that a compiler starts.
     pub(super) fn start(
         &self,
         source: &Path,
         images: &[Image],
         place: &PlaceInBuild,
         reason: Option<&str>,
-    ) -> Option<Running> {
-        let file = self.file.clone()?;
+    ) {
+        let Some(file) = &self.file else { return };
         let capabilities = Image::shown(images);
         let reason = reason.map(|reason| format!("; {reason}"));
         let reason = reason.unwrap_or_default();
@@ -65,19 +65,6 @@ impl Progress {
                 place.number, place.of
             ),
         };
-        output::append_line(&file, &format!("+{line}"));
-        Some(Running { file, line })
-    }
-}
-
-/// A compiler that runs.
-pub(super) struct Running {
-    file: PathBuf,
-    line: String,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        output::append_line(&self.file, &format!("-{}", self.line));
+        output::append_line(file, &format!("+{line}"));
     }
 }
