@@ -3,7 +3,7 @@
 //! `libcuda` is called in this process, because it is present wherever a GPU can be used. `nvidia-smi`
 //! would have to be found and started, and its output would have to be parsed.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 
 use libloading::{Library, Symbol};
@@ -113,12 +113,7 @@ fn query(library: &Library, library_name: &str) -> Result<Driver, String> {
                           loader's search path";
             Err(reason.to_owned())
         }
-        status => {
-            let meaning = describe(library, status);
-            Err(format!(
-                "the driver's {name} failed with error {status}{meaning}"
-            ))
-        }
+        status => Err(format!("the driver's {name} failed with error {status}")),
     };
     let mut number: c_int = 0;
     // SAFETY: each call writes one int, and its pointer is valid for writing one. Devices are numbered
@@ -162,22 +157,6 @@ fn query(library: &Library, library_name: &str) -> Result<Driver, String> {
 unsafe fn symbol<'l, T>(library: &'l Library, name: &str) -> Result<Symbol<'l, T>, String> {
     // SAFETY: the caller guarantees that `T` is the signature.
     unsafe { library.get(name.as_bytes()) }.map_err(|_| format!("libcuda.so.1 has no `{name}`"))
-}
-
-/// The name of an error, if the driver reports it.
-fn describe(library: &Library, status: c_int) -> String {
-    type Name = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
-    let mut text = std::ptr::null();
-    // SAFETY: the signature is that of `cuda.h`, unchanged since CUDA 6.0; the text is static, or
-    // null for a number that the driver does not know.
-    unsafe {
-        match library.get::<Name>(b"cuGetErrorName\0") {
-            Ok(name) if name(status, &raw mut text) == 0 && !text.is_null() => {
-                format!(", {}", CStr::from_ptr(text).to_string_lossy())
-            }
-            _ => String::new(),
-        }
-    }
 }
 
 /// The path of the driver library that the loader opened, from `/proc/self/maps`.

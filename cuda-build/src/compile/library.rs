@@ -43,10 +43,7 @@ const DEFAULT_OPT_LEVEL: u32 = 3;
 /// Sources are compiled in the same way in every profile, so that all profiles use the same outputs: host and device
 /// code optimized (`-O3`), without debug information. [`Library::debug`] and [`Library::opt_level`] change that.
 ///
-/// # The C++ standard library
-///
-/// It is linked (`stdc++`). The variable `CXXSTDLIB` names another one, as for the `cc` crate; if it is
-/// empty, none is linked.
+/// The C++ standard library is linked (`stdc++`).
 #[derive(Clone, Debug)]
 pub struct Library {
     name: String,

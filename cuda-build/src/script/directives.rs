@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::Build;
-use crate::cc_variables;
 use crate::error::Error;
 use cuda_find_core::directive::{Directive, Directives};
 use cuda_find_core::link::Cudart;
@@ -96,9 +95,7 @@ impl Build {
         link::directives(toolkit, &linked, self.config.cudart, stubs, directives);
         link::add_nixos_driver_rpath(&self.root, self.config.cdylib, directives);
         if !self.code.libraries.is_empty() {
-            if let Some((kind, name)) = cc_variables::cxx_runtime(&self.env, &self.triple) {
-                directives.link(kind, name);
-            }
+            directives.link("dylib", "stdc++");
         }
         for warning in toolkit.warnings() {
             directives.push(Directive::Warning(warning.clone()));
