@@ -65,14 +65,13 @@ extern "C" __global__ void k(uint8_t* bytes, double* x, float* f, int* out, size
     memcpy(bytes, bytes + 64, n);
     memset(bytes, 0, n);
     std::memmove(bytes, bytes + 1, n);
-    out[0] = memcmp(bytes, bytes + 8, n) + (int)strlen((const char*)bytes);
     out[1] = offsetof(Pair, b);
     std::nullptr_t null = nullptr;
     out[2] = null == NULL;
     x[0] = std::sqrt(x[1]) + std::pow(x[1], x[2]) + std::fabs(x[3]) + M_PI + std::sin(x[0]) + sqrt(x[4]);
     x[1] = std::isnan(x[2]) ? HUGE_VAL : -HUGE_VAL;
     f[0] = INFINITY + NAN + std::fma(f[0], f[1], f[2]);
-    printf("%d", out[0]);
+    printf("%d", out[1]);
     int* memory = (int*)std::malloc(4);
     free(memory);
     bool yes = true;

@@ -50,18 +50,11 @@ const CPP_HEADERS: [(&str, &str, &str); 9] = [
     (
         "cstdint",
         "stdint.h",
-        "int8_t uint8_t int16_t uint16_t int32_t uint32_t int64_t uint64_t int_least8_t uint_least8_t int_least16_t \
-         uint_least16_t int_least32_t uint_least32_t int_least64_t uint_least64_t int_fast8_t uint_fast8_t \
-         int_fast16_t uint_fast16_t int_fast32_t uint_fast32_t int_fast64_t uint_fast64_t intptr_t uintptr_t intmax_t \
-         uintmax_t",
+        "int8_t uint8_t int16_t uint16_t int32_t uint32_t int64_t uint64_t intptr_t uintptr_t intmax_t uintmax_t",
     ),
     ("cstdio", "stdio.h", "printf size_t"),
     ("cstdlib", "stdlib.h", "abs free labs llabs malloc size_t"),
-    (
-        "cstring",
-        "string.h",
-        "memcmp memcpy memmove memset size_t strlen",
-    ),
+    ("cstring", "string.h", "memcpy memmove memset size_t"),
 ];
 
 /// What `stdint.h` defines for one width.

@@ -17,21 +17,4 @@ __device__ inline void* memmove(void* to, const void* from, size_t count)
     return to;
 }
 
-__device__ inline int memcmp(const void* left, const void* right, size_t count)
-{
-    const unsigned char* l = (const unsigned char*)left;
-    const unsigned char* r = (const unsigned char*)right;
-    for (size_t i = 0; i < count; ++i) {
-        if (l[i] != r[i]) return l[i] < r[i] ? -1 : 1;
-    }
-    return 0;
-}
-
-__device__ inline size_t strlen(const char* text)
-{
-    size_t length = 0;
-    while (text[length]) ++length;
-    return length;
-}
-
 #endif
