@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use cargo_metadata::semver::VersionReq;
 use cargo_metadata::{Metadata, Node, Package};
 use cuda_build::diagnosis::ORDINARY_NAMES;
 use cuda_build::{Component, ToolkitVersion};
@@ -16,8 +15,6 @@ pub struct Dependencies {
     pub cudarc: Option<Vec<u32>>,
     /// The features of cudarc that select a release: `cuda-12080`.
     pub selected: Vec<SelectedRelease>,
-    /// The products of which cudarc reads the version in a header, with the versions that it supports.
-    pub products: Vec<(Component, VersionReq)>,
     /// Components that dependencies probably need, each once, in the order of [`Component::all`].
     pub guesses: Vec<Guess>,
 }
@@ -57,11 +54,7 @@ impl Dependencies {
         Self {
             cudarc: releases_of_cudarc(&nodes),
             selected: cudarc
-                .clone()
                 .filter_map(|(_, node)| SelectedRelease::of(node))
-                .collect(),
-            products: cudarc
-                .flat_map(|(package, node)| products_of_cudarc(package, node))
                 .collect(),
             guesses: [guesses(&features), programs_of(&nodes)].concat(),
         }
@@ -125,28 +118,6 @@ impl SelectedRelease {
 /// The release of a feature such as `cuda-13040`.
 fn release_of_feature(feature: &str) -> Option<u32> {
     feature.strip_prefix("cuda-")?.parse().ok()
-}
-
-/// The products whose version cudarc reads in a header (`nccl-version-from-build-system`), with the versions that it
-/// supports: those of its features, such as `nccl-02030` for 2.30. It fails for newer ones without `fallback-latest`.
-fn products_of_cudarc(package: &Package, node: &Node) -> Vec<(Component, VersionReq)> {
-    let has = |name: &str| node.features.iter().any(|feature| feature.as_str() == name);
-    let products = Component::all().filter(|component| component.facts().is_product());
-    let bound = |component: Component| {
-        let start = format!("{component}-");
-        let number = |feature: &String| feature.strip_prefix(&start)?.parse::<u64>().ok();
-        let newest = package.features.keys().filter_map(number).max()?;
-        let reads_header = has(&format!("{start}version-from-build-system"));
-        let accepted = format!("<{}.{}", newest / 1000, newest % 1000 + 1).parse();
-        accepted
-            .ok()
-            .filter(|_| reads_header)
-            .map(|accepted| (component, accepted))
-    };
-    match has("fallback-latest") {
-        true => Vec::new(),
-        false => products.filter_map(bound).collect(),
-    }
 }
 
 /// How a package uses CUDA's libraries, as its enabled features suggest: `dynamic-linking`, `static-link`,

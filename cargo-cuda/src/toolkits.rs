@@ -268,19 +268,17 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// The versions of products that a request and cudarc accept. A toolkit's release decides the versions of its own
-    /// components.
-    fn accepted_versions(&self, request: &Request) -> AcceptedVersions {
+    /// The versions of products that a request accepts. A toolkit's release decides the versions of its own components.
+    fn accepted_versions(request: &Request) -> AcceptedVersions {
         let products = request.needs_to_fetch().iter();
         let products = products.filter(|need| need.is_product());
         let declared = products.filter_map(|need| Some((need.component, need.version.clone()?)));
-        let of_cudarc = self.workspace.map(|it| it.dependencies.products.clone());
-        declared.chain(of_cudarc.into_iter().flatten()).collect()
+        declared.collect()
     }
 
     /// Whether the lock file has a toolkit for a request, but without some of its components.
     fn lock_lacks(&self, request: &Request) -> Result<bool> {
-        let accepted = self.accepted_versions(request);
+        let accepted = Self::accepted_versions(request);
         let lacks = |set: PackageSet| set.lacking(self.components_to_fetch(request), &accepted);
         let locked = self.newest_locked(request)?;
         Ok(locked.and_then(|(_, set)| lacks(set)).is_some())
@@ -378,7 +376,7 @@ impl<'a> Finder<'a> {
                 .filter(|component| !components.contains(component))
                 .collect(),
             components,
-            accepted: self.accepted_versions(request),
+            accepted: Self::accepted_versions(request),
             locked: self.lock == LockPolicy::Unchanged,
             ..AddRequest::default()
         })
@@ -400,15 +398,6 @@ impl<'a> Finder<'a> {
         guesses.retain(|guess| add.optional.contains(&guess.component));
         if !guesses.is_empty() {
             output::status("Guessed", &output::joined(&guesses, ", "));
-        }
-        for (component, accepted) in self
-            .workspace
-            .iter()
-            .flat_map(|it| &it.dependencies.products)
-        {
-            output::message(&format!(
-                "note: {component} {accepted}, because cudarc knows no newer one"
-            ));
         }
         // The target's files come first, because pip cannot fetch them: it fails before it fetches those of this
         // machine.
