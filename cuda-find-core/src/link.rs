@@ -49,20 +49,16 @@ pub fn directives(
     for component in components {
         if (*component, cudart) == (Component::Cudart, Cudart::Static) {
             link_static_cudart(toolkit, into);
-        } else if let Some(library) = import_library(toolkit, *component) {
-            if let (Some(directory), Some(name)) = (library.parent(), library.file_stem()) {
-                into.push(Directive::LinkSearch(directory.to_owned()));
-                into.link("dylib", name);
-            }
-        } else if component.facts().is_driver() {
+            continue;
+        }
+        let is_linked = shared_library(toolkit, *component, None, into);
+        if component.facts().is_driver() && !is_linked {
             // At run time, the loader finds the real library in its default directories; on NixOS,
             // `add_nixos_driver_rpath` is needed.
             if let Some(stubs) = stubs {
                 into.push(Directive::LinkSearch(stubs.to_owned()));
             }
             into.link("dylib", component.facts().libraries[0]);
-        } else {
-            link_shared(toolkit, *component, into);
         }
     }
 }
@@ -103,22 +99,36 @@ pub fn add_nixos_driver_rpath(root: &Root, has_cdylib: bool, into: &mut Directiv
     }
 }
 
-/// The import library of a component, which may be in the package of another one. `None` on Linux.
-fn import_library(toolkit: &Toolkit, component: Component) -> Option<&Path> {
-    let name = windows::import_library(component.facts().libraries.first()?);
+/// Links one shared library of a component, such as `cublasLt`, or the main one; on Windows its import library, which
+/// may be in the package of another component. Returns false if it was not found.
+pub fn shared_library(
+    toolkit: &Toolkit,
+    component: Component,
+    library: Option<&str>,
+    into: &mut Directives,
+) -> bool {
+    let main = component.facts().libraries.first().copied();
+    let import = library.or(main).map(windows::import_library);
     let mut components = toolkit.components().iter();
-    Some(components.find_map(|found| found.archive(&name))?)
-}
-
-fn link_shared(toolkit: &Toolkit, component: Component, into: &mut Directives) {
-    let found = toolkit.get(component);
-    if let Some(library) = found.and_then(|found| found.libraries.first()) {
-        let directory = library.parent();
-        if let Some(directory) = directory.filter(|d| !toolkit.is_default_search_dir(d)) {
+    if let Some(import) = import.and_then(|name| components.find_map(|it| it.archive(&name))) {
+        if let (Some(directory), Some(name)) = (import.parent(), import.file_stem()) {
             into.push(Directive::LinkSearch(directory.to_owned()));
+            into.link("dylib", name);
         }
-        into.link("dylib:+verbatim", library.file_name().unwrap_or_default());
+        return true;
     }
+    let found = toolkit.get(component).into_iter();
+    let files = found.flat_map(|found| &found.libraries);
+    let mut named = files.filter_map(|file| Some((file.file_name()?.to_str()?, file.parent()?)));
+    let start = library.map_or("lib".to_owned(), |library| format!("lib{library}.so"));
+    let Some((name, directory)) = named.find(|(name, _)| name.starts_with(&start)) else {
+        return false;
+    };
+    if !toolkit.is_default_search_dir(directory) {
+        into.push(Directive::LinkSearch(directory.to_owned()));
+    }
+    into.link("dylib:+verbatim", name);
+    true
 }
 
 /// The device runtime, `libcudadevrt.a`: functions that device code can call after nvcc has linked it.
@@ -154,8 +164,13 @@ pub fn archives(toolkit: &Toolkit, component: Component, into: &mut Directives) 
     if component == Component::Cudart {
         return link_static_cudart(toolkit, into);
     }
-    let found = toolkit.get(component);
-    for archive in found.into_iter().flat_map(|found| &found.archives) {
+    // The archives of the math libraries need culibos.
+    let found = [component, Component::Culibos].map(|component| toolkit.get(component));
+    for archive in found
+        .into_iter()
+        .flatten()
+        .flat_map(|found| &found.archives)
+    {
         let name = archive
             .file_stem()
             .and_then(|stem| stem.to_str())

@@ -14,15 +14,14 @@
 //!
 //! Steps 2 to 7 are those of NVIDIA's `cuda-pathfinder` 1.9. Other than there, the CUDA major is part of the question.
 
-use std::cell::OnceCell;
 use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
 
 use cuda_find_core::component::{Component, EdgeKind, edges};
 use cuda_find_core::error::Error as CoreError;
-use cuda_find_core::found::Attempt;
+use cuda_find_core::found::ComponentSet;
+use cuda_find_core::list::joined;
 use cuda_find_core::release::majors;
-use cuda_find_core::root::Root;
 use cuda_find_core::search::probe;
 use cuda_find_core::sources::{
     Candidate, CandidateKind, SearchStep, site_packages_of, variable_label,
@@ -72,11 +71,10 @@ impl Library {
 /// # Errors
 /// If it is nowhere, or if another CUDA library that it needs is nowhere. The message lists each place, and the
 /// libraries for other majors that are there: a library of another major is never returned.
-pub fn library<C>(component: C, major: u32) -> Result<Library, Error>
-where
-    C: TryInto<Component>,
-    C::Error: ToString,
-{
+pub fn library(
+    component: impl TryInto<Component, Error: ToString>,
+    major: u32,
+) -> Result<Library, Error> {
     library_on(&System::current(), component, major)
 }
 
@@ -84,33 +82,28 @@ where
 ///
 /// # Errors
 /// As [`library`].
-pub fn library_on<C>(system: &System, component: C, major: u32) -> Result<Library, Error>
-where
-    C: TryInto<Component>,
-    C::Error: ToString,
-{
-    let component = component.try_into();
+pub fn library_on(
+    system: &System,
+    component: impl TryInto<Component, Error: ToString>,
+    major: u32,
+) -> Result<Library, Error> {
     let usage = |reason: String| CoreError::usage(reason, "correct the component");
+    let component = component.try_into();
     let component = component.map_err(|reason| usage(reason.to_string()))?;
     let Some(soname) = component.facts().soname(0, major) else {
-        return Err(Error(usage(format!(
-            "no shared library of `{component}` for CUDA {major} is known"
-        ))));
+        let reason = format!("no shared library of `{component}` for CUDA {major} is known");
+        return Err(usage(reason).into());
     };
-    let target = Target::from_triple(&format!("{ARCH}-unknown-{OS}"))?;
+    let maps = system.root.text(Path::new("/proc/self/maps"));
     let search = RunTimeSearch {
         system,
-        target,
+        target: Target::from_triple(&format!("{ARCH}-unknown-{OS}"))?,
         major,
-        loaded: loaded_files(&system.root),
+        maps: maps.unwrap_or_default(),
     };
-    let places = search.places(component, soname);
-    let Some((path, place)) = search.find(component, soname, &places) else {
-        return Err(Error(search.not_found(component, soname, "", &places)));
-    };
+    let (path, reason) = search.find(component, soname, "")?;
     let mut needs = Vec::new();
     search.add_needs(component, &path, &mut needs)?;
-    let reason = places[place].candidate.to_string();
     Ok(Library {
         path,
         needs,
@@ -118,129 +111,78 @@ where
     })
 }
 
-/// The files that this process has mapped.
-fn loaded_files(root: &Root) -> Vec<PathBuf> {
-    let maps = root.text(Path::new("/proc/self/maps")).unwrap_or_default();
-    let paths = maps
-        .lines()
-        .filter_map(|line| Some(PathBuf::from(&line[line.find('/')?..])));
-    let mut paths: Vec<PathBuf> = paths.collect();
-    paths.dedup();
-    paths
-}
-
 struct RunTimeSearch<'s> {
     system: &'s System,
     target: Target,
     major: u32,
-    loaded: Vec<PathBuf>,
-}
-
-/// A place, which is read when it is reached.
-struct Place {
-    candidate: Candidate,
-    attempt: OnceCell<Attempt>,
+    /// What this process has mapped: a path at the end of each line.
+    maps: String,
 }
 
 impl RunTimeSearch<'_> {
-    fn places(&self, component: Component, soname: &str) -> Vec<Place> {
+    fn places(&self, component: Component, soname: &str) -> Vec<Candidate> {
+        use CandidateKind::{Libraries, Root as Toolkit, SitePackages};
+        use SearchStep::{Argument, System as Loader};
         let System { env, root, .. } = self.system;
-        let mut candidates = Vec::new();
-        let mut add = |label: &str, path: PathBuf, kind: CandidateKind| {
-            candidates.push(Candidate::new(SearchStep::Argument, label, path, kind));
+        let mut places: Vec<Candidate> = Vec::new();
+        let mut add = |step: SearchStep, label: &str, path: &Path, kind: CandidateKind| {
+            places.push(Candidate::new(step, label, path, kind));
         };
         let program = root.resolve(Path::new("/proc/self/exe"));
-        let is_driver = component.facts().is_driver();
-        if let Some(directory) = program.parent().filter(|_| !is_driver) {
+        if let Some(directory) = program.parent() {
             let beside = directory.with_file_name("lib");
-            for path in [
-                directory.to_owned(),
-                beside.join(format!("cu{}", self.major)),
-                beside,
-            ] {
-                add("beside the program", path, CandidateKind::Libraries);
+            let of_major = beside.join(format!("cu{}", self.major));
+            for path in [directory, &of_major, &beside] {
+                add(Argument, "beside the program", path, Libraries);
             }
         }
-        let loaded = self.loaded.iter().filter(|path| path.ends_with(soname));
-        for directory in loaded.filter_map(|path| path.parent()) {
+        let loaded = self.maps.lines();
+        let loaded = loaded.filter_map(|line| Some(Path::new(line.get(line.find('/')?..)?)));
+        let of_name = loaded.clone().filter(|path| path.ends_with(soname));
+        for directory in of_name.filter_map(Path::parent) {
+            add(Loader, "loaded by this process", directory, Libraries);
+        }
+        let is_site = |path: &&Path| path.ends_with("site-packages");
+        for site in loaded.filter_map(|path| path.ancestors().find(is_site)) {
             add(
-                "loaded by this process",
-                directory.to_owned(),
-                CandidateKind::Libraries,
+                Argument,
+                "site-packages of this process",
+                site,
+                SitePackages,
             );
         }
-        if !is_driver {
-            for site in self
-                .loaded
-                .iter()
-                .filter_map(|path| site_packages_above(path))
-            {
-                add(
-                    "site-packages of this process",
-                    site.to_owned(),
-                    CandidateKind::SitePackages,
-                );
-            }
-            let environment = env.path("VIRTUAL_ENV");
-            for site in environment
-                .iter()
-                .flat_map(|prefix| site_packages_of(root, prefix))
-            {
-                add(
-                    "virtual environment of `VIRTUAL_ENV`",
-                    site,
-                    CandidateKind::SitePackages,
-                );
-            }
-            if let Some(prefix) = env.path("CONDA_PREFIX") {
-                let label = "conda environment (`CONDA_PREFIX`)";
-                add(label, prefix.join("lib"), CandidateKind::Libraries);
+        for name in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
+            if let Some(prefix) = env.path(name) {
+                let label = variable_label(name);
                 for site in site_packages_of(root, &prefix) {
-                    add(label, site, CandidateKind::SitePackages);
+                    add(Argument, &label, &site, SitePackages);
                 }
-                add(label, prefix, CandidateKind::Root);
+                add(Argument, &label, &prefix.join("lib"), Libraries);
+                add(Argument, &label, &prefix, Toolkit);
             }
         }
         for directory in self.loader_directories(soname) {
-            add(
-                "where the loader looks",
-                directory,
-                CandidateKind::Libraries,
-            );
+            add(Loader, "where the loader looks", &directory, Libraries);
         }
-        if !is_driver {
-            let variables = component.facts().variables.iter().copied();
-            for variable in variables.chain(["CUDA_PATH", "CUDA_HOME"]) {
-                if let Some(path) = env.path(variable) {
-                    add(&variable_label(variable), path, CandidateKind::Root);
-                }
+        let variables = component.facts().variables.iter().copied();
+        for variable in variables.chain(["CUDA_PATH", "CUDA_HOME"]) {
+            if let Some(path) = env.path(variable) {
+                add(Argument, &variable_label(variable), &path, Toolkit);
             }
         }
-        if matches!(component, Component::Cupti | Component::Nvvm) {
-            let runtime = Component::Cudart.facts().soname(0, self.major);
-            for directory in runtime
-                .into_iter()
-                .flat_map(|it| self.loader_directories(it))
-            {
-                let roots = directory.ancestors().skip(1).take(3).map(Path::to_owned);
-                for path in roots.filter(|root| root.join("bin/nvcc").is_file()) {
-                    add(
-                        "toolkit of the runtime that the loader finds",
-                        path,
-                        CandidateKind::Root,
-                    );
-                }
+        // Toolkits do not show the libraries of CUPTI and libnvvm to the loader, but their runtime.
+        let runtime = Component::Cudart.facts().soname(0, self.major);
+        for directory in self.loader_directories(runtime.unwrap_or_default()) {
+            let roots = directory.ancestors().skip(1).take(3);
+            for path in roots.filter(|path| root.is_file(&path.join("bin/nvcc"))) {
+                add(Argument, "toolkit of the loader's runtime", path, Toolkit);
             }
         }
-        let attempt = OnceCell::new;
-        candidates.dedup_by(|one, other| one.path == other.path);
-        candidates
-            .into_iter()
-            .map(|candidate| Place {
-                candidate,
-                attempt: attempt(),
-            })
-            .collect()
+        // The driver is installed where the loader looks. Elsewhere, there are stubs.
+        places.retain(|place| !component.facts().is_driver() || place.step == Loader);
+        places.retain(|place| root.exists(&place.path));
+        places.dedup_by(|one, other| one.path == other.path);
+        places
     }
 
     /// The directories in which the loader looks for a name.
@@ -250,49 +192,90 @@ impl RunTimeSearch<'_> {
         let mut directories: Vec<PathBuf> = std::env::split_paths(listed).collect();
         // The cache is a table of numbers, followed by its texts, each with a zero at the end. The paths are among
         // them.
-        let cache = root
-            .text(&root.locate("/etc/ld.so.cache"))
-            .unwrap_or_default();
-        let paths = cache
-            .split('\0')
-            .filter(|text| text.starts_with('/'))
-            .map(Path::new);
-        let of_name = paths.filter(|path| path.file_name().is_some_and(|file| file == name));
+        let cache = root.text(&root.locate("/etc/ld.so.cache"));
+        let cache = cache.unwrap_or_default();
+        let paths = cache.split('\0').filter(|text| text.starts_with('/'));
+        let of_name = paths.map(Path::new).filter(|path| path.ends_with(name));
         directories.extend(of_name.filter_map(|path| path.parent()).map(Path::to_owned));
         directories.extend(root.default_search_dirs(self.target.multiarch()));
         directories.retain(|path| path.is_absolute() && !path.ends_with("stubs"));
         directories
     }
 
-    /// The library with this SONAME, and the index of its place.
+    /// The library with this SONAME, and its place. `why` continues the message if there is none.
     fn find(
         &self,
         component: Component,
         soname: &str,
-        places: &[Place],
-    ) -> Option<(PathBuf, usize)> {
+        why: &str,
+    ) -> Result<(PathBuf, String), CoreError> {
+        let major = self.major;
+        let mut message = format!("`{soname}` ({component} for CUDA {major}){why} was not found");
+        for place in self.places(component, soname) {
+            let present = self.libraries_in(&place, component, soname);
+            if let Some((path, _)) = present.iter().find(|(_, other)| *other == major) {
+                return Ok((path.clone(), place.to_string()));
+            }
+            let others = present.iter().map(|(path, other)| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                format!("`{name}` is for CUDA {other}")
+            });
+            let mut others = joined(others, ", ");
+            if others.is_empty() {
+                others.push_str("no such library");
+            }
+            message += &format!("\n  tried {place}: {others}");
+        }
+        let package = component.facts().package(major);
+        let install = package.map_or("install the NVIDIA driver".to_owned(), |name| {
+            format!("install it, for example with `pip install {name}`")
+        });
+        let hints = vec![format!(
+            "{install}, or set `LD_LIBRARY_PATH` to where it is"
+        )];
+        let missing = vec![component];
+        Err(CoreError::NotFound {
+            missing,
+            message,
+            hints,
+        })
+    }
+
+    /// The library with this SONAME in a place, and the component's main libraries for other majors, each with its
+    /// major.
+    fn libraries_in(
+        &self,
+        place: &Candidate,
+        component: Component,
+        soname: &str,
+    ) -> Vec<(PathBuf, u32)> {
+        let facts = component.facts();
+        let sets = || probe(&self.system.root, &self.target, place).sets;
+        if place.kind != CandidateKind::Libraries {
+            let library = |set: ComponentSet| {
+                let mut libraries = set.get(component)?.libraries.iter();
+                let path = libraries.find(|it| set.major != self.major || it.ends_with(soname))?;
+                Some((path.clone(), set.major))
+            };
+            return sets().into_iter().filter_map(library).collect();
+        }
         // cuRAND has the same name for every major: the other libraries in the directory show the major.
         let mut others = majors().filter(|major| *major != self.major);
         let is_ambiguous = others.any(|major| component_of(soname, major) == Some(component));
-        let is_driver = component.facts().is_driver();
-        places.iter().enumerate().find_map(|(index, place)| {
-            if place.candidate.kind == CandidateKind::Libraries {
-                let file = place.candidate.path.join(soname);
-                if !self.is_library(&file) {
-                    return None;
-                }
-                let sets = || &self.read(place).sets;
-                let shows_major =
-                    || sets().is_empty() || sets().iter().any(|set| set.major == self.major);
-                let is_right = is_driver || !is_ambiguous || shows_major();
-                return is_right.then_some((file, index));
-            }
-            let sets = &self.read(place).sets;
-            let of_major = sets.iter().find(|set| set.major == self.major)?;
-            let libraries = &of_major.get(component)?.libraries;
-            let path = libraries.iter().find(|path| path.ends_with(soname))?;
-            Some((path.clone(), index))
-        })
+        let mut shown: Vec<u32> = majors().collect();
+        if is_ambiguous && !facts.is_driver() && self.is_library(&place.path.join(soname)) {
+            shown = sets().iter().map(|set| set.major).collect();
+        }
+        if shown.is_empty() {
+            shown.push(self.major);
+        }
+        let library = |major: u32| {
+            let main = || facts.soname(0, major);
+            let name = (major == self.major).then_some(soname).or_else(main)?;
+            let path = place.path.join(name);
+            self.is_library(&path).then_some((path, major))
+        };
+        shown.into_iter().filter_map(library).collect()
     }
 
     /// Whether a file exists, and is for this machine if it is an ELF file.
@@ -302,11 +285,6 @@ impl RunTimeSearch<'_> {
         root.is_file(file) && root.elf_machine(file).is_none_or(|it| it == machine)
     }
 
-    fn read<'p>(&self, place: &'p Place) -> &'p Attempt {
-        let read = || probe(&self.system.root, &self.target, &place.candidate);
-        place.attempt.get_or_init(read)
-    }
-
     /// Adds what a library needs: first the needs of each, then the library itself.
     fn add_needs(
         &self,
@@ -314,98 +292,53 @@ impl RunTimeSearch<'_> {
         path: &Path,
         needs: &mut Vec<PathBuf>,
     ) -> Result<(), Error> {
-        let linked = self.system.root.needed_libraries(path).into_iter();
+        let (facts, root) = (component.facts(), &self.system.root);
+        // NVRTC opens its builtins by a name with the release. If a directory has those of several releases, NVRTC
+        // looks for them itself.
+        if let Some(index) = facts.library_with_release {
+            let start = format!("lib{}.so.{}.", facts.libraries[index], self.major);
+            let mut names = root.names(path.parent().unwrap_or(path));
+            names.retain(|name| {
+                let minor = name.to_str().and_then(|name| name.strip_prefix(&start));
+                minor.is_some_and(|minor| !minor.contains('.'))
+            });
+            if let [name] = names.as_slice() {
+                needs.push(path.with_file_name(name));
+            }
+        }
+        let linked = root.needed_libraries(path).into_iter();
         let linked = linked.filter_map(|name| Some((component_of(&name, self.major)?, name, true)));
         // Libraries that it opens by name.
         let opened = edges(component, self.major).into_iter();
         let opened = opened.filter(|(_, kind)| *kind == EdgeKind::Load);
         let opened = opened.filter_map(|(component, _)| {
-            Some((
-                component,
-                component.facts().soname(0, self.major)?.to_owned(),
-                false,
-            ))
+            let name = component.facts().soname(0, self.major)?;
+            Some((component, name.to_owned(), false))
         });
-        for (component, name, is_linked) in linked.chain(opened) {
-            if component.facts().is_driver() {
-                continue;
+        let needed = linked.chain(opened);
+        for (component, name, is_linked) in needed.filter(|(it, ..)| !it.facts().is_driver()) {
+            let mut found = Ok(path.with_file_name(&name));
+            if !found.as_ref().is_ok_and(|beside| self.is_library(beside)) {
+                let why = format!(", which {} needs,", path.display());
+                found = self.find(component, &name, &why).map(|(path, _)| path);
             }
-            let beside = path.with_file_name(&name);
-            let places = self.places(component, &name);
-            let found = if self.is_library(&beside) {
-                beside
-            } else if let Some((found, _)) = self.find(component, &name, &places) {
-                found
-            } else if is_linked {
-                let why = format!(", which {} needs", path.display());
-                return Err(Error(self.not_found(component, &name, &why, &places)));
-            } else {
-                continue;
-            };
-            if !needs.contains(&found) {
-                self.add_needs(component, &found, needs)?;
-                needs.push(found);
+            match found {
+                Ok(found) if !needs.contains(&found) => {
+                    self.add_needs(component, &found, needs)?;
+                    needs.push(found);
+                }
+                Err(error) if is_linked => return Err(error.into()),
+                _ => {}
             }
         }
         Ok(())
     }
-
-    fn not_found(
-        &self,
-        component: Component,
-        soname: &str,
-        why: &str,
-        places: &[Place],
-    ) -> CoreError {
-        let mut message = format!(
-            "`{soname}` ({component} for CUDA {}){why} was not found",
-            self.major
-        );
-        for place in places
-            .iter()
-            .filter(|place| self.system.root.exists(&place.candidate.path))
-        {
-            let attempt = self.read(place);
-            let others = attempt.sets.iter().filter_map(|set| set.get(component));
-            let names = others.filter_map(|found| {
-                let name = found.libraries.first()?.file_name()?.to_string_lossy();
-                Some(format!("`{name}` is for CUDA {}", found.major))
-            });
-            let unusable = attempt.unusable.iter();
-            let unusable =
-                unusable.filter(|it| it.component == component && it.major == self.major);
-            let names = names.chain(unusable.map(|unusable| unusable.reason.clone()));
-            let names: Vec<String> = names.collect();
-            let what = match names.as_slice() {
-                [] => "no such library".to_owned(),
-                names => names.join(", "),
-            };
-            message += &format!("\n  tried {}: {what}", place.candidate);
-        }
-        let package = component.facts().package(self.major);
-        let package =
-            package.map(|name| format!("install it, for example with `pip install {name}`, or "));
-        CoreError::NotFound {
-            missing: vec![component],
-            message,
-            hints: vec![format!(
-                "{}set `LD_LIBRARY_PATH` or `CUDA_PATH` to where it is",
-                package.unwrap_or_default()
-            )],
-        }
-    }
 }
 
-/// The component that has a library of this name.
-fn component_of(name: &str, major: u32) -> Option<Component> {
-    Component::all().find(|component| {
-        let facts = component.facts();
-        let mut libraries = 0..facts.libraries.len();
-        libraries.any(|index| facts.sonames_of(index, major).any(|soname| soname == name))
-    })
-}
-
-fn site_packages_above(path: &Path) -> Option<&Path> {
-    path.ancestors()
-        .find(|directory| directory.ends_with("site-packages"))
+/// The component that has a library with this SONAME.
+fn component_of(soname: &str, major: u32) -> Option<Component> {
+    let (name, _) = soname.strip_prefix("lib")?.split_once(".so")?;
+    let (component, index) = Component::of_library(name)?;
+    let mut known = component.facts().sonames_of(index, major);
+    known.any(|known| known == soname).then_some(component)
 }

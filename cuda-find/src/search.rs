@@ -10,6 +10,16 @@ use cuda_find_core::select::{Need, Part, Request, Strength};
 use crate::toolkit::{Kind, Toolkit};
 use crate::{Error, System};
 
+/// What was requested, for the directives.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) component: Component,
+    pub(crate) kind: Kind,
+    pub(crate) strength: Strength,
+    /// The library to link, if it is not the main one.
+    pub(crate) library: Option<&'static str>,
+}
+
 /// A search for CUDA: what is needed, and where to look.
 ///
 /// ```no_run
@@ -30,7 +40,8 @@ pub struct Search {
     system: System,
     places: Vec<PathBuf>,
     runs_nvcc: bool,
-    needs: Vec<(Component, Kind, Strength)>,
+    needs: Vec<Wanted>,
+    links: bool,
     request: Request,
     /// What cannot be requested.
     wrong: Option<CoreError>,
@@ -55,6 +66,7 @@ impl Search {
             places: Vec::new(),
             runs_nvcc: true,
             needs: Vec::new(),
+            links: true,
             request: Request::default(),
             wrong: None,
         }
@@ -67,11 +79,7 @@ impl Search {
     /// The driver's libraries (`cuda-driver`, `nvml`) are linked by the stubs that toolkits ship, so the machine that
     /// builds needs no driver. NVIDIA's Python packages have no stubs: then the driver's own library is needed.
     #[must_use]
-    pub fn need<C>(self, component: C) -> Self
-    where
-        C: TryInto<Component>,
-        C::Error: ToString,
-    {
+    pub fn need(self, component: impl TryInto<Component, Error: ToString>) -> Self {
         self.with(component, None, Strength::Required)
     }
 
@@ -83,43 +91,85 @@ impl Search {
     /// let search = Search::new().need_kind("cublas", Kind::Headers);
     /// ```
     #[must_use]
-    pub fn need_kind<C>(self, component: C, kind: Kind) -> Self
-    where
-        C: TryInto<Component>,
-        C::Error: ToString,
-    {
+    pub fn need_kind(
+        self,
+        component: impl TryInto<Component, Error: ToString>,
+        kind: Kind,
+    ) -> Self {
         self.with(component, Some(kind), Strength::Required)
     }
 
     /// As [`Search::need`], but the search succeeds without the component.
     #[must_use]
-    pub fn need_optional<C>(self, component: C) -> Self
-    where
-        C: TryInto<Component>,
-        C::Error: ToString,
-    {
+    pub fn need_optional(self, component: impl TryInto<Component, Error: ToString>) -> Self {
         self.with(component, None, Strength::Optional)
     }
 
-    fn with<C>(mut self, component: C, kind: Option<Kind>, strength: Strength) -> Self
-    where
-        C: TryInto<Component>,
-        C::Error: ToString,
-    {
-        match component.try_into() {
-            Ok(component) => {
-                let kind = kind.unwrap_or_else(|| Kind::main(component));
-                self.needs.push((component, kind, strength));
-                // The driver's library is not part of a toolkit, and its header comes with the runtime.
-                let (found, part) = if component.facts().is_driver() {
-                    (Component::Cudart, Part::Headers)
-                } else {
-                    (component, kind.part())
-                };
-                let need = Need::new(found, part, "needed by this build");
-                self.request.needs.push(need.with(strength));
+    /// Requires the component that has this shared library, and links the library: `cublasLt`, `cusolverMg`.
+    ///
+    /// ```
+    /// // libcublas.so and libcublasLt.so
+    /// let search = cuda_find::Search::new().need("cublas").need_library("cublasLt");
+    /// ```
+    #[must_use]
+    pub fn need_library(mut self, name: &str) -> Self {
+        let Some((component, index)) = Component::of_library(name) else {
+            let reason = format!("no CUDA component has a library `lib{name}.so`");
+            self.refuse(reason, "correct the name of the library");
+            return self;
+        };
+        let mut search = self.with(component, Some(Kind::Shared), Strength::Required);
+        if let Some(wanted) = search.needs.last_mut() {
+            wanted.library = Some(component.facts().libraries[index]);
+        }
+        search
+    }
+
+    /// Prints no line that links: for a library that another crate's build script calls.
+    #[must_use]
+    pub fn without_linking(mut self) -> Self {
+        self.links = false;
+        self
+    }
+
+    fn with(
+        mut self,
+        component: impl TryInto<Component, Error: ToString>,
+        kind: Option<Kind>,
+        strength: Strength,
+    ) -> Self {
+        let component = match component.try_into() {
+            Ok(component) => component,
+            Err(reason) => {
+                self.refuse(reason.to_string(), "correct the name of the component");
+                return self;
             }
-            Err(reason) => self.refuse(reason.to_string(), "correct the name of the component"),
+        };
+        let kind = kind.unwrap_or_else(|| Kind::main(component));
+        self.needs.push(Wanted {
+            component,
+            kind,
+            strength,
+            library: None,
+        });
+        // The driver's library is not part of a toolkit, and its header comes with the runtime.
+        let (found, part) = if component.facts().is_driver() {
+            (Component::Cudart, Part::Headers)
+        } else {
+            (component, kind.part())
+        };
+        let mut need = |component: Component, part: Part, strength: Strength| {
+            let need = Need::new(component, part, "needed by this build");
+            self.request.needs.push(need.with(strength));
+        };
+        need(found, part, strength);
+        // Headers of CUDA include those of the runtime and the compiler, and archives need culibos.
+        if kind == Kind::Headers {
+            for component in [Component::Cudart, Component::Crt] {
+                need(component, Part::Headers, Strength::Extra);
+            }
+        } else if kind == Kind::Static {
+            need(Component::Culibos, Part::Archive, Strength::Extra);
         }
         self
     }
@@ -177,6 +227,6 @@ impl Search {
             ..SearchContext::new(&root, &env, &target)
         };
         let toolkit = context.find(&self.request.linked_for(&target))?;
-        Toolkit::new(toolkit, &self.needs, &root, &env, &target, self.runs_nvcc)
+        Toolkit::new(toolkit, &self.needs, &context, self.links)
     }
 }

@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use cuda_find_core::capability::{Capability, Declared, Plan};
 use cuda_find_core::component::{Component, Facts};
 use cuda_find_core::directive::{self, Directive, Directives};
-use cuda_find_core::env::Env;
 use cuda_find_core::error::Error as CoreError;
 use cuda_find_core::found::Found as CoreFound;
 use cuda_find_core::link::{self, Cudart};
 use cuda_find_core::root::Root;
+use cuda_find_core::search::SearchContext;
 use cuda_find_core::select::{Part, Strength};
 use cuda_find_core::sources::lock_file;
-use cuda_find_core::target::Target;
 use cuda_find_core::toolkit::Toolkit as CoreToolkit;
 use cuda_find_core::version::{ToolkitVersion, Version};
 
 use crate::Error;
+use crate::search::Wanted;
 
 /// A kind of files of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +166,7 @@ impl fmt::Display for Capabilities {
 pub struct Toolkit {
     toolkit: CoreToolkit,
     components: Vec<Found>,
+    root: Option<PathBuf>,
     observed: Option<Vec<Capability>>,
     directives: Vec<String>,
 }
@@ -173,12 +174,11 @@ pub struct Toolkit {
 impl Toolkit {
     pub(crate) fn new(
         toolkit: CoreToolkit,
-        needs: &[(Component, Kind, Strength)],
-        root: &Root,
-        env: &Env,
-        target: &Target,
-        runs_nvcc: bool,
+        needs: &[Wanted],
+        search: &SearchContext<'_>,
+        links: bool,
     ) -> Result<Self, Error> {
+        let SearchContext { root, env, .. } = search;
         let mut directives = Directives::default();
         let with_stub = |found: &CoreFound| {
             let name = found.component.facts().libraries.first();
@@ -189,31 +189,37 @@ impl Toolkit {
             }
         };
         let mut components: Vec<Found> = toolkit.components().iter().map(with_stub).collect();
-        for (component, kind, strength) in needs {
-            let facts = component.facts();
+        for wanted in needs {
+            let (component, facts) = (wanted.component, wanted.component.facts());
             let mut stubs = None;
-            if facts.is_driver() && *kind != Kind::Headers && !target.is_windows() {
-                let Some(driver) = driver_library(&toolkit, facts, root, env, target) else {
-                    if *strength == Strength::Required {
+            if facts.is_driver() && wanted.kind != Kind::Headers && !search.target.is_windows() {
+                let Some(driver) = driver_library(&toolkit, facts, search) else {
+                    if wanted.strength == Strength::Required {
                         return Err(Error(no_driver_library(&toolkit, facts)));
                     }
                     continue;
                 };
                 stubs = driver.link_dir().map(Path::to_owned);
                 stubs.take_if(|directory| toolkit.is_default_search_dir(directory));
-                components.retain(|found| found.component() != *component);
+                components.retain(|found| found.component() != component);
                 components.push(driver);
             }
-            let (one, stubs) = (&[*component], stubs.as_deref());
-            match kind {
+            let (one, stubs) = (&[component], stubs.as_deref());
+            match wanted.kind {
+                _ if !links => {}
+                Kind::Shared if wanted.library.is_some() => {
+                    link::shared_library(&toolkit, component, wanted.library, &mut directives);
+                }
                 Kind::Shared | Kind::Stub => {
                     link::directives(&toolkit, one, Cudart::Shared, stubs, &mut directives);
                 }
-                Kind::Static => link::archives(&toolkit, *component, &mut directives),
+                Kind::Static => link::archives(&toolkit, component, &mut directives),
                 Kind::Headers | Kind::Program => {}
             }
         }
-        let observed = runs_nvcc.then(|| toolkit.capabilities_of_ptxas(root, env));
+        let observed = search
+            .runs_nvcc
+            .then(|| toolkit.capabilities_of_ptxas(root, env));
         for name in env.names_read() {
             directives.push(Directive::RerunIfEnvChanged(name));
         }
@@ -226,6 +232,7 @@ impl Toolkit {
         }
         Ok(Self {
             components,
+            root: root_of(&toolkit, root),
             observed: observed.flatten(),
             directives: directives.to_lines()?,
             toolkit,
@@ -241,11 +248,10 @@ impl Toolkit {
     ///
     /// # Errors
     /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) if it was not requested, or if an optional one was not found.
-    pub fn component<C>(&self, component: C) -> Result<&Found, Error>
-    where
-        C: TryInto<Component>,
-        C::Error: ToString,
-    {
+    pub fn component(
+        &self,
+        component: impl TryInto<Component, Error: ToString>,
+    ) -> Result<&Found, Error> {
         let usage = |reason: String, hint: &str| Error(CoreError::usage(reason, hint));
         let component = component.try_into();
         let component =
@@ -268,6 +274,12 @@ impl Toolkit {
     /// links with a `-L` for each of [`Toolkit::library_dirs`].
     pub fn nvcc(&self) -> Option<&Path> {
         self.toolkit.tool(Component::Nvcc, "nvcc")
+    }
+
+    /// The directory with `include` and `lib` or `lib64` of this toolkit, if it is in one directory of its own:
+    /// `/usr/local/cuda`. `None` for Nix, for Debian's packages, and for Python packages of CUDA 11 and 12.
+    pub fn root(&self) -> Option<&Path> {
+        self.root.as_deref()
     }
 
     /// The directories of headers for `-I`, each once. `/usr/include`, which every compiler searches, is left out,
@@ -326,14 +338,28 @@ impl Toolkit {
     }
 }
 
+/// The topmost directory above a file of the toolkit that has CUDA's headers and libraries, and nothing of others.
+fn root_of(toolkit: &CoreToolkit, disk: &Root) -> Option<PathBuf> {
+    let has = |directory: &Path, name: &str| disk.exists(&directory.join(name));
+    let is_root = |directory: &&Path| {
+        has(directory, "include/cuda.h")
+            && (has(directory, "lib64") || has(directory, "lib"))
+            && !toolkit.is_default_search_dir(&directory.join("include"))
+    };
+    let files = toolkit.components().iter().flat_map(CoreFound::paths);
+    let mut roots = files.filter_map(|file| file.ancestors().filter(is_root).last());
+    roots.next().map(Path::to_owned)
+}
+
 /// The library of the driver to link: the toolkit's stub, otherwise the driver's own.
 fn driver_library(
     toolkit: &CoreToolkit,
     facts: &Facts,
-    root: &Root,
-    env: &Env,
-    target: &Target,
+    search: &SearchContext<'_>,
 ) -> Option<Found> {
+    let SearchContext {
+        root, env, target, ..
+    } = search;
     let name = facts.libraries[0];
     let mut found = CoreFound::new(facts.component, toolkit.version().major);
     let stub = link::shipped_stub(root, toolkit.components().iter(), name);

@@ -1,6 +1,10 @@
 //! Libraries that a program opens. The libraries are real ones, made by the C compiler.
 #![cfg(target_os = "linux")]
-#![allow(clippy::disallowed_methods, reason = "prepares real libraries")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "prepares real libraries"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,10 +69,10 @@ fn each_place_comes_before_the_next() {
         ("path/lib64", "environment variable `CUDA_PATH`"),
         ("disk/usr/lib64", "where the loader looks"),
         ("loader", "where the loader looks"),
-        ("conda/lib", "conda environment (`CONDA_PREFIX`)"),
+        ("conda/lib", "environment variable `CONDA_PREFIX`"),
         (
             &format!("{site}/nvidia/cuda_runtime/lib"),
-            "virtual environment of `VIRTUAL_ENV`",
+            "environment variable `VIRTUAL_ENV`",
         ),
     ] {
         assert!(machine.find("cudart", 13).is_err());
@@ -162,6 +166,17 @@ fn what_a_library_needs_comes_in_the_order_of_loading() {
     let error = machine.find("cusolver", 12).unwrap_err().to_string();
     let expected = "`libnvJitLink.so.12` (nvjitlink for CUDA 12), which ";
     assert!(error.starts_with(expected), "{error}");
+}
+
+#[test]
+fn nvrtc_needs_its_builtins() {
+    let mut machine = Machine::new();
+    machine.set("CUDA_PATH", "cuda");
+    let lib = machine.path("cuda/lib64");
+    let builtins = library(&lib, "libnvrtc-builtins.so.12.4", &[]);
+    library(&lib, "libnvrtc-builtins.so.12.4.127", &[]);
+    library(&lib, "libnvrtc.so.12", &[]);
+    assert_eq!(machine.find("nvrtc", 12).unwrap().needs(), [builtins]);
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! The first page as a build script of another crate uses it, on small toolkits in temporary directories.
 #![cfg(unix)]
-#![allow(clippy::disallowed_methods, reason = "prepares real directories")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "prepares real directories"
+)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -29,6 +33,7 @@ fn toolkit(at: &Path) {
         ("lib64/libcublas.so.12", ""),
         ("lib64/libcublasLt.so.12", ""),
         ("lib64/libcublas_static.a", ""),
+        ("lib64/libculibos.a", ""),
         ("lib64/libcurand.so.10", ""),
         ("lib64/stubs/libcuda.so", ""),
         ("include/fatbinary_section.h", ""),
@@ -67,6 +72,7 @@ fn files_directories_and_lines_of_what_was_requested() {
         .unwrap();
     assert_eq!(found.release().to_string(), "12.4");
     assert_eq!(found.nvcc().unwrap(), root.join("bin/nvcc"));
+    assert_eq!(found.root().unwrap(), root);
     assert_eq!(found.include_dirs(), [root.join("include")]);
     assert_eq!(found.library_dirs(), [root.join("lib64")]);
     let cublas = found.component("cublas").unwrap();
@@ -146,6 +152,29 @@ fn files_directories_and_lines_of_what_was_requested() {
 }
 
 #[test]
+fn another_library_of_a_component_is_linked_or_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    toolkit(root);
+    let search = || Search::on(system(&root.join("empty"), &[("CUDA_HOME", root)]));
+    let lines = |search: Search| search.find().unwrap().cargo_directives().join("\n");
+    let printed = lines(search().need_library("cublasLt"));
+    assert!(
+        printed.contains("rustc-link-lib=dylib:+verbatim=libcublasLt.so.12"),
+        "{printed}"
+    );
+    assert!(
+        !printed.contains("rustc-link-lib=dylib:+verbatim=libcublas.so.12"),
+        "{printed}"
+    );
+    let printed = lines(search().need("cublas").without_linking());
+    assert!(!printed.contains("rustc-link"), "{printed}");
+    assert!(printed.contains("rerun-if-changed"), "{printed}");
+    let error = search().need_library("cublasXt").find().unwrap_err();
+    assert!(error.to_string().contains("`libcublasXt.so`"), "{error}");
+}
+
+#[test]
 fn archives_are_linked_on_request() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
@@ -155,7 +184,12 @@ fn archives_are_linked_on_request() {
         .need_kind("cublas", Kind::Static);
     let found = search.find().unwrap();
     let lines = found.cargo_directives().join("\n");
-    for name in ["static=cudart_static", "static=cublas_static", "dylib=dl"] {
+    for name in [
+        "static=cudart_static",
+        "static=cublas_static",
+        "static=culibos",
+        "dylib=dl",
+    ] {
         let line = format!("rustc-link-lib={name}");
         assert!(lines.contains(&line), "no {line} in\n{lines}");
     }

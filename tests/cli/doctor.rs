@@ -196,7 +196,7 @@ mod online {
         fs::write(machine.work.join("Cargo.toml"), manifest).unwrap();
         fs::write(machine.work.join("lib.rs"), "").unwrap();
         let words = [
-            "has CUDA 12.9, but `toolkit = \">=13, <14\"` is requested",
+            "has CUDA 12.9, but CUDA `>=13, <14` is requested",
             "cargo cuda toolkit add 13`",
         ];
         machine.reports(exit_code::NOT_FOUND, NO_CUDA, &words);

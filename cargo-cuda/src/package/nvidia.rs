@@ -131,8 +131,7 @@ fn stem(soname: &str) -> Option<&str> {
 }
 
 fn facts_of(stem: &str) -> Option<&'static Facts> {
-    let mut all = Component::all().map(Component::facts);
-    all.find(|facts| facts.libraries.contains(&stem))
+    Some(Component::of_library(stem)?.0.facts())
 }
 
 #[cfg(test)]

@@ -824,6 +824,15 @@ impl Component {
         component.filter(|_| !name.starts_with("cudnn_frontend"))
     }
 
+    /// The component with the library `lib<name>.so`, and the library's index in [`Facts::libraries`].
+    #[doc(hidden)]
+    pub fn of_library(name: &str) -> Option<(Self, usize)> {
+        Self::all().find_map(|component| {
+            let mut libraries = component.facts().libraries.iter();
+            Some((component, libraries.position(|library| *library == name)?))
+        })
+    }
+
     /// Its name in manifests and messages.
     pub fn id(self) -> &'static str {
         self.facts().id

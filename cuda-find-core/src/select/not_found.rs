@@ -179,7 +179,7 @@ impl Failed<'_> {
         if !request.admits(set) {
             let requested = match request.major {
                 Some(major) if major != set.major => format!("CUDA {major}"),
-                _ => format!("`toolkit = \"{}\"`", request.toolkit),
+                _ => format!("CUDA `{}`", request.toolkit),
             };
             let release = set.shown_release();
             return format!("has CUDA {release}, but {requested} is requested");

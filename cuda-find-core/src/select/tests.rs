@@ -239,7 +239,7 @@ a library for 12 with wheels alone
     error: `nvcc` not found && for CUDA 12 (its Python packages have no nvcc
 the manifest's range
     module <13 | stored /s: PIP13
-    error: has CUDA 13.4, but `toolkit = "<13"` is requested
+    error: has CUDA 13.4, but CUDA `<13` is requested
 a release that nothing shows
     module | stored /s: cudnn 13.1
     error: `cudart` not found && cudnn 13.1
