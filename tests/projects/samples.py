@@ -120,18 +120,18 @@ def main():
     build("8.0 and 9.0+PTX", ["8.0", "9.0+PTX"], "images")
     print(f"{len(parts)} libraries and modules")
     printed = build("12.0 added", ["8.0", "9.0+PTX", "12.0"], "images")
-    made = re.findall(r"cuda-build: made (.*)", printed)
-    whole = {line.split()[0]: line.partition(" s: ")[2] for line in made if "as a whole" in line}
-    print(f"  {len(made)} outputs, of which {len(whole)} were compiled as a whole:")
+    compiled = re.findall(r"Compiling (\S+) for .* \(\S+ \d+ of \d+(.*)\)$", printed, re.MULTILINE)
+    whole = {pathlib.Path(source).stem: reason for source, reason in compiled if "as a whole" in reason}
+    print(f"  {len(compiled)} files, of which {len(whole)} were compiled as a whole:")
     for name, reason in sorted(whole.items()):
-        print(f"    {name}: {reason}")
+        print(f"    {name}{reason}")
     joined = outputs(package)
     shutil.rmtree(package / "target")
     build("all three, fresh", ["8.0", "9.0+PTX", "12.0"], "fresh")
     fresh = outputs(package)
     different = {name for name in joined | fresh if joined.get(name) != fresh.get(name)}
     # nvcc puts its process number into the names of some files' symbols.
-    of_nvcc = {name for name in different if any(part in name for part in whole) or "device-link" in name}
+    of_nvcc = {name for name in different if any(name.startswith(part) for part in whole) or "device-link" in name}
     print(f"{len(joined)} objects and modules compared, {len(different - of_nvcc)} differ")
     for name in sorted(different):
         print(f"  {name}{' (compiled as a whole)' if name in of_nvcc else ''}")

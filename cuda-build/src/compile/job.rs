@@ -333,14 +333,14 @@ impl Job<'_> {
         if images.is_empty() {
             return;
         }
-        let reason = match &self.stale_reason {
+        let reason = match (&self.whole_because, &self.stale_reason) {
             _ if images.len() < self.step.images.len() => Some("a capability was added".to_owned()),
-            StaleReason::NoRecord => (self.whole_because.as_ref())
-                .map(|because| format!("compiled as a whole, because {because}")),
-            StaleReason::Input(path) => path
+            (Some(because), _) => Some(format!("compiled as a whole, because {because}")),
+            (None, StaleReason::NoRecord) => None,
+            (None, StaleReason::Input(path)) => path
                 .file_name()
                 .map(|name| format!("{} changed", name.to_string_lossy())),
-            other => Some(other.to_string()),
+            (None, other) => Some(other.to_string()),
         };
         (self.tools.progress).start(&self.step.source, images, &self.place, reason.as_deref());
     }

@@ -2,16 +2,15 @@
 //! line, from 0.
 //!
 //! ```text
-//! cuda-build stamps 2
+//! cuda-build stamps 3
 //! f <digest> <inode> <length> <modified> <changed> <path>     a file that was read
 //! a <path>                       a path that does not exist
 //! d <path>                       a directory, or something else that is not a file
 //! s <path>                       a directory that was searched for headers
-//! o <key> <digest> <inode> <length> <modified> <changed> <numbers of inputs, such as 0-99,104-104> <path>
+//! o <key> <digest> <inode> <length> <modified> <changed> <numbers of inputs, such as 0,1,4> <path>
 //! end
 //! ```
 //!
-//! Sources that read the same headers have the same numbers, so ranges keep the file short.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -20,7 +19,7 @@ use std::path::{Path, PathBuf};
 use super::file::{Stat, State};
 use cuda_find_core::list::{joined, sorted_set};
 
-const HEAD: &[u8] = b"cuda-build stamps 2";
+const HEAD: &[u8] = b"cuda-build stamps 3";
 
 /// A path that a tool looked at, with its state at that time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +92,7 @@ impl Records {
             let record = OutputRecord {
                 key,
                 state,
-                inputs: parse_ranges(inputs, records.inputs.len())?,
+                inputs: parse_inputs(inputs, records.inputs.len())?,
                 used: false,
             };
             let path = path_from_bytes(path)?;
@@ -112,7 +111,7 @@ impl Records {
         }
         for (path, output) in &self.outputs {
             let new_numbers = (output.inputs.iter()).map(|number| used.binary_search(number));
-            let inputs = ranges(new_numbers.flatten());
+            let inputs = joined(new_numbers.flatten(), ",");
             let state = file_state_fields(output.state);
             bytes.extend(format!("o {} {state}{inputs} ", output.key).bytes());
             bytes.extend(path.as_encoded_bytes());
@@ -173,29 +172,11 @@ fn parse_file_state(fields: &[u8]) -> Option<(State, &[u8])> {
     Some((State::File { digest, stat }, rest))
 }
 
-/// Ascending numbers as ranges: `0-99,104-104`.
-fn ranges(numbers: impl Iterator<Item = usize>) -> String {
-    let mut ranges: Vec<(usize, usize)> = Vec::new();
-    for number in numbers {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => ranges.push((number, number)),
-        }
-    }
-    let ranges = ranges.iter().map(|(first, last)| format!("{first}-{last}"));
-    joined(ranges, ",")
-}
-
-/// Reads the output of [`ranges`]. `None` if a number is not below `count`.
-fn parse_ranges(text: &[u8], count: usize) -> Option<Vec<usize>> {
-    let text = std::str::from_utf8(text).ok()?;
-    let mut numbers = Vec::new();
-    for range in text.split_terminator(',') {
-        let (first, last) = range.split_once('-')?;
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        numbers.extend((last < count).then_some(first..=last)?);
-    }
-    Some(numbers)
+/// Numbers with a comma between them. `None` if a number is not below `count`.
+fn parse_inputs(text: &[u8], count: usize) -> Option<Vec<usize>> {
+    let numbers = std::str::from_utf8(text).ok()?.split_terminator(',');
+    let number = |text: &str| text.parse().ok().filter(|number| *number < count);
+    numbers.map(number).collect()
 }
 
 /// Splits a line at the first space.

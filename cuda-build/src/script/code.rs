@@ -265,37 +265,15 @@ impl Code {
     }
 }
 
-/// Reports the outputs that were made, compiler warnings, and why some outputs are never up to date.
+/// Reports compiler warnings, and why some outputs are never up to date.
 pub(super) fn report(compiled: &Compiled, directives: &mut Directives) {
-    let name = |path: &Path| {
-        let name = path.file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
-    };
-    for made in &compiled.made {
-        let output = name(&made.output);
-        let calls = match made.compiled.join(", then ") {
-            calls if calls.is_empty() => String::new(),
-            calls => format!(" for {calls}"),
-        };
-        directives.push(Directive::Remark(format!(
-            "made {output} with {}{calls} in {:.2} s: {}",
-            made.tool,
-            made.elapsed.as_secs_f32(),
-            made.reason
-        )));
-    }
-    directives.push(Directive::Remark(format!(
-        "{} made, {} up to date",
-        compiled.made.len(),
-        compiled.fresh.len()
-    )));
     for message in &compiled.warnings {
         directives.warn_lines(message);
     }
     for (output, reason) in &compiled.never_fresh {
+        let name = output.file_name().unwrap_or_default().to_string_lossy();
         directives.push(Directive::Remark(format!(
-            "{} is compiled whenever this script runs: {reason}",
-            name(output)
+            "{name} is compiled whenever this script runs: {reason}"
         )));
     }
 }
