@@ -5,11 +5,8 @@
 )]
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-
-use crate::list::Set;
 
 /// The variables of a process. `Env` records each name that is read, so that `rerun-if-env-changed` is printed
 /// only for variables that the build used.
@@ -23,9 +20,10 @@ use crate::list::Set;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Env {
-    variables: BTreeMap<OsString, OsString>,
+    /// Sorted by name.
+    variables: Vec<(OsString, OsString)>,
     pub(crate) answers: Answers,
-    names_read: RefCell<Set<String>>,
+    names_read: RefCell<Vec<String>>,
 }
 
 /// Where the answers of programs that a search starts are kept.
@@ -50,19 +48,30 @@ impl Env {
         K: Into<OsString>,
         V: Into<OsString>,
     {
-        let pairs = pairs.into_iter();
-        Self {
-            variables: pairs
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
-            ..Self::default()
+        let mut env = Self::default();
+        for (name, value) in pairs {
+            env.set(name.into(), value.into());
         }
+        env
+    }
+
+    fn set(&mut self, name: OsString, value: OsString) {
+        match self.position(&name) {
+            Ok(at) => self.variables[at].1 = value,
+            Err(at) => self.variables.insert(at, (name, value)),
+        }
+    }
+
+    /// Where a variable is, or where it would be.
+    fn position(&self, name: &OsStr) -> Result<usize, usize> {
+        self.variables
+            .binary_search_by(|(known, _)| known.as_os_str().cmp(name))
     }
 
     /// The same environment with one variable set.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<OsString>) -> Self {
-        self.variables.insert(name.into(), value.into());
+        self.set(name.into(), value.into());
         self
     }
 
@@ -82,18 +91,19 @@ impl Env {
     /// [`Env::get`] without recording the name, for variables that Cargo tracks itself (`OUT_DIR`,
     /// `TARGET` …) and for `PATH`, which often changes without affecting the search.
     pub fn peek(&self, name: &str) -> Option<&OsStr> {
-        let value = self.variables.get(OsStr::new(name));
-        value
-            .map(OsString::as_os_str)
-            .filter(|value| !value.is_empty())
+        let position = self.position(OsStr::new(name)).ok()?;
+        let value = self.variables[position].1.as_os_str();
+        (!value.is_empty()).then_some(value)
     }
 
     /// [`Env::get`], except that an empty value counts as set.
     pub fn get_or_empty(&self, name: &str) -> Option<&OsStr> {
-        self.names_read.borrow_mut().insert(name.to_owned());
-        self.variables
-            .get(OsStr::new(name))
-            .map(OsString::as_os_str)
+        let mut names = self.names_read.borrow_mut();
+        if let Err(at) = names.binary_search_by(|known| known.as_str().cmp(name)) {
+            names.insert(at, name.to_owned());
+        }
+        let position = self.position(OsStr::new(name)).ok()?;
+        Some(&self.variables[position].1)
     }
 
     /// [`Env::get`] as text; a value that is not Unicode counts as unset.
@@ -121,7 +131,7 @@ impl Env {
 
     /// The names that were read, sorted.
     pub fn names_read(&self) -> Vec<String> {
-        self.names_read.borrow().iter().cloned().collect()
+        self.names_read.borrow().clone()
     }
 }
 

@@ -1,11 +1,11 @@
 //! The error type of this crate, and the hints for each error.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::component::Component;
+use crate::list::each_once;
 
 /// Everything that can go wrong, with the values that a message needs.
 ///
@@ -150,10 +150,7 @@ impl Error {
         let hint: &str = match self {
             Self::NotFound { hints, .. } => return hints.clone(),
             Self::Inconsistent { conflicts } => {
-                let mut fixes: Vec<String> = conflicts.iter().map(|it| it.fix.clone()).collect();
-                let mut seen = BTreeSet::new();
-                fixes.retain(|fix| seen.insert(fix.clone()));
-                return fixes;
+                return each_once(conflicts.iter().map(|it| it.fix.clone()));
             }
             Self::Capability { hint, .. } | Self::Usage { hint, .. } => hint,
             Self::Format { hint, .. } => hint,

@@ -1,13 +1,42 @@
-//! Sorted lists, and patterns of names.
+//! Short lists, and patterns of names.
+//!
+//! Every build script compiles this crate, and a `BTreeSet` or the standard sort of one more type costs as much as a
+//! hundred lines of code. The lists of a search are short, so they are sorted here by insertion.
 
-use std::collections::BTreeSet;
-
-/// A set: its items in ascending order, each once.
-pub type Set<T> = BTreeSet<T>;
+/// A set that may be large: its items in ascending order, each once. A search has none.
+pub type Set<T> = std::collections::BTreeSet<T>;
 
 /// The items in ascending order, each once.
 pub fn sorted_set<T: Ord>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    items.into_iter().collect::<Set<T>>().into_iter().collect()
+    let mut sorted = Vec::new();
+    for item in items {
+        if let Err(at) = sorted.binary_search(&item) {
+            sorted.insert(at, item);
+        }
+    }
+    sorted
+}
+
+/// Sorts a short list; equal items keep their order.
+pub fn sort_by_key<T, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
+    for end in 1..items.len() {
+        let mut at = end;
+        while at > 0 && key(&items[at]) < key(&items[at - 1]) {
+            items.swap(at, at - 1);
+            at -= 1;
+        }
+    }
+}
+
+/// The items in their order, each once.
+pub fn each_once<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for item in items {
+        if !once.contains(&item) {
+            once.push(item);
+        }
+    }
+    once
 }
 
 /// The texts of the items, with a separator between them.

@@ -9,6 +9,7 @@ use cuda_find_core::directive::{self, Directive, Directives};
 use cuda_find_core::error::Error as CoreError;
 use cuda_find_core::found::Found as CoreFound;
 use cuda_find_core::link::{self, Cudart};
+use cuda_find_core::list::each_once;
 use cuda_find_core::root::Root;
 use cuda_find_core::search::SearchContext;
 use cuda_find_core::select::{Part, Strength};
@@ -114,16 +115,6 @@ impl Found {
         let directories = self.files(kind).iter().filter_map(|file| file.parent());
         each_once(directories.map(Path::to_owned))
     }
-}
-
-fn each_once(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
-    let mut once = Vec::new();
-    for path in paths {
-        if !once.contains(&path) {
-            once.push(path);
-        }
-    }
-    once
 }
 
 /// Capabilities that one toolkit can compile for.

@@ -11,13 +11,12 @@
 //! `ptxas --help` documents these rules. They were checked for each pair of code and device with `ptxas` 12.9.86 and
 //! 13.5.37.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use super::number::{Capability, Suffix};
 use super::table::{facts, renamed, supported};
 use crate::error::Error;
-use crate::list::{joined, sorted_set};
+use crate::list::{each_once, joined, sorted_set};
 use crate::release;
 use crate::version::ToolkitVersion;
 
@@ -378,12 +377,9 @@ fn join(list: &[Capability]) -> String {
 
 /// One error with all reasons and all hints, each on its own line, so that one build reports every refused entry.
 fn refusals(refused: Vec<Refusal>) -> Error {
-    let (mut reasons, mut hints): (Vec<String>, Vec<String>) = refused.into_iter().unzip();
-    for texts in [&mut reasons, &mut hints] {
-        let mut seen = BTreeSet::new();
-        texts.retain(|text| seen.insert(text.clone()));
-    }
-    Error::capability(reasons.join("\n"), hints.join("\n"))
+    let (reasons, hints): (Vec<String>, Vec<String>) = refused.into_iter().unzip();
+    let [reasons, hints] = [reasons, hints].map(|texts| each_once(texts).join("\n"));
+    Error::capability(reasons, hints)
 }
 
 impl fmt::Display for Plan {

@@ -8,6 +8,7 @@
 //! component counts as found only if it is complete.
 
 use super::table::Component;
+use crate::list::sort_by_key;
 
 /// How a component A needs a component B. The kinds are ordered from the strongest to the weakest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +78,7 @@ pub fn edges(component: Component, major: u32) -> Vec<(Component, EdgeKind)> {
         *from == component && (*first..=*last).contains(&major)
     });
     let mut list: Vec<_> = edges.map(|(_, kind, to, _)| (*to, *kind)).collect();
-    list.sort_by_key(|edge| *edge);
+    sort_by_key(&mut list, |edge| *edge);
     list
 }
 
@@ -113,7 +114,7 @@ pub fn closure(components: &[Component], major: u32) -> Vec<(Component, EdgeKind
         }
     }
     reached.retain(|(component, _)| !components.contains(component));
-    reached.sort_by_key(|edge| *edge);
+    sort_by_key(&mut reached, |edge| *edge);
     reached
 }
 

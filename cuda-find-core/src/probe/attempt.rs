@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::prober::Prober;
 use super::{packages, roots};
 use crate::found::Attempt;
+use crate::list::sort_by_key;
 use crate::sources::{Candidate, CandidateKind, SearchStep, associated_roots, is_package};
 
 /// Why a relative path is refused.
@@ -24,7 +25,7 @@ impl Prober<'_> {
                 _ => roots::probe(self, &mut attempt),
             }
         }
-        attempt.sets.sort_by_key(|set| Reverse(set.major));
+        sort_by_key(&mut attempt.sets, |set| Reverse(set.major));
         if attempt.sets.is_empty() && attempt.unusable.is_empty() && attempt.remarks.is_empty() {
             let path = &candidate.path;
             let unreadable = self.why_unreadable(path).unwrap_or("not a directory");

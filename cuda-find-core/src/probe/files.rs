@@ -1,12 +1,13 @@
 //! Finds the files of one component in the directories below one or more roots, and versions in headers and file names.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use super::prober::Prober;
 use crate::component::{Class, Component, Facts, VersionMacros, windows};
 use crate::found::{Attempt, Found};
+use crate::list::sort_by_key;
 use crate::nvcc::NvccAnswer;
 use crate::release::{NEWEST_MAJOR, OLDEST_MAJOR, majors};
 use crate::sources::versions;
@@ -26,7 +27,7 @@ pub(super) struct SearchedDirectories<'p> {
     /// Which directories and components are not used, and why.
     remarks: Vec<String>,
     /// Each reason to skip files, and the alphabetically first path that was skipped for it.
-    skipped: RefCell<BTreeMap<String, PathBuf>>,
+    skipped: RefCell<Vec<(String, PathBuf)>>,
     release: OnceCell<Option<(ToolkitVersion, PathBuf)>>,
 }
 
@@ -182,6 +183,7 @@ impl<'p> SearchedDirectories<'p> {
     /// Adds to `attempt` which files, directories and components are not used. One path stands for all files that were
     /// skipped for the same reason.
     pub(super) fn add_remarks(&self, attempt: &mut Attempt) {
+        sort_by_key(&mut self.skipped.borrow_mut(), Clone::clone);
         for (reason, path) in self.skipped.borrow().iter() {
             attempt.remark(format!("{} and similar files {reason}", path.display()));
         }
@@ -373,9 +375,10 @@ impl SearchedDirectories<'_> {
 
     fn skip(&self, path: &Path, reason: String) {
         let mut skipped = self.skipped.borrow_mut();
-        let example = skipped.entry(reason).or_insert_with(|| path.to_owned());
-        if path < example.as_path() {
-            path.clone_into(example);
+        match skipped.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, example)) if path < example.as_path() => path.clone_into(example),
+            Some(_) => {}
+            None => skipped.push((reason, path.to_owned())),
         }
     }
 
@@ -466,7 +469,7 @@ impl SearchedDirectories<'_> {
                 let version = number.filter(|number| accept(number)).map(str::parse);
                 numbered.extend(version.and_then(Result::ok).zip(soname));
             }
-            numbered.sort_by(|(one, _), (other, _)| other.cmp(one));
+            sort_by_key(&mut numbered, |(version, _)| Reverse(version.clone()));
             let mut names = numbered.iter().map(|(_, name)| name);
             names.find_map(|name| self.library_in(directory, name))
         })

@@ -7,7 +7,6 @@
 //! cuDNN's builds for CUDA 12 and 13 have the same file names, and only large files differ, which would take too long
 //! to read.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::prober::Prober;
@@ -71,7 +70,7 @@ pub(super) fn named_majors(
     prober: &Prober<'_>,
     path: &Path,
     is_toolkit: bool,
-) -> BTreeMap<Component, u32> {
+) -> Vec<(Component, u32)> {
     let root = prober.root;
     let in_name = |path: &Path| major_in_name(path.file_name()?.to_str()?);
     let by_name = if is_toolkit {

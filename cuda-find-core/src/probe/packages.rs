@@ -1,7 +1,6 @@
 //! Probes CUDA in Python wheels. In CUDA 11 and 12, each component has its own directory; in CUDA 13, the
 //! toolkit's components share one.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -19,11 +18,11 @@ struct SitePackages<'p> {
     installed: Installed,
     /// The searched directories for each directory below `path`. They are kept for reuse, because many components
     /// share a directory, and each component is looked up for several majors.
-    by_directory: HashMap<String, SearchedDirectories<'p>>,
+    by_directory: Vec<(String, SearchedDirectories<'p>)>,
 }
 
 /// The normalized names and the versions of installed packages, read from the names of `dist-info` directories.
-struct Installed(HashMap<String, Version>);
+struct Installed(Vec<(String, Version)>);
 
 /// The name and version of a component's package.
 type PackageVersion<'a> = (&'static str, &'a Version);
@@ -43,7 +42,9 @@ impl Installed {
     /// The package of a component, if it is installed.
     fn package(&self, component: Component, major: u32) -> Option<PackageVersion<'_>> {
         let name = component.facts().package(major.min(NEWEST_MAJOR))?;
-        Some((name, self.0.get(name)?))
+        let mut installed = self.0.iter();
+        let (_, version) = installed.find(|(known, _)| known == name)?;
+        Some((name, version))
     }
 }
 
@@ -53,7 +54,7 @@ pub(super) fn probe(prober: &Prober<'_>, attempt: &mut Attempt) {
         installed: Installed::read(prober, &path),
         prober,
         path,
-        by_directory: HashMap::new(),
+        by_directory: Vec::new(),
     };
     for major in OLDEST_MAJOR..=packages.newest_major() {
         let found = Component::all().filter_map(|it| packages.component(it, major, attempt));
@@ -77,10 +78,15 @@ impl<'p> SitePackages<'p> {
     }
 
     fn searched(&mut self, directory: &str) -> &SearchedDirectories<'p> {
-        let path = self.path.join(directory);
-        self.by_directory
-            .entry(directory.to_owned())
-            .or_insert_with(|| SearchedDirectories::new(self.prober, &[&path], &[]))
+        let mut known = self.by_directory.iter();
+        let position = known.position(|(known, _)| known == directory);
+        let position = position.unwrap_or_else(|| {
+            let path = self.path.join(directory);
+            let searched = SearchedDirectories::new(self.prober, &[&path], &[]);
+            self.by_directory.push((directory.to_owned(), searched));
+            self.by_directory.len() - 1
+        });
+        &self.by_directory[position].1
     }
 
     fn component(
@@ -137,7 +143,7 @@ impl<'p> SitePackages<'p> {
 
     /// A remark if the directory `nvidia` was copied without the `*.dist-info` directories beside it.
     fn missing_metadata_remark(&self) -> Option<String> {
-        let mut installed = self.installed.0.keys();
+        let mut installed = self.installed.0.iter().map(|(name, _)| name);
         let has_metadata = installed.any(|name| name.starts_with("nvidia-"));
         let names = self.prober.root.names(&self.path.join("nvidia"));
         let shows_no_major = names.iter().any(|name| common_major(name).is_none());

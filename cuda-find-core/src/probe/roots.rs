@@ -1,7 +1,6 @@
 //! Probes CUDA in roots: from NVIDIA's installers, distributions and conda, and candidates with several roots (Nix
 //! outputs, unpacked archives side by side, the HPC SDK).
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::files::{SearchedDirectories, file_name_version};
@@ -32,7 +31,7 @@ pub(super) struct OneRoot<'p> {
     /// The metadata of its packages, if the root is a directory of Python packages.
     pub(super) packages: Option<PackageDirectory>,
     /// Products whose major is known from a package manager or the directory's name.
-    pub(super) named_majors: BTreeMap<Component, u32>,
+    pub(super) named_majors: Vec<(Component, u32)>,
     pub(super) searched: SearchedDirectories<'p>,
 }
 
@@ -75,7 +74,10 @@ impl<'p> OneRoot<'p> {
 
     /// The major of a product according to a package manager or the directory's name.
     pub(super) fn named_major(&self, product: Component) -> Option<u32> {
-        self.named_majors.get(&product).copied()
+        let mut named = self.named_majors.iter();
+        named
+            .find(|(named, _)| *named == product)
+            .map(|(_, major)| *major)
     }
 
     /// Whether a component was found in this root.
@@ -260,7 +262,9 @@ fn sets_of_products(
         set_version_and_release(root.searched.prober, &mut found, Releases::default());
         Some(found)
     };
-    let named = roots.iter().flat_map(|root| root.named_majors.values());
+    let named = roots
+        .iter()
+        .flat_map(|root| root.named_majors.iter().map(|(_, major)| major));
     let mut majors = sorted_set(release::majors().chain(named.copied()));
     majors.retain(|major| !majors_of_toolkits.contains(major));
     let mut sets = Vec::new();

@@ -8,7 +8,7 @@ use crate::component::Component;
 use crate::consistency;
 use crate::error::{Conflict, Error};
 use crate::found::{Attempt, ComponentSet, Found, common_release};
-use crate::list::sorted_set;
+use crate::list::{sort_by_key, sorted_set};
 use crate::sources::{CandidateKind, SearchStep};
 use crate::target::Target;
 use crate::toolkit::{Note, Toolkit};
@@ -184,7 +184,7 @@ fn select_by_step(request: &Request, places: &Places<'_>) -> Option<Toolkit> {
     let mut steps = toolkits.chunk_by(|one, other| one.step == other.step);
     let newest_complete = |here: &[&ComponentSet]| {
         let mut here = here.to_vec();
-        here.sort_by_key(|set| Reverse((set.major, set.release())));
+        sort_by_key(&mut here, |set| Reverse((set.major, set.release())));
         here.iter().find_map(|base| {
             // Products may come from any place.
             let pool = pool(base, &all, ComponentSet::has_product);
@@ -254,7 +254,7 @@ fn complete(
             choice.take_everything();
         }
         let mut chosen = choice.chosen;
-        chosen.sort_by_key(|found| found.component);
+        sort_by_key(&mut chosen, |found| found.component);
         let release = common_release(&chosen).or_else(|| first.release())?;
         let toolkit = Toolkit::new(release, first.step, chosen, choice.incompatible);
         Some((toolkit, sorted_set(choice.used)))

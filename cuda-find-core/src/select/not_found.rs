@@ -1,7 +1,5 @@
 //! The error of a search that found too little: what is missing, where it was searched, and what to do.
 
-use std::collections::BTreeSet;
-
 use super::request::{Need, Part, Request, Strength};
 use crate::component::Component;
 use crate::consistency::major_conflict;
@@ -38,8 +36,13 @@ pub(super) fn not_found(
     let searched = [first, product_places].concat();
     let (base, mut missing) = closest_toolkit(request, &searched);
     // A declared component can also be one that another requires.
-    let mut seen = BTreeSet::new();
-    missing.retain(|need| seen.insert((need.component, need.part)));
+    let mut seen = Vec::new();
+    missing.retain(|need| {
+        let part = (need.component, need.part);
+        let is_new = !seen.contains(&part);
+        seen.push(part);
+        is_new
+    });
     let chosen = base.and_then(|base| {
         let required = base.found.iter().find(|found| request.requires(found));
         required.or(base.found.first())

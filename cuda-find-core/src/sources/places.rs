@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::component::Component;
 use crate::env::Env;
+use crate::list::sort_by_key;
 use crate::release::NEWEST_MAJOR;
 use crate::root::Root;
 use crate::target::Target;
@@ -53,7 +54,7 @@ pub fn archives_in(root: &Root, directory: &Path) -> Vec<PathBuf> {
     archives.retain(|path| is_archive(path) && root.is_dir(path));
     let version =
         |path: &PathBuf| -> Option<Version> { path.to_str()?.rsplit('-').nth(1)?.parse().ok() };
-    archives.sort_by_key(|path| Reverse(version(path)));
+    sort_by_key(&mut archives, |path| Reverse(version(path)));
     archives
 }
 
@@ -119,7 +120,7 @@ pub fn versions(root: &Root, parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let names = root.names(parent).into_iter();
     let mut paths: Vec<PathBuf> = names.map(|name| parent.join(name)).collect();
     paths.retain(|path| version(path).is_some() && (root.is_dir(path) || root.is_link(path)));
-    paths.sort_by_key(|path| Reverse(version(path)));
+    sort_by_key(&mut paths, |path| Reverse(version(path)));
     paths
 }
 
@@ -149,7 +150,7 @@ pub fn site_packages_of(root: &Root, prefix: &Path) -> Vec<PathBuf> {
     };
     let names = names.iter().filter_map(|name| name.to_str());
     let mut pythons: Vec<_> = names.filter_map(python).collect();
-    pythons.sort_by_key(Clone::clone);
+    sort_by_key(&mut pythons, Clone::clone);
     let mut packages = Vec::new();
     for (_, python) in pythons {
         packages.push(python.join("site-packages"));

@@ -15,7 +15,6 @@
 //! Several roots are one candidate if they belong together: redist archives side by side, the outputs of a Nix shell,
 //! or the directories that one variable lists.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +27,7 @@ use super::stored::{LockedToolkit, StoredToolkits};
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
-use crate::list::joined;
+use crate::list::{joined, sort_by_key};
 use crate::root::Root;
 use crate::target::Target;
 
@@ -249,7 +248,7 @@ impl Steps<'_> {
             prefixes.extend(loaded.into_iter().filter(|path| is_spack_cuda(path)));
         }
         // Prefixes that do not exist are kept, so that they are reported. They come last.
-        prefixes.sort_by_key(|path| !self.root.is_dir(path));
+        sort_by_key(&mut prefixes, |path| !self.root.is_dir(path));
         self.scattered(SearchStep::Spack, "Spack", prefixes);
     }
 
@@ -517,7 +516,7 @@ fn program(root: &Root, nvcc: PathBuf) -> PathBuf {
 /// Compares each variable with the first in `named`, and returns a sentence for each that disagrees. A
 /// variable may list several paths; two variables agree if they have one place in common.
 fn disagreements(root: &Root, named: &[Named]) -> Vec<String> {
-    let places = |paths: &[PathBuf]| -> BTreeSet<OsString> {
+    let places = |paths: &[PathBuf]| -> Vec<OsString> {
         let beside = paths.iter().flat_map(|path| associated_roots(root, path));
         let all = paths.iter().cloned().chain(beside);
         all.map(|path| root.place(&path)).collect()
@@ -531,7 +530,10 @@ fn disagreements(root: &Root, named: &[Named]) -> Vec<String> {
         return Vec::new();
     };
     let places_of_first = places(&first.1);
-    let differs = |(_, paths): &&Named| places(paths).is_disjoint(&places_of_first);
+    let differs = |(_, paths): &&Named| {
+        let mut places = places(paths).into_iter();
+        !places.any(|place| places_of_first.contains(&place))
+    };
     let sentence = |other: &Named| {
         let (variable, first, other) = (first.0, shown(first), shown(other));
         format!(

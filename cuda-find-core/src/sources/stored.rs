@@ -20,6 +20,7 @@ use crate::cache::{cache_dir, distrust};
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
+use crate::list::sort_by_key;
 use crate::root::Root;
 use crate::target::Target;
 use crate::toml::{self, Table, Value};
@@ -204,7 +205,7 @@ impl StoredToolkits {
         }
         // The newest first. Of two toolkits of the same version, the toolkit with more components comes first.
         let size = |it: &StoredToolkit| (it.version.clone(), it.components.len());
-        store.toolkits.sort_by_key(|it| Reverse(size(it)));
+        sort_by_key(&mut store.toolkits, |it| Reverse(size(it)));
         store
     }
 
@@ -233,7 +234,7 @@ impl StoredToolkits {
                        and run `cargo cuda fetch`",
             }
         })?;
-        entries.sort_by_key(|(version, ..)| Reverse(version.clone()));
+        sort_by_key(&mut entries, |(version, ..)| Reverse(version.clone()));
         let (mut locked, mut candidates) = (Vec::new(), Vec::new());
         for (version, release, packages) in entries {
             // A user may remove a toolkit of which a larger one has every package.
