@@ -93,12 +93,13 @@ mod online {
         let (first, both) = (add("cudart"), add("profiler-api"));
         assert_eq!(both["version"], first["version"]);
         assert_eq!(both["components"], json!(["cudart", "profiler-api"]));
-        assert_eq!(both["fetched"], json!(["nvidia-cuda-profiler-api"]));
+        let packages = ["nvidia-cuda-profiler-api", "nvidia-cuda-runtime"];
+        assert_eq!(both["fetched"], json!(packages));
         let inode = |report: &serde_json::Value| {
             let path = Path::new(report["path"].as_str().unwrap()).join(RUNTIME);
             fs::metadata(path).unwrap().ino()
         };
-        assert_eq!(inode(&first), inode(&both), "files are linked");
+        assert_eq!(inode(&first), inode(&both), "uv links files of its cache");
     }
 
     #[test]

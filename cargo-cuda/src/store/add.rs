@@ -1,7 +1,7 @@
 //! Chooses the exact packages of a toolkit, and fetches the packages that the store does not have.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use cuda_build::{Component, Version};
@@ -10,12 +10,10 @@ use cuda_find_core::{env::Env, root::Root, target::Target};
 use cuda_find_core::{release::is_nvcc_packaged, sources::LOCK_FILE};
 use serde::Serialize;
 
-use super::directory::{StoreDirectory, damage, damage_of, disk_usage, trusted};
+use super::directory::{StoreDirectory, damage, disk_usage, trusted};
 use super::installer::Installer;
 use super::lock::{Lock, Manifest, lock_file};
-use super::package::{
-    AcceptedVersions, FetchFrom, PackageSet, PinnedPackage, ReleaseToFetch, no_package,
-};
+use super::package::{AcceptedVersions, FetchFrom, PackageSet, ReleaseToFetch, no_package};
 use super::redist::Mirror;
 use super::resolve::{SetSpec, resolve};
 use super::stored::{ListedToolkit, components, listed};
@@ -103,7 +101,7 @@ pub struct AddedToolkit {
     pub toolkit: ListedToolkit,
     /// Whether this call wrote the toolkit.
     pub new: bool,
-    /// The packages that an installer fetched. The store already had the others.
+    /// The packages that were fetched; none if the store had the toolkit.
     pub fetched: Vec<String>,
     /// The optional components that could not be fetched.
     #[serde(skip)]
@@ -316,34 +314,30 @@ impl<'a> Run<'a> {
         }
         let part = self.store.part()?;
         let site = part.site();
-        let (held, missing) = self.holders(set);
-        // Installers require an empty directory, so packages are fetched before files are linked.
-        if !missing.is_empty() && set.from == FetchFrom::Redist {
+        if set.from == FetchFrom::Redist {
             let mirror = Mirror::new(self.env, &lock, &self.target)?;
-            mirror.install(&missing, set, &part)?;
-        } else if !missing.is_empty() {
+            mirror.install(set, &part)?;
+        } else {
             let installer = Installer::find(self.env)?;
-            let (count, plural) = (missing.len(), if missing.len() == 1 { "" } else { "s" });
+            let count = set.packages.len();
+            let plural = if count == 1 { "" } else { "s" };
             let text = format!("{count} package{plural} with {}", installer.name());
             output::status("Fetching", &text);
             let target = self.request.target.as_ref();
-            installer.install(&missing, &part, &lock, target, !is_repair)?;
-        }
-        let bytes = disk_usage(&site);
-        for (package, holder) in held {
-            part.link(package, &holder)?;
+            installer.install(&set.packages, &part, &lock, target, !is_repair)?;
         }
         if let Some(reason) = damage(&site, set) {
             return Err(incomplete(&reason));
         }
         let found = components(&site, set, wanted, &self.target)?;
-        let manifest = Manifest::new(set.clone(), platform, &found, disk_usage(&site));
+        let bytes = disk_usage(&site);
+        let manifest = Manifest::new(set.clone(), platform, &found, bytes);
         self.store.commit(&part, &name, &manifest)?;
         let (size, seconds) = (human_size(bytes), started.elapsed().as_secs());
         let place = self.store.directory.display();
         let text = format!("CUDA {version} ({size}) in {seconds} s to {place}");
         output::status("Fetched", &text);
-        let names = missing.iter().map(|package| package.name.clone());
+        let names = set.packages.iter().map(|package| package.name.clone());
         Ok(Some(names.collect()))
     }
 
@@ -360,29 +354,6 @@ impl<'a> Run<'a> {
             Ok(None) => Ok(Some("it has no manifest".to_owned())),
             Err(reason) => Ok(Some(reason)),
         }
-    }
-
-    /// The packages of a set that an intact toolkit of the store has, with the directory of that toolkit, and those
-    /// that have to be fetched.
-    fn holders<'s>(
-        &self,
-        set: &'s PackageSet,
-    ) -> (Vec<(&'s PinnedPackage, PathBuf)>, Vec<&'s PinnedPackage>) {
-        let mut stored = self.store.manifests();
-        stored.retain(|(_, manifest)| manifest.platform == self.target.directory());
-        let (mut held, mut missing) = (Vec::new(), Vec::new());
-        for package in &set.packages {
-            let has = |(path, manifest): &&(PathBuf, Manifest)| {
-                let mut packages = manifest.set.packages.iter();
-                packages.any(|other| other.shares_a_file_with(package))
-                    && damage_of(path, package).is_none()
-            };
-            match stored.iter().find(has) {
-                Some((holder, _)) => held.push((package, holder.clone())),
-                None => missing.push(package),
-            }
-        }
-        (held, missing)
     }
 
     /// Records the set in the workspace's lock file, which is read again under the lock of the store, so that entries

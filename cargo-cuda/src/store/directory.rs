@@ -193,21 +193,13 @@ impl StagingDirectory {
         output::create_directory(&info)?;
         write(&info.join("RECORD"), &lines)
     }
-
-    /// Links the files of a package from a toolkit that has them.
-    pub fn link(&self, package: &PinnedPackage, holder: &Path) -> Result<()> {
-        for file in files_of(holder, package).unwrap_or_default().keys() {
-            link(&holder.join(file), &self.site().join(file))?;
-        }
-        Ok(())
-    }
 }
 
 /// Links a file or a symbolic link into `target`, or copies it if the file system has no hard links.
 fn link(source: &Path, target: &Path) -> Result<()> {
     output::create_directory(target.parent().unwrap_or(target))?;
     match fs::hard_link(source, target) {
-        // A target that exists is no error: several packages contain `nvidia/__init__.py`.
+        // A target that exists is no error: several archives contain `lib64`.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => match fs::read_link(source) {
             Ok(path) => std::os::unix::fs::symlink(path, target),
             Err(_) => fs::copy(source, target).map(drop),
@@ -309,7 +301,7 @@ pub(super) fn damage(site: &Path, set: &PackageSet) -> Option<String> {
 }
 
 /// [`damage`] for one package.
-pub(super) fn damage_of(site: &Path, package: &PinnedPackage) -> Option<String> {
+fn damage_of(site: &Path, package: &PinnedPackage) -> Option<String> {
     let (name, version) = (&package.name, &package.version);
     let files = files_of(site, package).filter(|files| !files.is_empty());
     let Some(files) = files else {

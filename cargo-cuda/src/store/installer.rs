@@ -214,7 +214,7 @@ impl Installer {
     /// in the cache may be damaged too; then `use_cache` is false.
     pub fn install(
         &self,
-        packages: &[&PinnedPackage],
+        packages: &[PinnedPackage],
         part: &StagingDirectory,
         lock: &File,
         target: Option<&Target>,
@@ -269,8 +269,8 @@ fn check_not_interrupted() -> Result<()> {
 }
 
 /// The lines of a requirements file that admits exactly these packages.
-fn requirements_file(packages: &[&PinnedPackage]) -> String {
-    let line = |package: &&PinnedPackage| {
+fn requirements_file(packages: &[PinnedPackage]) -> String {
+    let line = |package: &PinnedPackage| {
         let hash = |hash: &Sha256| format!(" --hash=sha256:{}", hash.hex());
         let hashes: String = package.hashes.iter().map(hash).collect();
         format!("{}=={}{hashes}\n", package.name, package.version)
@@ -426,7 +426,7 @@ nvidia-cuda-runtime==13.4.92 \\
             assert!(uv.shares_a_file_with(pip), "{uv:?} {pip:?}");
         }
         assert_eq!(uv[1].hashes.len(), 2);
-        let file = requirements_file(&uv.iter().collect::<Vec<_>>());
+        let file = requirements_file(&uv);
         let start = "cuda-toolkit==13.4.3 --hash=sha256:c56be2a9";
         assert!(file.starts_with(start), "{file}");
         assert!(

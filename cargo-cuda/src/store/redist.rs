@@ -208,15 +208,10 @@ impl<'a> Mirror<'a> {
         Err(Failure::installer(text).hint("correct what curl reports above"))
     }
 
-    /// Unpacks the archives of packages into a staging directory, after their hashes have been checked.
-    pub fn install(
-        &self,
-        packages: &[&PinnedPackage],
-        set: &PackageSet,
-        part: &StagingDirectory,
-    ) -> Result<()> {
+    /// Unpacks the archives of a set into a staging directory, after their hashes have been checked.
+    pub fn install(&self, set: &PackageSet, part: &StagingDirectory) -> Result<()> {
         let archives = self.archives(&set.version, part)?;
-        for &package in packages {
+        for package in &set.packages {
             let (name, version) = (&package.name, &package.version);
             let Some((_, path)) = archives.iter().find(|(it, _)| it.is(package)) else {
                 return Err(lacking(format!("{} has no {name} {version}", self.shown())));

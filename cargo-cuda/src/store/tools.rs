@@ -7,7 +7,6 @@ use cuda_find_core::{cache, env::Env, root::Root};
 use super::add::incomplete;
 use super::directory::StoreDirectory;
 use super::installer::Installer;
-use super::package::PinnedPackage;
 use crate::failure::Result;
 use crate::output;
 
@@ -62,8 +61,7 @@ impl Tool {
         let requirements: Vec<String> = self.requirements.iter().map(|&r| r.to_owned()).collect();
         let packages = installer.resolve(&requirements, true)?;
         let staging = store.part()?;
-        let wanted: Vec<&PinnedPackage> = packages.iter().collect();
-        installer.install(&wanted, &staging, &lock, None, true)?;
+        installer.install(&packages, &staging, &lock, None, true)?;
         if !Root::system().is_file(&staging.site().join(self.must_contain)) {
             return Err(incomplete(&format!("`{}` is missing", self.must_contain)));
         }
