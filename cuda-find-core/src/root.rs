@@ -57,6 +57,22 @@ impl Root {
         [top.as_slice(), &deeper].concat()
     }
 
+    /// The directories in which the loader looks for a library: those of `LD_LIBRARY_PATH`, which is `listed`, those in
+    /// its cache, and its default ones. Directories of stubs are left out.
+    pub fn loader_directories(&self, listed: &OsStr, multiarch: &str, name: &str) -> Vec<PathBuf> {
+        let mut directories: Vec<PathBuf> = std::env::split_paths(listed).collect();
+        // The cache is a table of numbers, followed by its texts, each with a zero at the end. The paths are among
+        // them.
+        let cache = self.text(&self.locate("/etc/ld.so.cache"));
+        let cache = cache.unwrap_or_default();
+        let paths = cache.split('\0').filter(|text| text.starts_with('/'));
+        let of_name = paths.map(Path::new).filter(|path| path.ends_with(name));
+        directories.extend(of_name.filter_map(|path| path.parent()).map(Path::to_owned));
+        directories.extend(self.default_search_dirs(multiarch));
+        directories.retain(|path| path.is_absolute() && !path.ends_with("stubs"));
+        directories
+    }
+
     /// Whether `path` is a regular file, links followed.
     pub fn is_file(&self, path: &Path) -> bool {
         path.is_file()

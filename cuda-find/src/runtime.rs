@@ -14,7 +14,6 @@
 //!
 //! Steps 2 to 7 are those of NVIDIA's `cuda-pathfinder` 1.9. Other than there, the CUDA major is part of the question.
 
-use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
 
 use cuda_find_core::component::{Component, EdgeKind, edges};
@@ -28,6 +27,7 @@ use cuda_find_core::sources::{
 };
 use cuda_find_core::target::Target;
 
+use crate::search::named;
 use crate::{Error, System};
 
 /// A shared library to open.
@@ -87,28 +87,26 @@ pub fn library_on(
     component: impl TryInto<Component, Error: ToString>,
     major: u32,
 ) -> Result<Library, Error> {
-    let usage = |reason: String| CoreError::usage(reason, "correct the component");
-    let component = component.try_into();
-    let component = component.map_err(|reason| usage(reason.to_string()))?;
+    let component = named(component)?;
     let Some(soname) = component.facts().soname(0, major) else {
         let reason = format!("no shared library of `{component}` for CUDA {major} is known");
-        return Err(usage(reason).into());
+        return Err(CoreError::usage(reason, "correct the component, or the major").into());
     };
     let maps = system.root.text(Path::new("/proc/self/maps"));
     let search = RunTimeSearch {
         system,
-        target: Target::from_triple(&format!("{ARCH}-unknown-{OS}"))?,
+        target: system.target()?,
         major,
         maps: maps.unwrap_or_default(),
     };
     let (path, reason) = search.find(component, soname, "")?;
-    let mut needs = Vec::new();
-    search.add_needs(component, &path, &mut needs)?;
-    Ok(Library {
+    let mut library = Library {
         path,
-        needs,
+        needs: Vec::new(),
         reason,
-    })
+    };
+    search.add_needs(component, &library.path, &mut library.needs)?;
+    Ok(library)
 }
 
 struct RunTimeSearch<'s> {
@@ -161,7 +159,9 @@ impl RunTimeSearch<'_> {
                 add(Argument, &label, &prefix, Toolkit);
             }
         }
-        for directory in self.loader_directories(soname) {
+        let listed = env.get("LD_LIBRARY_PATH").unwrap_or_default();
+        let multiarch = self.target.multiarch();
+        for directory in root.loader_directories(listed, multiarch, soname) {
             add(Loader, "where the loader looks", &directory, Libraries);
         }
         let variables = component.facts().variables.iter().copied();
@@ -172,7 +172,8 @@ impl RunTimeSearch<'_> {
         }
         // Toolkits do not show the libraries of CUPTI and libnvvm to the loader, but their runtime.
         let runtime = Component::Cudart.facts().soname(0, self.major);
-        for directory in self.loader_directories(runtime.unwrap_or_default()) {
+        let runtime = runtime.unwrap_or_default();
+        for directory in root.loader_directories(listed, multiarch, runtime) {
             let roots = directory.ancestors().skip(1).take(3);
             for path in roots.filter(|path| root.is_file(&path.join("bin/nvcc"))) {
                 add(Argument, "toolkit of the loader's runtime", path, Toolkit);
@@ -183,23 +184,6 @@ impl RunTimeSearch<'_> {
         places.retain(|place| root.exists(&place.path));
         places.dedup_by(|one, other| one.path == other.path);
         places
-    }
-
-    /// The directories in which the loader looks for a name.
-    fn loader_directories(&self, name: &str) -> Vec<PathBuf> {
-        let System { env, root, .. } = self.system;
-        let listed = env.get("LD_LIBRARY_PATH").unwrap_or_default();
-        let mut directories: Vec<PathBuf> = std::env::split_paths(listed).collect();
-        // The cache is a table of numbers, followed by its texts, each with a zero at the end. The paths are among
-        // them.
-        let cache = root.text(&root.locate("/etc/ld.so.cache"));
-        let cache = cache.unwrap_or_default();
-        let paths = cache.split('\0').filter(|text| text.starts_with('/'));
-        let of_name = paths.map(Path::new).filter(|path| path.ends_with(name));
-        directories.extend(of_name.filter_map(|path| path.parent()).map(Path::to_owned));
-        directories.extend(root.default_search_dirs(self.target.multiarch()));
-        directories.retain(|path| path.is_absolute() && !path.ends_with("stubs"));
-        directories
     }
 
     /// The library with this SONAME, and its place. `why` continues the message if there is none.
@@ -259,23 +243,21 @@ impl RunTimeSearch<'_> {
             };
             return sets().into_iter().filter_map(library).collect();
         }
-        // cuRAND has the same name for every major: the other libraries in the directory show the major.
-        let mut others = majors().filter(|major| *major != self.major);
-        let is_ambiguous = others.any(|major| component_of(soname, major) == Some(component));
-        let mut shown: Vec<u32> = majors().collect();
-        if is_ambiguous && !facts.is_driver() && self.is_library(&place.path.join(soname)) {
-            shown = sets().iter().map(|set| set.major).collect();
-        }
-        if shown.is_empty() {
-            shown.push(self.major);
-        }
         let library = |major: u32| {
             let main = || facts.soname(0, major);
             let name = (major == self.major).then_some(soname).or_else(main)?;
             let path = place.path.join(name);
             self.is_library(&path).then_some((path, major))
         };
-        shown.into_iter().filter_map(library).collect()
+        let mut present: Vec<(PathBuf, u32)> = majors().filter_map(library).collect();
+        // cuRAND has the same name for every major: the other libraries in the directory show the major.
+        let is_ambiguous = present.windows(2).any(|pair| pair[0].0 == pair[1].0);
+        if is_ambiguous && !facts.is_driver() {
+            let sets = sets();
+            let is_shown = |major: u32| sets.iter().any(|set| set.major == major);
+            present.retain(|(_, major)| sets.is_empty() || is_shown(*major));
+        }
+        present
     }
 
     /// Whether a file exists, and is for this machine if it is an ELF file.
@@ -297,26 +279,30 @@ impl RunTimeSearch<'_> {
         // looks for them itself.
         if let Some(index) = facts.library_with_release {
             let start = format!("lib{}.so.{}.", facts.libraries[index], self.major);
+            let is_minor = |minor: &str| !minor.contains('.');
             let mut names = root.names(path.parent().unwrap_or(path));
-            names.retain(|name| {
-                let minor = name.to_str().and_then(|name| name.strip_prefix(&start));
-                minor.is_some_and(|minor| !minor.contains('.'))
+            names.retain(|it| {
+                it.to_str()
+                    .and_then(|it| it.strip_prefix(&start))
+                    .is_some_and(is_minor)
             });
             if let [name] = names.as_slice() {
                 needs.push(path.with_file_name(name));
             }
         }
         let linked = root.needed_libraries(path).into_iter();
-        let linked = linked.filter_map(|name| Some((component_of(&name, self.major)?, name, true)));
-        // Libraries that it opens by name.
-        let opened = edges(component, self.major).into_iter();
-        let opened = opened.filter(|(_, kind)| *kind == EdgeKind::Load);
-        let opened = opened.filter_map(|(component, _)| {
-            let name = component.facts().soname(0, self.major)?;
-            Some((component, name.to_owned(), false))
-        });
-        let needed = linked.chain(opened);
-        for (component, name, is_linked) in needed.filter(|(it, ..)| !it.facts().is_driver()) {
+        let mut needed: Vec<(String, bool)> = linked.map(|name| (name, true)).collect();
+        for (opened, kind) in edges(component, self.major) {
+            if kind == EdgeKind::Load {
+                let soname = opened.facts().soname(0, self.major);
+                needed.extend(soname.map(|name| (name.to_owned(), false)));
+            }
+        }
+        for (name, is_linked) in needed {
+            let component = component_of(&name, self.major);
+            let Some(component) = component.filter(|it| !it.facts().is_driver()) else {
+                continue;
+            };
             let mut found = Ok(path.with_file_name(&name));
             if !found.as_ref().is_ok_and(|beside| self.is_library(beside)) {
                 let why = format!(", which {} needs,", path.display());

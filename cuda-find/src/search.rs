@@ -10,6 +10,15 @@ use cuda_find_core::select::{Need, Part, Request, Strength};
 use crate::toolkit::{Kind, Toolkit};
 use crate::{Error, System};
 
+/// The component, or an error that lists the known ones.
+pub(crate) fn named(
+    component: impl TryInto<Component, Error: ToString>,
+) -> Result<Component, CoreError> {
+    let hint = "correct the name of the component";
+    let component = component.try_into();
+    component.map_err(|reason| CoreError::usage(reason.to_string(), hint))
+}
+
 /// What was requested, for the directives.
 #[derive(Debug)]
 pub(crate) struct Wanted {
@@ -138,10 +147,10 @@ impl Search {
         kind: Option<Kind>,
         strength: Strength,
     ) -> Self {
-        let component = match component.try_into() {
+        let component = match named(component) {
             Ok(component) => component,
-            Err(reason) => {
-                self.refuse(reason.to_string(), "correct the name of the component");
+            Err(wrong) => {
+                self.wrong.get_or_insert(wrong);
                 return self;
             }
         };

@@ -122,12 +122,11 @@ impl System {
             Some(value.to_string_lossy().into_owned())
         };
         let here = || format!("{ARCH}-unknown-{OS}");
-        let of_script = variable("TARGET");
-        // `HOST` is the build machine's triple in a build script alone. In a shell, it may be the machine's name.
-        let host = of_script.as_ref().and_then(|_| variable("HOST"));
-        let triple = self.target.clone().or(of_script).unwrap_or_else(here);
-        let mut target = Target::from_triple(&triple)?;
-        if let Some(host) = host {
+        // Outside of a build script, `TARGET` and `HOST` may be anything: the name of the machine.
+        let of_script = |name: &str| variable("OUT_DIR").and_then(|_| variable(name));
+        let triple = self.target.clone().or_else(|| of_script("TARGET"));
+        let mut target = Target::from_triple(&triple.unwrap_or_else(here))?;
+        if let Some(host) = of_script("HOST") {
             target = target.built_on(&host);
         }
         Ok(if self.is_jetson {

@@ -18,7 +18,7 @@ use cuda_find_core::toolkit::Toolkit as CoreToolkit;
 use cuda_find_core::version::{ToolkitVersion, Version};
 
 use crate::Error;
-use crate::search::Wanted;
+use crate::search::{Wanted, named};
 
 /// A kind of files of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,16 +243,13 @@ impl Toolkit {
         &self,
         component: impl TryInto<Component, Error: ToString>,
     ) -> Result<&Found, Error> {
-        let usage = |reason: String, hint: &str| Error(CoreError::usage(reason, hint));
-        let component = component.try_into();
-        let component =
-            component.map_err(|reason| usage(reason.to_string(), "correct the name"))?;
+        let component = named(component)?;
         let mut components = self.components();
         components
             .find(|found| found.component() == component)
             .ok_or_else(|| {
-                let hint = "request it with `Search::need`";
-                usage(format!("the toolkit has no `{component}`"), hint)
+                let reason = format!("the toolkit has no `{component}`");
+                CoreError::usage(reason, "request it with `Search::need`").into()
             })
     }
 
@@ -354,21 +351,23 @@ fn driver_library(
     let name = facts.libraries[0];
     let mut found = CoreFound::new(facts.component, toolkit.version().major);
     let stub = link::shipped_stub(root, toolkit.components().iter(), name);
-    let of_linker = std::env::split_paths(env.get("LIBRARY_PATH").unwrap_or_default());
-    let directories = of_linker.chain(root.default_search_dirs(target.multiarch()));
-    let wsl = Some(root.locate("/usr/lib/wsl/lib"));
-    let nixos = link::nixos_driver_directory(root).map(PathBuf::from);
-    let directories = directories.chain(wsl).chain(nixos);
-    let mut files = directories.map(|directory| directory.join(format!("lib{name}.so")));
+    // Where the linker looks, and where the drivers of WSL and NixOS are.
+    let listed = env.get("LIBRARY_PATH").unwrap_or_default();
+    let mut directories: Vec<PathBuf> = std::env::split_paths(listed).collect();
+    directories.extend(root.default_search_dirs(target.multiarch()));
+    directories.push(root.locate("/usr/lib/wsl/lib"));
+    directories.extend(link::nixos_driver_directory(root).map(PathBuf::from));
+    let name = format!("lib{name}.so");
+    let mut files = directories.iter().map(|directory| directory.join(&name));
     found
         .libraries
         .extend(files.find(|path| root.is_file(path)));
     let file = stub.as_ref().or(found.libraries.first())?;
     found.evidence = file.display().to_string();
-    found.origin = match &stub {
-        Some(_) => format!("stub of the toolkit ({})", file.display()),
-        None => format!("the driver's library ({})", file.display()),
-    };
+    let what = stub
+        .as_ref()
+        .map_or("driver's library", |_| "toolkit's stub");
+    found.origin = format!("{what} ({})", file.display());
     let stubs = stub.into_iter().collect();
     Some(Found { found, stubs })
 }
