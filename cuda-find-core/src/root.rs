@@ -219,6 +219,11 @@ impl Root {
         None
     }
 
+    /// Whether a file exists, and is for this machine if it is an ELF file.
+    pub fn is_library(&self, path: &Path, machine: u16) -> bool {
+        self.is_file(path) && self.elf_machine(path).is_none_or(|it| it == machine)
+    }
+
     /// The names of the libraries that a shared library of a 64-bit little-endian machine needs (`DT_NEEDED`); empty
     /// for other files. Only the tables are read, because libraries of CUDA have up to a gigabyte.
     pub fn needed_libraries(&self, path: &Path) -> Vec<String> {

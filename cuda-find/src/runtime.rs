@@ -233,8 +233,9 @@ impl RunTimeSearch<'_> {
         component: Component,
         soname: &str,
     ) -> Vec<(PathBuf, u32)> {
-        let facts = component.facts();
-        let sets = || probe(&self.system.root, &self.target, place).sets;
+        let (facts, root) = (component.facts(), &self.system.root);
+        let machine = self.target.elf_machine();
+        let sets = || probe(root, &self.target, place).sets;
         if place.kind != CandidateKind::Libraries {
             let library = |set: ComponentSet| {
                 let mut libraries = set.get(component)?.libraries.iter();
@@ -247,7 +248,7 @@ impl RunTimeSearch<'_> {
             let main = || facts.soname(0, major);
             let name = (major == self.major).then_some(soname).or_else(main)?;
             let path = place.path.join(name);
-            self.is_library(&path).then_some((path, major))
+            root.is_library(&path, machine).then_some((path, major))
         };
         let mut present: Vec<(PathBuf, u32)> = majors().filter_map(library).collect();
         // cuRAND has the same name for every major: the other libraries in the directory show the major.
@@ -258,13 +259,6 @@ impl RunTimeSearch<'_> {
             present.retain(|(_, major)| sets.is_empty() || is_shown(*major));
         }
         present
-    }
-
-    /// Whether a file exists, and is for this machine if it is an ELF file.
-    fn is_library(&self, file: &Path) -> bool {
-        let root = &self.system.root;
-        let machine = self.target.elf_machine();
-        root.is_file(file) && root.elf_machine(file).is_none_or(|it| it == machine)
     }
 
     /// Adds what a library needs: first the needs of each, then the library itself.
@@ -299,15 +293,17 @@ impl RunTimeSearch<'_> {
             }
         }
         for (name, is_linked) in needed {
-            let component = component_of(&name, self.major);
+            let component = Component::of_soname(&name, self.major);
             let Some(component) = component.filter(|it| !it.facts().is_driver()) else {
                 continue;
             };
-            let mut found = Ok(path.with_file_name(&name));
-            if !found.as_ref().is_ok_and(|beside| self.is_library(beside)) {
+            let beside = path.with_file_name(&name);
+            let found = if root.is_library(&beside, self.target.elf_machine()) {
+                Ok(beside)
+            } else {
                 let why = format!(", which {} needs,", path.display());
-                found = self.find(component, &name, &why).map(|(path, _)| path);
-            }
+                self.find(component, &name, &why).map(|(path, _)| path)
+            };
             match found {
                 Ok(found) if !needs.contains(&found) => {
                     self.add_needs(component, &found, needs)?;
@@ -319,12 +315,4 @@ impl RunTimeSearch<'_> {
         }
         Ok(())
     }
-}
-
-/// The component that has a library with this SONAME.
-fn component_of(soname: &str, major: u32) -> Option<Component> {
-    let (name, _) = soname.strip_prefix("lib")?.split_once(".so")?;
-    let (component, index) = Component::of_library(name)?;
-    let mut known = component.facts().sonames_of(index, major);
-    known.any(|known| known == soname).then_some(component)
 }

@@ -833,6 +833,15 @@ impl Component {
         })
     }
 
+    /// The component that has a library with this SONAME for a CUDA major.
+    #[doc(hidden)]
+    pub fn of_soname(soname: &str, major: u32) -> Option<Self> {
+        let (name, _) = soname.strip_prefix("lib")?.split_once(".so")?;
+        let (component, index) = Self::of_library(name)?;
+        let mut known = component.facts().sonames_of(index, major);
+        known.any(|known| known == soname).then_some(component)
+    }
+
     /// Its name in manifests and messages.
     pub fn id(self) -> &'static str {
         self.facts().id
