@@ -1,7 +1,6 @@
 //! Which CUDA releases a driver runs: machine code of its major, and PTX of releases that are not newer; and which
 //! releases cudarc knows.
 
-use cuda_build::config::Config;
 use cuda_build::{Component, ToolkitVersion};
 use cuda_find_core::release::{
     self, FIRST_PACKAGED, driver_floor, is_nvcc_packaged, source_of_nvcc,
@@ -14,9 +13,9 @@ pub struct DriverLimit {
     /// The newest CUDA release that the driver supports.
     supports: ToolkitVersion,
     /// `this machine's driver`
-    subject: String,
-    /// `install`, before a newer driver; `None` if this is about cudarc.
-    verb: Option<&'static str>,
+    subject: &'static str,
+    /// Whether this is about a driver, and not about cudarc.
+    is_driver: bool,
 }
 
 impl DriverLimit {
@@ -24,27 +23,17 @@ impl DriverLimit {
     pub fn of_machine(supports: ToolkitVersion) -> Self {
         Self {
             supports,
-            subject: "this machine's driver".to_owned(),
-            verb: Some("install"),
+            subject: "this machine's driver",
+            is_driver: true,
         }
-    }
-
-    /// The oldest driver that manifests accept.
-    pub fn of_manifests<'a>(configs: impl Iterator<Item = &'a Config>) -> Option<Self> {
-        let driver = configs.filter_map(|config| config.driver.as_ref()).min()?;
-        Some(Self {
-            supports: release::newest_for_driver(driver)?,
-            subject: format!("the oldest driver that the manifest accepts ({driver})"),
-            verb: Some("require"),
-        })
     }
 
     /// The newest release that cudarc knows. Its build fails with a newer one.
     pub fn of_cudarc(knows: ToolkitVersion) -> Self {
         Self {
             supports: knows,
-            subject: "the cudarc in Cargo.lock".to_owned(),
-            verb: None,
+            subject: "the cudarc in Cargo.lock",
+            is_driver: false,
         }
     }
 
@@ -53,25 +42,24 @@ impl DriverLimit {
         limits.min_by_key(|limit| limit.supports)
     }
 
-    /// Which code of a toolkit the driver does not run, and a hint. `None` if it runs all, or all but PTX, which is
-    /// counted only with `has_ptx`.
-    pub fn unmet(&self, toolkit: ToolkitVersion, has_ptx: bool) -> Option<(String, String)> {
-        let (supports, subject) = (self.supports, &self.subject);
-        let Some(verb) = self.verb else {
+    /// Which code of a toolkit the driver does not run, and a hint. `None` if it runs all.
+    pub fn unmet(&self, toolkit: ToolkitVersion) -> Option<(String, String)> {
+        let (supports, subject) = (self.supports, self.subject);
+        if !self.is_driver {
             let text = format!("{subject} does not know a release after {supports}");
             let hint = format!(
                 "update cudarc, or build with CUDA {supports}{}",
                 source_of_nvcc(supports)
             );
             return (supports < toolkit).then_some((text, hint));
-        };
+        }
         let (text, floor) = if supports.major < toolkit.major {
             let text = format!(
                 "{subject} supports only CUDA {supports} and older: programs built with CUDA {toolkit} do not run \
                  with it"
             );
             (text, driver_floor(toolkit.major))
-        } else if supports < toolkit && has_ptx {
+        } else if supports < toolkit {
             let text = format!(
                 "{subject} is older than CUDA {toolkit}: it runs SASS, but cannot compile this toolkit's PTX"
             );
@@ -80,8 +68,8 @@ impl DriverLimit {
             return None;
         };
         let mut hint = match floor {
-            Some(floor) => format!("{verb} driver {floor} or newer"),
-            None => format!("{verb} a newer driver"),
+            Some(floor) => format!("install driver {floor} or newer"),
+            None => "install a newer driver".to_owned(),
         };
         if let Some(older) = release::releases().rfind(|it| *it <= supports) {
             hint += &format!(", or build with CUDA {older}{}", source_of_nvcc(older));
@@ -106,12 +94,12 @@ impl DriverLimit {
             || (major == limit.major && limit <= toolkit);
         let minor = is_exact.then_some(minor);
         let release = RequestedRelease { major, minor };
-        let text = match self.unmet(toolkit, true) {
+        let text = match self.unmet(toolkit) {
             Some((text, hint)) => {
                 format!("warning: fetching CUDA {release}, but {text}\nhint: {hint}")
             }
             None => {
-                let (subject, source) = (&self.subject, source_of_nvcc(toolkit));
+                let (subject, source) = (self.subject, source_of_nvcc(toolkit));
                 format!(
                     "note: fetching CUDA {release}: {subject} supports CUDA {limit} and older{source}"
                 )

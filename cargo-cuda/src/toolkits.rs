@@ -419,13 +419,10 @@ impl<'a> Finder<'a> {
         Ok(added)
     }
 
-    /// The driver of this machine, otherwise the oldest one that manifests accept; or cudarc, if it supports less.
+    /// The driver of this machine, in a native build; or cudarc, if it supports less.
     fn limit(&self) -> Option<DriverLimit> {
-        let packages = self.workspace.iter().flat_map(|w| &w.packages);
-        let driver = match driver::driver() {
-            Ok(driver) if self.target.is_native() => Some(DriverLimit::of_machine(driver.version)),
-            _ => DriverLimit::of_manifests(packages.map(|package| &package.config)),
-        };
+        let driver = driver::driver().ok().filter(|_| self.target.is_native());
+        let driver = driver.map(|driver| DriverLimit::of_machine(driver.version));
         let cudarc = self
             .workspace
             .and_then(|it| it.dependencies.newest_for_cudarc());

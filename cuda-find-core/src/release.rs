@@ -17,7 +17,7 @@
 //!   in each of its versions from 11.8.0 to 13.5.0.
 
 use crate::capability::Capability;
-use crate::version::{ToolkitVersion, Version};
+use crate::version::ToolkitVersion;
 
 /// What is known about one `major.minor` of the toolkit.
 pub struct Release {
@@ -94,18 +94,6 @@ pub fn facts(toolkit: ToolkitVersion) -> Option<&'static Release> {
 pub fn driver_floor(major: u32) -> Option<&'static str> {
     let floor = DRIVER_FLOORS.iter().find(|(known, _)| *known == major);
     floor.map(|(_, driver)| *driver)
-}
-
-/// The newest release of which every listed Linux driver from `driver` on runs all code, PTX included. Parts that are
-/// left out may have any value: 580 is every driver of the branch 580. `None` if the driver is older than the tables.
-pub fn newest_for_driver(driver: &Version) -> Option<ToolkitVersion> {
-    let parts = driver.parts();
-    let is_met = |shipped: Version| shipped.parts().iter().take(parts.len()).le(parts);
-    let newest = RELEASES.iter().rev().find(|row| {
-        let shipped = row.driver.and_then(|text| text.parse().ok());
-        shipped.is_some_and(is_met)
-    });
-    newest.map(|row| row.version)
 }
 
 /// Whether the Python packages of a major include nvcc.
@@ -268,22 +256,6 @@ mod tests {
     /// The first release, to which minor-version compatibility does not apply.
     fn first_release() -> ToolkitVersion {
         RELEASES[0].version
-    }
-
-    #[test]
-    fn a_driver_has_a_newest_release() {
-        for (driver, expected) in [
-            ("580", "13.0"),
-            ("580.65.06", "13.0"),
-            ("580.65.05", "12.9"),
-            ("550", "12.4"),
-            ("565.57.01", "12.6"),
-            ("999", "13.3"),
-        ] {
-            let newest = newest_for_driver(&driver.parse().unwrap()).unwrap();
-            assert_eq!(newest.to_string(), expected, "{driver}");
-        }
-        assert_eq!(newest_for_driver(&"440".parse().unwrap()), None);
     }
 
     #[test]

@@ -148,12 +148,10 @@ fn the_driver_decides_what_is_fetched() {
     let note = "note: fetching CUDA 12.2: this machine's driver supports CUDA 12.2 and older";
     let lock = "would have to change: it does not pin CUDA 12.2";
     fetch(&[], "toolkit = \">=11\"").failed(exit_code::LOCK, &[note, lock]);
-    let run = fetch(
-        &["--target", "aarch64-unknown-linux-gnu"],
-        "driver = \">=550\"",
-    );
-    let note = "fetching CUDA 12.4: the oldest driver that the manifest accepts (550) supports";
-    run.failed(exit_code::LOCK, &[note, "it does not pin CUDA 12.4"]);
+    // The driver of this machine says nothing about another one.
+    let run = fetch(&["--target", "aarch64-unknown-linux-gnu"], "");
+    run.failed(exit_code::LOCK, &["it does not pin CUDA"]);
+    assert!(!run.stderr.contains("driver"), "{run:?}");
     let run = fetch(&["--target", "x86_64-pc-windows-msvc"], "");
     run.failed(
         exit_code::USAGE,
@@ -247,16 +245,7 @@ mod online {
         assert!(removed.stdout.starts_with(verdict), "{removed:?}");
         let reason = "error p: capability 7.0 was removed in CUDA 13.0";
         assert!(removed.stdout.contains(reason), "{removed:?}");
-        for (driver, capabilities, expected) in [
-            ("570", "8.0", "(570) supports only CUDA 12.8 and older: "),
-            ("580", "8.0", "ok p: capabilities 8.0\n"),
-            ("580", "8.0+PTX", "(580) is older than CUDA 13.4: "),
-        ] {
-            let table = format!("driver = \">={driver}\"\ncapabilities = [\"{capabilities}\"]");
-            let text = doctor(&table).stdout;
-            assert!(text.contains(expected), "{text}");
-            let is_warned = text.contains("warning p: the oldest driver that the manifest");
-            assert_eq!(is_warned, expected.starts_with('('), "{text}");
-        }
+        let text = doctor("capabilities = [\"8.0\"]").stdout;
+        assert!(text.contains("ok p: capabilities 8.0\n"), "{text}");
     }
 }

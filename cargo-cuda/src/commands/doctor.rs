@@ -131,8 +131,7 @@ impl Diagnosis {
         self.toolkit = file.and_then(|text| toml::from_str(&text).ok());
     }
 
-    /// Adds the plan of each package that declares capabilities, and a warning if the oldest driver that the manifest
-    /// accepts does not run the code.
+    /// Adds the plan of each package that declares capabilities.
     fn add_capabilities(&mut self, toolkit: &Toolkit, project: &Project, gpus: &[Capability]) {
         let observed = toolkit.capabilities_of_ptxas(&project.root, &project.env);
         let version = toolkit.version();
@@ -172,13 +171,6 @@ impl Diagnosis {
                 }
             };
             self.add(RowState::Ok, name, format!("capabilities {plan}"));
-            let package = project.packages.iter().find(|it| it.name == name);
-            let config = package.map(|package| &package.config);
-            let limit = DriverLimit::of_manifests(config.into_iter());
-            let unmet = limit.and_then(|limit| limit.unmet(version, !plan.ptx.is_empty()));
-            if let Some((text, hint)) = unmet {
-                self.warn(name, text, hint);
-            }
         }
     }
 
@@ -212,7 +204,7 @@ impl Diagnosis {
         let workspace = project.workspace.as_ref();
         let newest = workspace.and_then(|it| it.dependencies.newest_for_cudarc());
         let newest = newest.filter(|newest| newest.major < version.major);
-        let unmet = newest.and_then(|it| DriverLimit::of_cudarc(it).unmet(version, true));
+        let unmet = newest.and_then(|it| DriverLimit::of_cudarc(it).unmet(version));
         let failure = match note_about_cudarc(project, version) {
             Err(failure) => Some((failure.message, failure.hints.concat())),
             Ok(note) => {
@@ -280,7 +272,7 @@ impl Diagnosis {
 
     /// Adds a warning if this machine's driver does not run what the toolkit builds.
     fn add_driver_limit(&mut self, driver: &Driver, toolkit: ToolkitVersion) {
-        if let Some((text, hint)) = DriverLimit::of_machine(driver.version).unmet(toolkit, true) {
+        if let Some((text, hint)) = DriverLimit::of_machine(driver.version).unmet(toolkit) {
             self.warn("driver", text, hint);
         }
     }

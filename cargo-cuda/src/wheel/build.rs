@@ -20,7 +20,6 @@ use super::runpath::{ModuleSearchPath, SearchPathKind, link_arguments, needed_by
 use super::source::WheelSource;
 use super::{programs, sdist};
 use crate::diagnosis::diagnose;
-use crate::driver_limit::DriverLimit;
 use crate::failure::{Failure, Result};
 use crate::isolated_build::{self, IsolatedBuild};
 use crate::output::{self, joined};
@@ -104,8 +103,7 @@ impl WheelBuild {
 
     /// Finds the toolkit for a release and creates its view.
     pub fn prepare(&self, release: RequestedRelease, gpus: &[Capability]) -> Result<Prepared> {
-        let config = &self.source.package.config;
-        let declared = config.for_major(release.major);
+        let declared = self.source.package.config.for_major(release.major);
         let project = self.source.project.for_release(release);
         let build = IsolatedBuild::prepare(&project, isolated_build::Purpose::Wheel, gpus, None)?;
         let is_declared = declared.capabilities.is_some();
@@ -114,12 +112,6 @@ impl WheelBuild {
         let wanted = declared.components.iter();
         let used: Vec<Component> = wanted.map(|wanted| wanted.component).collect();
         build.toolkit.check_plan(&plan, &used)?;
-        let limit = DriverLimit::of_manifests(std::iter::once(config));
-        let has_ptx = !plan.ptx.is_empty();
-        let unmet = limit.and_then(|limit| limit.unmet(build.toolkit.version(), has_ptx));
-        if let Some((text, hint)) = unmet {
-            output::message(&format!("warning: {text}\nhint: {hint}"));
-        }
         let needs = self.rewrite(&build.toolkit).0.needs;
         let linked = &needs.required | &needs.extras();
         // Checked before compiling: each linked component must have a library directory in NVIDIA's packages.

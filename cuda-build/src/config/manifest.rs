@@ -6,8 +6,8 @@ use semver::VersionReq;
 
 use super::Wanted;
 use crate::error::Error;
+use cuda_find_core::root::Root;
 use cuda_find_core::toml::{self, Value};
-use cuda_find_core::{release::newest_for_driver, root::Root, version::Version};
 
 /// One table of a manifest, with the file and the key for messages.
 pub(super) struct ManifestTable {
@@ -122,18 +122,6 @@ impl ManifestTable {
         self.parsed(key, |text| {
             VersionReq::parse(text)
                 .map_err(|error| format!("`{text}` is not a version requirement: {error}"))
-        })
-    }
-
-    /// The value of a key as the oldest accepted Linux driver, such as `>=580`.
-    pub(super) fn driver(&self, key: &str) -> Result<Option<Version>, Error> {
-        self.parsed(key, |text| {
-            let driver = text.strip_prefix(">=").map(str::parse::<Version>);
-            let is_valid = |it: &Version| !text.contains(',') && newest_for_driver(it).is_some();
-            driver.and_then(Result::ok).filter(is_valid).ok_or_else(|| {
-                let expected = "`>=` and a Linux driver for CUDA 11 or newer, such as `>=580` or `>=580.65.06`";
-                format!("`{text}` is not {expected}")
-            })
         })
     }
 

@@ -10,7 +10,6 @@
 //! single-capability = "9.0"        # for consumers that take no list
 //! cudart            = "static"     # or "shared"
 //! jetson            = false        # true: aarch64 Linux is a Jetson board, not a server
-//! driver            = ">=580"      # the Linux drivers that users of the program have
 //! dependencies      = ["numpy"]    # Python packages that wheels require besides those in pyproject.toml
 //! [package.metadata.cuda.major.12] # replaces the lists above for one CUDA major
 //! components        = ["cudart"]
@@ -77,8 +76,6 @@ pub struct Config {
     /// Whether an aarch64 Linux target is a Jetson board, not a server. From CUDA 13 on, boards use the files of
     /// servers.
     pub jetson: bool,
-    /// The oldest Linux driver that users of the program have, from `driver = ">=580"`.
-    pub driver: Option<Version>,
     components: Vec<Wanted>,
     /// Components that are required although the manifest does not require them.
     pub required_by_script: Vec<Component>,
@@ -220,7 +217,6 @@ impl Config {
         self.single_capability =
             (table.text("single-capability")?).or(self.single_capability.take());
         set(&mut self.jetson, table.flag("jetson")?);
-        self.driver = table.driver("driver")?.or(self.driver.take());
         let components = table.components("components")?;
         let capabilities = table.texts("capabilities")?;
         let dependencies = table.texts("dependencies")?;
@@ -290,8 +286,8 @@ impl Config {
     }
 }
 
-const KEYS: &str = "toolkit majors components capabilities cudart single-capability jetson driver dependencies major \
-     package wheel bundle";
+const KEYS: &str = "toolkit majors components capabilities cudart single-capability jetson dependencies major package \
+     wheel bundle";
 
 /// The variable with the capabilities of one package: `CUDA_BUILD_CAPABILITIES_CANDLE_FLASH_ATTN`.
 pub fn capabilities_variable(package: &str) -> String {
