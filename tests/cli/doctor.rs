@@ -241,11 +241,11 @@ mod online {
         };
         let removed = doctor("capabilities = [\"7.0\"]");
         removed.ended_with(exit_code::CAPABILITY, &[]);
-        let verdict = "Not ready to build: the capabilities of p cannot be compiled.\n";
+        let verdict = "Not ready to build: the capabilities cannot be compiled.\n";
         assert!(removed.stdout.starts_with(verdict), "{removed:?}");
-        let reason = "error p: capability 7.0 was removed in CUDA 13.0";
+        let reason = "error capabilities: capability 7.0 was removed in CUDA 13.0";
         assert!(removed.stdout.contains(reason), "{removed:?}");
         let text = doctor("capabilities = [\"8.0\"]").stdout;
-        assert!(text.contains("ok p: capabilities 8.0\n"), "{text}");
+        assert!(text.contains("ok capabilities: 8.0\n"), "{text}");
     }
 }

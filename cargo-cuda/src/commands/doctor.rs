@@ -6,10 +6,9 @@ use cuda_build::driver::{self, Driver, NoDriver};
 use cuda_build::{Capability, Component, Toolkit, ToolkitVersion, host_compiler};
 use cuda_find_core::release::is_nvcc_packaged;
 use cuda_find_core::{
-    capability::Declared,
     env::Env,
     found::Found,
-    list::joined,
+    list::{joined, sorted_set},
     root::Root,
     search::Outcome,
     select::{Need, Part, RequestedRelease},
@@ -18,8 +17,8 @@ use cuda_find_core::{
 
 use crate::driver_limit::DriverLimit;
 use crate::failure::Failure;
-use crate::isolated_build::{compiles_device_code, note_about_cudarc};
-use crate::project::{BuildOptions, CAPABILITIES, Project, WorkspaceOptions};
+use crate::isolated_build::{Capabilities, Purpose, note_about_cudarc};
+use crate::project::{BuildOptions, Project, WorkspaceOptions};
 use crate::report::{self, Diagnosis, RowState};
 use crate::{exit_code, output};
 
@@ -131,46 +130,27 @@ impl Diagnosis {
         self.toolkit = file.and_then(|text| toml::from_str(&text).ok());
     }
 
-    /// Adds the plan of each package that declares capabilities.
+    /// Adds the capabilities that a build would choose, or the reason why it would not start.
     fn add_capabilities(&mut self, toolkit: &Toolkit, project: &Project, gpus: &[Capability]) {
-        let observed = toolkit.capabilities_of_ptxas(&project.root, &project.env);
-        let version = toolkit.version();
-        let mut lists = Vec::new();
-        for package in &project.packages {
-            let declared = package.config.for_major(version.major);
-            if let Some(list) = declared.capabilities {
-                let used = declared.components.iter().map(|it| it.component);
-                lists.push((package.name.as_str(), list.to_vec(), used.collect()));
-            } else if gpus.is_empty() && compiles_device_code(package, &project.root) {
-                let reason = "no capabilities are declared, and this machine has no GPU";
-                self.fail(exit_code::CAPABILITY, reason);
-                let text = format!("{reason}: `.cu` files do not compile");
-                let row = self.add(RowState::Error, &package.name, text);
-                row.hints.push(DECLARE.to_owned());
+        let chosen = Capabilities::choose(project, Purpose::Cargo, toolkit, gpus, false);
+        let checked = chosen.and_then(|chosen| {
+            if let Some(plan) = &chosen.plan {
+                toolkit.check_plan(plan, &products_for_one_list(toolkit, project))?;
             }
-        }
-        if lists.is_empty() && gpus.is_empty() && project.workspace.is_some() {
-            let text = "none are declared, and this machine has no GPU: build scripts that ask for its GPU fail";
-            self.warn("capabilities", text, DECLARE);
-        }
-        // The configuration of a package already contains the value of the variable.
-        let variable = project.env.text(CAPABILITIES);
-        let variable = variable.filter(|_| project.workspace.is_none());
-        lists.extend(variable.map(|list| (CAPABILITIES, vec![list], Vec::new())));
-        for (name, list, used) in lists {
-            let plan = Declared::parse(&list)
-                .and_then(|declared| declared.plan(version, gpus, observed.as_deref()))
-                .and_then(|plan| toolkit.check_plan(&plan, &used).map(|()| plan));
-            let plan = match plan {
-                Ok(plan) => plan,
-                Err(error) => {
-                    let reason = format!("the capabilities of {name} cannot be compiled");
-                    self.fail(exit_code::CAPABILITY, &reason);
-                    self.add(RowState::Error, name, error.to_string()).hints = error.hints();
-                    continue;
-                }
-            };
-            self.add(RowState::Ok, name, format!("capabilities {plan}"));
+            Ok(chosen.plan)
+        });
+        match checked {
+            Ok(Some(plan)) => _ = self.add(RowState::Ok, "capabilities", plan.to_string()),
+            Ok(None) if project.workspace.is_some() => {
+                let text = "none are declared, and this machine has no GPU: build scripts that ask for its GPU fail";
+                self.warn("capabilities", text, DECLARE);
+            }
+            Ok(None) => {}
+            Err(failure) => {
+                self.fail(failure.code, "the capabilities cannot be compiled");
+                let row = self.add(RowState::Error, "capabilities", failure.message);
+                row.hints = failure.hints;
+            }
         }
     }
 
@@ -292,4 +272,17 @@ impl Diagnosis {
             self.verdict = format!("Ready to build{except}.");
         }
     }
+}
+
+/// The declared components. None if packages declare different lists of capabilities, because a component is then not
+/// needed for all of them.
+fn products_for_one_list(toolkit: &Toolkit, project: &Project) -> Vec<Component> {
+    let declared = project.packages.iter();
+    let declared = declared.map(|package| package.config.for_major(toolkit.version().major));
+    let lists = declared.clone().filter_map(|it| it.capabilities);
+    if sorted_set(lists).len() > 1 {
+        return Vec::new();
+    }
+    let components = declared.flat_map(|declared| declared.components);
+    components.map(|wanted| wanted.component).collect()
 }

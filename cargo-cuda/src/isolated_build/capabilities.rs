@@ -13,7 +13,7 @@ use crate::workspace::Package;
 /// The capabilities to build for, the single capability for tools that accept only one, and notes
 /// about the choice.
 #[derive(Debug, Default)]
-pub(super) struct Capabilities {
+pub(crate) struct Capabilities {
     /// `None` if no capabilities are declared and this machine has no GPU.
     pub plan: Option<Plan>,
     pub single: Option<Single>,
@@ -107,7 +107,7 @@ pub fn split(plan: &Plan) -> Vec<(String, Plan)> {
 }
 
 /// Whether a package probably compiles `.cu` with cuda-build.
-pub fn compiles_device_code(package: &Package, root: &cuda_find_core::root::Root) -> bool {
+fn compiles_device_code(package: &Package, root: &cuda_find_core::root::Root) -> bool {
     let directory = package.manifest.parent().unwrap_or(&package.manifest);
     package.uses_cuda_build && matching_files("**/*.cu", &[], root, directory).is_ok()
 }

@@ -22,8 +22,8 @@ use cuda_find_core::capability::{Declared, Spelling};
 use cuda_find_core::link;
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease, target::Target};
 
-use self::capabilities::Capabilities;
-pub use self::capabilities::{compiles_device_code, split};
+pub(crate) use self::capabilities::Capabilities;
+pub use self::capabilities::split;
 use crate::cargo_config::cargo_home;
 use crate::environment::{
     self, Environment, HOST_COMPILER_VARIABLES, Inputs, Variable, overridden_by_toolchain_file,
