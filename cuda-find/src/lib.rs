@@ -22,12 +22,33 @@
 //! # }
 //! ```
 //!
+//! Five things are on this page:
+//!
 //! - [`Search`] is what is needed, and [`System`] what is read: both can be replaced part by part.
 //! - [`Toolkit`] is what was found: its release, nvcc, directories, a [`Found`] for each component with its files of
 //!   each [`Kind`], and lines for Cargo.
 //! - [`Capabilities`] are a list such as `8.0;90a`, read, checked against the toolkit, and written for nvcc and CMake.
 //! - [`Error`] lists what was tried, why it was not used, and what to do.
 //! - [`runtime`] finds a shared library while a program runs.
+//!
+//! # Which toolkit is found
+//!
+//! A place that the user names decides alone: [`Search::place`], `CUDA_BUILD_ROOTS`, or a variable such as `NVCC`,
+//! `CUDA_HOME`, `CUDA_PATH`, `CUDA_ROOT` or `CUDAToolkit_ROOT`. If CUDA is not there, that is an error, and no other place
+//! is tried. Otherwise the first of these that has everything is taken: the locked toolkit, the active environment,
+//! fetched toolkits, nvcc on `PATH`, `/usr/local/cuda`, the distribution's packages, site-packages of the Python on
+//! `PATH`. If none has everything, missing components are added from later ones, if they belong together; products such
+//! as cuDNN may always come from elsewhere. [The documentation](https://github.com/cuda-build/cuda-build/blob/main/docs/search.md)
+//! has the whole order.
+//!
+//! # What is not here
+//!
+//! No GPU is queried, so `native` is no capability here; no directory with one root is made of a toolkit in parts
+//! (`View` of cuda-build makes one); and nothing is compiled.
+//!
+//! # Versions
+//!
+//! This page follows semantic versioning. Types of `cuda-find-core` that it does not name are not part of it.
 //!
 //! [`cuda-build`](https://docs.rs/cuda-build) is built on the same search. It also compiles `.cu` files.
 //!

@@ -87,6 +87,10 @@ impl Search {
     ///
     /// The driver's libraries (`cuda-driver`, `nvml`) are linked by the stubs that toolkits ship, so the machine that
     /// builds needs no driver. NVIDIA's Python packages have no stubs: then the driver's own library is needed.
+    ///
+    /// ```
+    /// let search = cuda_find::Search::new().need("cublas").need(cuda_find::Component::Driver);
+    /// ```
     #[must_use]
     pub fn need(self, component: impl TryInto<Component, Error: ToString>) -> Self {
         self.with(component, None, Strength::Required)
@@ -184,6 +188,10 @@ impl Search {
     }
 
     /// The accepted CUDA releases, as Cargo writes requirements: `>=12.2, <14`.
+    ///
+    /// ```
+    /// let search = cuda_find::Search::new().need("cudart").release(">=12.2, <14");
+    /// ```
     #[must_use]
     pub fn release(mut self, requirement: &str) -> Self {
         match requirement.parse() {
@@ -198,6 +206,10 @@ impl Search {
 
     /// Searches this place, and no other but those of further calls: a root, a virtual environment or site-packages.
     /// As for a place that a variable such as `CUDA_HOME` names, it is an error if CUDA is not there.
+    ///
+    /// ```
+    /// let search = cuda_find::Search::new().need("cudart").place("/opt/cuda-13.4");
+    /// ```
     #[must_use]
     pub fn place(mut self, path: impl Into<PathBuf>) -> Self {
         self.places.push(path.into());

@@ -21,6 +21,11 @@ use crate::Error;
 use crate::search::{Wanted, named};
 
 /// A kind of files of a component.
+///
+/// ```
+/// use cuda_find::{Kind, Search};
+/// let search = Search::new().need_kind("cublas", Kind::Static).need_kind("nvcc", Kind::Program);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -61,6 +66,20 @@ impl Kind {
 }
 
 /// A component that was found.
+///
+/// ```no_run
+/// use cuda_find::{Component, Kind, Search};
+/// # fn main() -> Result<(), cuda_find::Error> {
+/// let toolkit = Search::new().need_kind(Component::Cudnn, Kind::Headers).find()?;
+/// let cudnn = toolkit.component(Component::Cudnn)?;
+/// // The version is that of the header, so it is there without a library.
+/// let major = cudnn.version().map(|version| version.part(0));
+/// for directory in cudnn.include_dirs() {
+///     println!("cuDNN {major:?}: {} from {}", directory.display(), cudnn.origin());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Found {
     found: CoreFound,
@@ -120,6 +139,18 @@ impl Found {
 /// Capabilities that one toolkit can compile for.
 ///
 /// They are printed as a list that [`Toolkit::capabilities`] reads again: `8.0, 9.0a, 12.0+PTX`.
+///
+/// ```no_run
+/// # fn main() -> Result<(), cuda_find::Error> {
+/// let toolkit = cuda_find::Search::new().need("nvcc").find()?;
+/// let capabilities = toolkit.capabilities("80;sm_90a;12.0+PTX")?;
+/// assert_eq!(capabilities.to_string(), "8.0, 9.0a, 12.0+PTX");
+/// assert_eq!(capabilities.nvcc_args()[0], "-gencode=arch=compute_80,code=sm_80");
+/// assert_eq!(capabilities.cmake(), "80-real;90a-real;120-real;120-virtual");
+/// assert_eq!(capabilities.numbers()[1].number(), 90);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities(Plan);
 
@@ -153,6 +184,23 @@ impl fmt::Display for Capabilities {
 }
 
 /// The components that a search chose. They belong together.
+///
+/// A helper that runs nvcc needs no more than this:
+///
+/// ```no_run
+/// use std::process::Command;
+/// # fn main() -> Result<(), cuda_find::Error> {
+/// let toolkit = cuda_find::Search::new().need("nvcc").need("cudart").find()?;
+/// let list = std::env::var("CUDA_COMPUTE_CAP").unwrap_or("all-major".to_owned());
+/// let mut nvcc = Command::new(toolkit.nvcc().unwrap());
+/// nvcc.args(["-ptx", "kernel.cu"]).args(toolkit.capabilities(&list)?.nvcc_args());
+/// for directory in toolkit.include_dirs() {
+///     nvcc.arg("-I").arg(directory);
+/// }
+/// toolkit.print_cargo_directives();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Toolkit {
     toolkit: CoreToolkit,
