@@ -306,44 +306,4 @@ mod online {
         let host = ["run", "--quiet", "--target", "x86_64-unknown-linux-gnu"];
         project.run(&host).succeeded();
     }
-
-    #[test]
-    fn two_crates_that_link_one_device_source_get_a_hint() {
-        let project = Project::bare_at("device-twice", "device-twice", &[13]);
-        let common = "__device__ float helper(float x) { return x * 2; }\n";
-        project.write("common/common.cu", common);
-        for name in ["a", "b"] {
-            let manifest = format!(
-                "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[build-dependencies]\n\
-                 cuda-build = {{ path = {:?} }}\n",
-                crate::project::checkout().join("cuda-build")
-            );
-            let kernel = format!(
-                "__device__ float helper(float);\n__global__ void k{name}(float *x) {{ *x = helper(*x); }}\n\
-                 extern \"C\" int run_{name}() {{ k{name}<<<1, 1>>>(nullptr); return 0; }}\n"
-            );
-            let script = format!(
-                "fn main() {{\n    let library = cuda_build::Library::new(\"{name}\").file(\"kernel.cu\");\n    \
-                 let library = library.file(\"../common/common.cu\").rdc(true);\n    \
-                 cuda_build::Build::new().unwrap().library(library).run().unwrap();\n}}\n"
-            );
-            let call = format!(
-                "unsafe extern \"C\" {{ fn run_{name}() -> i32; }}\n\
-                 pub fn run() -> i32 {{ unsafe {{ run_{name}() }} }}\n"
-            );
-            project.write(&format!("{name}/Cargo.toml"), &manifest);
-            project.write(&format!("{name}/kernel.cu"), &kernel);
-            project.write(&format!("{name}/build.rs"), &script);
-            project.write(&format!("{name}/src/lib.rs"), &call);
-        }
-        let manifest = "[package]\nname = \"device-twice\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
-                        [dependencies]\na = { path = \"a\" }\nb = { path = \"b\" }\n[workspace]\n\
-                        [workspace.metadata.cuda]\ncapabilities = [\"8.0\"]\n";
-        project.write("Cargo.toml", manifest);
-        project.write("src/main.rs", "fn main() { a::run() + b::run(); }\n");
-        let hint = "hint: two crates link the device code of one source: put the sources of both into one `Library`";
-        project
-            .run(&["build"])
-            .ended_with(101, &["__cudaRegisterLinkedBinary_", hint]);
-    }
 }

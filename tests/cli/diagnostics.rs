@@ -57,29 +57,15 @@ fn main() -> Result<(), cuda_build::Error> {
     }
 
     #[test]
-    fn host_code_in_a_module_is_explained() {
+    fn a_header_of_cuda_has_one_hint() {
         let script = "fn main() -> Result<(), cuda_build::Error> {\n    \
                   cuda_build::Build::new()?.module(\"src/m.cu\").run().map(drop)\n}\n";
         let declared = "capabilities = [\"8.0\"]";
         let project = Project::new("hinted", &[13], declared, script, "fn main() {}\n");
-        let kernel = "__global__ void k() {}\n";
-        for source in [
-            "#include <vector>\n".to_owned(),
-            format!("{kernel}int main() {{ k<<<1, 1>>>(); }}\n"),
-        ] {
-            project.write("src/m.cu", &source);
-            let build = project.run(&["build"]);
-            assert_ne!(build.code, 0);
-            let place = format!("{}(", project.path.join("src/m.cu").display());
-            let hint = "hint: NVRTC compiles device code alone";
-            build.ended_with(101, &[&place, hint, "Engine::Nvcc", "`Library`"]);
-            assert_eq!(build.stderr.matches(hint).count(), 1, "{build:?}");
-        }
-        // A header of the package that is missing is another mistake.
         project.write("src/m.cu", "#include \"mine.cuh\"\n");
         let build = project.run(&["build"]);
         assert_ne!(build.code, 0);
-        assert!(!build.stderr.contains("hint: NVRTC"), "{build:?}");
+        assert!(!build.stderr.contains("hint: "), "{build:?}");
         // The script's hint names the component of CUDA's header, and `cargo cuda` does not repeat it.
         project.write("src/m.cu", "#include \"cuda_profiler_api.h\"\n");
         let hint = "hint: `cuda_profiler_api.h` is missing: this CUDA 13.4 has no profiler-api";

@@ -120,25 +120,11 @@ CASES = {
         "a.cpp": "#include <cuda_fp16.h>\n",
         "dependencies": 'cc = "1"\n',
     },
-    "header-of-package": {
-        **part('library(Library::new("k").file("k.cu"))', '#include "common.cuh"\n'),
-        "kernels/include/common.cuh": "\n",
-        "edit": ("build.rs", '.file("k.cu")', '.file("k.cu").include("kernels/include")'),
-    },
-    "header-of-module": {
-        **part('module("k.cu")', '#include "common.cuh"\n__global__ void k() {}\n'),
-        "include/common.cuh": "\n",
-        "edit": ("build.rs", 'module("k.cu")', 'module(Module::new("k.cu").include("include"))'),
-    },
     "bindgen-header": {"build.rs": BINDGEN.format(f'.clang_arg("-I{GCC_HEADERS}")'),
                        "a.h": "#include <nvjpeg.h>\n", "dependencies": 'bindgen = "0.72"\n', "needs": ["libclang"],
                        "again": {"build.rs": (".header", ".clang_arg(concat!(\"-I\", env!(\"CUDA_HOME\"), \"/include\")).header")}},
     "bindgen-runtime": {"build.rs": BINDGEN.format(f'.clang_arg("-I{GCC_HEADERS}")'),
                         "a.h": "#include <cuda_runtime_api.h>\n", "dependencies": 'bindgen = "0.72"\n', "needs": ["libclang"]},
-    "bindgen-stddef": {"build.rs": BINDGEN.format(""), "a.h": "#include <stddef.h>\n",
-                       "dependencies": 'bindgen = "0.72"\n', "needs": ["libclang"]},
-    "bindgen-libclang": {"build.rs": BINDGEN.format(""), "a.h": "int a;\n", "dependencies": 'bindgen = "0.72"\n',
-                         "edit": "libclang"},
     "library-lld": {"build.rs": link("nvjpeg"), "src/main.rs": extern("nvjpegGetProperty")},
     "library-two": {"build.rs": link("nvjpeg", "cufile"), "src/main.rs": MAIN},
     "library-attribute": {"src/main.rs": '#[link(name = "nvJitLink")]\n' + extern("nvJitLinkVersion")},
@@ -215,16 +201,6 @@ CASES = {
     "function-rdc": {"build.rs": OBJECT.replace("OPTIONS", '"-rdc=true", '), "k.cu": RUNTIME, "src/main.rs": CALL_F,
                      "edit": ("build.rs", '"-rdc=true", ', ""),
                      "again": {"build.rs": ("link-lib=stdc++", "link-lib=stdc++\\ncargo:rustc-link-lib=cudart")}},
-    "function-nvlink": {
-        **part('library(Library::new("k").file("k.cu").rdc(true))',
-               "__device__ float helper(float);\n__global__ void k(float *x) { *x = helper(*x); }\n"),
-        "h.cu": "__device__ float helper(float x) { return x; }\n",
-        "edit": ("build.rs", '.file("k.cu")', '.file("k.cu").file("h.cu")'),
-    },
-    "option-nvrtc": {**part('module(Module::new("k.cu").flag("--expt-relaxed-constexpr").engine(Engine::Nvrtc))', "__global__ void k() {}\n"),
-                     "edit": ("build.rs", "Engine::Nvrtc", "Engine::Nvcc")},
-    "host-code-nvrtc": {**part('module("k.cu")', "#include <vector>\n__global__ void k() {}\n"),
-                        "edit": ("build.rs", 'module("k.cu")', 'module(Module::new("k.cu").engine(Engine::Nvcc))')},
     "nvidia-smi-undeclared": {"build.rs": 'fn main() { bindgen_cuda::Builder::default().build_ptx().unwrap(); }\n', "src/a.cu": "",
                               "dependencies": 'bindgen_cuda = "=0.1.6"\n', "manifest": "",
                               "edit": ("Cargo.toml", "[package.metadata.cuda]\n", "[package.metadata.cuda]\n" + CAPABILITIES)},
@@ -386,14 +362,11 @@ def follow(project, programs, first):
     if cpath:
         project.env["CPATH"] = cpath[1]
     variable = re.search(r"set `([A-Z_]+)=([^`]*)`", hint)
-    if edit == "libclang":
-        programs.libclang(project)
-    elif edit:
+    if edit:
         project.edit(*edit)
         commands = project.case.get("then", [])
     elif variable:
-        value = variable[2].replace("$(gcc -print-file-name=include)", GCC_HEADERS)
-        project.env[variable[1]] = value
+        project.env[variable[1]] = variable[2]
         commands = []
     for command in commands[:1]:
         if "--from redist" in command:

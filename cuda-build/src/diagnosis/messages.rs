@@ -19,22 +19,14 @@ pub(super) enum Kind {
     DeviceLink,
     /// A function without a definition.
     Function,
-    /// A symbol that is defined twice.
-    Twice,
-    /// A function of device code without a definition.
-    DeviceFunction,
     /// An architecture that a compiler does not know.
     Architecture,
     /// A function that two headers declare differently.
     Declaration,
-    /// An option that NVRTC does not know.
-    NvrtcOption,
     /// nvcc accepts no host compiler. There is no name.
     HostCompiler,
     /// A program `nvcc` that was not found. There is no name.
     Nvcc,
-    /// bindgen's libclang was not found. There is no name.
-    Libclang,
     /// A CUDA release that cudarc does not know.
     CudarcRelease,
 }
@@ -68,15 +60,11 @@ const MESSAGES: &[(Kind, &str, &str)] = &[
     (Kind::Function, "undefined reference to `", "'"),
     (Kind::Function, "undefined reference to '", "'"),
     (Kind::Function, "undefined symbol: ", ""),
-    (Kind::Twice, "multiple definition of `", "'"),
-    (Kind::Twice, "duplicate symbol: ", ""),
-    (Kind::DeviceFunction, "Undefined reference to '", "'"),
     (Kind::Architecture, "Unsupported gpu architecture '", "'"),
     (Kind::Architecture, "Value '", "' is not defined for option 'gpu-name'"),
     (Kind::Architecture, "Value '", "' is not defined for option 'gpu-architecture'"),
     (Kind::Architecture, "unsupported CUDA gpu architecture: ", ""),
     (Kind::Declaration, "exception specification is incompatible with that of previous function \"", "\""),
-    (Kind::NvrtcOption, "nvrtc: error: unrecognized option ", " found"),
     (Kind::HostCompiler, "#error -- unsupported GNU version", ""),
     (Kind::HostCompiler, "#error -- unsupported clang version", ""),
     (Kind::HostCompiler, "Failed to preprocess host compiler properties", ""),
@@ -85,7 +73,6 @@ const MESSAGES: &[(Kind, &str, &str)] = &[
     (Kind::Nvcc, "No CMAKE_CUDA_COMPILER could be found", ""),
     (Kind::Nvcc, "nvcc: not found", ""),
     (Kind::Nvcc, "nvcc: command not found", ""),
-    (Kind::Libclang, "Unable to find libclang", ""),
     (Kind::CudarcRelease, "Unsupported cuda toolkit version: `", "`"),
 ];
 

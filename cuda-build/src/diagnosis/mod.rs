@@ -20,7 +20,6 @@ use cuda_find_core::version::ToolkitVersion;
 use cuda_find_core::{env::Env, root::Root, target::Target};
 
 use self::messages::{Kind, lacks, read};
-use crate::compile::matching_files;
 use crate::host_compiler::{self, Compiler};
 
 /// A build that has failed.
@@ -42,12 +41,7 @@ pub struct FailedBuild<'a> {
 /// What has printed the messages of a failed build.
 pub enum Origin<'a> {
     /// A compiler that this crate has started.
-    Compiler {
-        /// `NVRTC 13.4`, `nvcc 13.4`, or the host compiler.
-        tool: &'a str,
-        /// The directory of the package.
-        package: &'a Path,
-    },
+    Compiler,
     /// A command of cargo that `cargo cuda` has started.
     Cargo(CargoBuild<'a>),
 }
@@ -110,8 +104,7 @@ impl FailedBuild<'_> {
             };
             diagnosis.hint = self.how_to_add(&diagnosis.missing, facts.iter().any(is_of_host));
         }
-        let program = || self.in_own_words().or_else(|| self.host_code_under_nvrtc());
-        diagnosis.hint = diagnosis.hint.or_else(program);
+        diagnosis.hint = diagnosis.hint.or_else(|| self.in_own_words());
         diagnosis
     }
 
@@ -128,41 +121,18 @@ impl FailedBuild<'_> {
                     .to_owned()
             }
             Kind::Function => return self.function(name),
-            Kind::Twice if name.contains("__cudaRegisterLinkedBinary_") => {
-                "two crates link the device code of one source: put the sources of both into one `Library`, because \
-                 device code is linked within a library"
-                    .to_owned()
-            }
-            Kind::DeviceFunction if self.compiler().is_some() => format!(
-                "device code is linked within one `Library`: add the source that defines `{name}` to this one"
-            ),
             Kind::Architecture => self.architecture(name)?,
             Kind::Declaration => self.declaration()?,
-            Kind::NvrtcOption if self.compiler().is_some() => {
-                format!("NVRTC does not have nvcc's option `{name}`: use nvcc, with `.engine(Engine::Nvcc)`")
-            }
             Kind::HostCompiler => self.host_compiler()?,
             Kind::Nvcc => self.nvcc()?,
-            Kind::Libclang => format!(
-                "install libclang, for example with `pip install libclang`, and set `LIBCLANG_PATH` to the directory \
-                 of `libclang.so`; {COMPILER_HEADERS}"
-            ),
             Kind::CudarcRelease => self.cudarc()?,
-            Kind::Twice | Kind::DeviceFunction | Kind::NvrtcOption => return None,
         };
         Some(Conclusion::Hint(hint))
     }
 
-    fn compiler(&self) -> Option<&Path> {
-        match self.origin {
-            Origin::Compiler { package, .. } => Some(package),
-            Origin::Cargo(_) => None,
-        }
-    }
-
     fn cargo(&self) -> Option<&CargoBuild<'_>> {
         match &self.origin {
-            Origin::Compiler { .. } => None,
+            Origin::Compiler => None,
             Origin::Cargo(build) => Some(build),
         }
     }
@@ -179,14 +149,7 @@ impl FailedBuild<'_> {
     }
 
     fn header(&self, name: &str) -> Option<Conclusion> {
-        if ["float.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h"].contains(&name) {
-            return Some(Conclusion::Hint(format!(
-                "libclang's package has no headers: {COMPILER_HEADERS}"
-            )));
-        }
-        let Some(component) = Component::of_header(name) else {
-            return self.header_of_package(name).map(Conclusion::Hint);
-        };
+        let component = Component::of_header(name)?;
         if let Some(hint) = self.removed(component, name) {
             return Some(Conclusion::Hint(hint));
         }
@@ -202,16 +165,6 @@ impl FailedBuild<'_> {
              set `CPATH={}`",
             view.join(include).display()
         )))
-    }
-
-    /// A header of the package itself.
-    fn header_of_package(&self, name: &str) -> Option<String> {
-        let pattern = format!("**/{name}");
-        let (found, _) = matching_files(&pattern, &[], self.root, self.compiler()?).ok()?;
-        let directory = found[0].to_str()?.strip_suffix(name)?.trim_end_matches('/');
-        Some(format!(
-            "`{name}` is in another directory of the package: add `.include(\"{directory}\")` in build.rs"
-        ))
     }
 
     fn library(&self, name: &str) -> Option<Conclusion> {
@@ -408,29 +361,6 @@ impl FailedBuild<'_> {
         })
     }
 
-    fn host_code_under_nvrtc(&self) -> Option<String> {
-        let Origin::Compiler { tool, .. } = self.origin else {
-            return None;
-        };
-        let is_standard_header = |line: &str| {
-            let name = line.split_once("open source file \"");
-            let name = name.and_then(|(_, rest)| rest.split_once('"'));
-            // Headers of the C++ standard library have no extension.
-            name.is_some_and(|(name, _)| !name.contains(['.', '/']))
-        };
-        let is_host_code = |line: &str| {
-            is_standard_header(line)
-                || line.contains("is considered a host function")
-                || line.contains("namespace \"std\" has no member")
-        };
-        (tool.starts_with("NVRTC") && self.messages.lines().any(is_host_code)).then(|| {
-            "NVRTC compiles device code alone. Mark functions for the GPU with `__device__`. To include the C++ \
-             standard library, compile the module with `.engine(Engine::Nvcc)`. Put `main`, `<<<…>>>` and other host \
-             code into a `Library`"
-                .to_owned()
-        })
-    }
-
     /// How to add components to the toolkit; `None` if they cannot be fetched. `for_host` is whether a compiler for the
     /// host needs their headers, which searches the directories of no toolkit.
     fn how_to_add(&self, missing: &[(Component, String)], for_host: bool) -> Option<String> {
@@ -502,8 +432,6 @@ pub fn c_library_conflict(toolkit: &Toolkit, root: &Root, host: &Compiler) -> Op
     let row = rows.find(|row| row.functions.iter().any(is_unguarded))?;
     Some(newer_c_library(row, toolkit.version()))
 }
-
-const COMPILER_HEADERS: &str = "set `BINDGEN_EXTRA_CLANG_ARGS=-I$(gcc -print-file-name=include)`";
 
 /// Components whose names are also names of things that have nothing to do with CUDA.
 pub const ORDINARY_NAMES: [Component; 2] = [Component::Opencl, Component::Sanitizer];

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::build::{Build, Built, set_cfgs};
 use crate::compile::identity::{CompilerIdentities, Variables};
 use crate::compile::{
-    Compiled, Diagnostics, Engine, Library, Module, OutputStore, PathNames, Progress, Runner,
-    Settings, Tools, Workers, joins_objects, matching_files,
+    Compiled, Engine, Library, Module, OutputStore, PathNames, Progress, Runner, Settings, Tools,
+    Workers, joins_objects, matching_files,
 };
 use crate::diagnosis::{FailedBuild, Origin};
 use crate::driver::{Driver, NoDriver};
@@ -217,10 +217,7 @@ impl Build {
                 directives.push(Directive::Remark(remark));
             }
         }
-        let workspace = self.config.workspace.as_deref().and_then(Path::parent);
-        let workspace = workspace.unwrap_or(&self.package);
         let mut runner = Runner::new(&self.out);
-        runner.diagnostics = Diagnostics::new(&self.package, workspace, &self.out);
         let reads = (&self.env, &self.root);
         let compilers = CompilerIdentities::read(reads, runner.files(), toolkit, host.as_ref());
         let view_root: Vec<_> = view.iter().map(|view| (view.root(), "view")).collect();
@@ -274,21 +271,14 @@ impl Build {
     /// The same error with what follows from the compiler's messages.
     fn with_hint(&self, mut error: Error, toolkit: &Toolkit) -> Error {
         let target = self.target();
-        if let (
-            Error::Compile {
-                tool, output, hint, ..
-            },
-            Ok(target),
-        ) = (&mut error, &target)
-        {
-            let package = self.package.as_path();
+        if let (Error::Compile { output, hint, .. }, Ok(target)) = (&mut error, &target) {
             let failed = FailedBuild {
                 messages: output,
                 toolkit,
                 target,
                 env: &self.env,
                 root: &self.root,
-                origin: Origin::Compiler { tool, package },
+                origin: Origin::Compiler,
             };
             *hint = failed.diagnose().hint.map(String::into);
         }
