@@ -34,12 +34,27 @@
 //! # Which toolkit is found
 //!
 //! A place that the user names decides alone: [`Search::place`], `CUDA_BUILD_ROOTS`, or a variable such as `NVCC`,
-//! `CUDA_HOME`, `CUDA_PATH`, `CUDA_ROOT` or `CUDAToolkit_ROOT`. If CUDA is not there, that is an error, and no other place
-//! is tried. Otherwise the first of these that has everything is taken: the locked toolkit, the active environment,
-//! fetched toolkits, nvcc on `PATH`, `/usr/local/cuda`, the distribution's packages, site-packages of the Python on
-//! `PATH`. If none has everything, missing components are added from later ones, if they belong together; products such
-//! as cuDNN may always come from elsewhere. [The documentation](https://github.com/cuda-build/cuda-build/blob/main/docs/search.md)
-//! has the whole order.
+//! `CUDA_HOME`, `CUDA_PATH`, `CUDA_ROOT` or `CUDAToolkit_ROOT`. If CUDA is not there, that is an error, and no other
+//! place is tried. Otherwise the first of these that has everything is taken: the locked toolkit, the active
+//! environment, fetched toolkits, nvcc on `PATH`, `/usr/local/cuda`, the distribution's packages, site-packages of the
+//! Python on `PATH`. If none has everything, missing components are added from later ones, if they belong together;
+//! products such as cuDNN may always come from elsewhere. The [whole order][order] is in the guide.
+//!
+//! [order]: https://github.com/cuda-build/cuda-build/blob/main/docs/search.md
+//!
+//! # Without CUDA
+//!
+//! `cargo check` and docs.rs need no libraries. A crate that wants to be checked without CUDA links by name instead:
+//!
+//! ```no_run
+//! match cuda_find::Search::new().need("cublas").find() {
+//!     Ok(toolkit) => toolkit.print_cargo_directives(),
+//!     Err(error) => {
+//!         println!("cargo::rustc-link-lib=cublas");
+//!         println!("cargo::warning=CUDA was not found: {}", error.to_string().replace('\n', " "));
+//!     }
+//! }
+//! ```
 //!
 //! # What is not here
 //!

@@ -14,6 +14,7 @@ use cuda_find_core::root::Root;
 use cuda_find_core::search::SearchContext;
 use cuda_find_core::select::{Part, Strength};
 use cuda_find_core::sources::lock_file;
+use cuda_find_core::target::Target;
 use cuda_find_core::toolkit::Toolkit as CoreToolkit;
 use cuda_find_core::version::{ToolkitVersion, Version};
 
@@ -271,7 +272,7 @@ impl Toolkit {
         }
         Ok(Self {
             components,
-            root: root_of(&toolkit, root),
+            root: root_of(&toolkit, root, search.target),
             observed: observed.flatten(),
             directives: directives.to_lines()?,
             toolkit,
@@ -375,10 +376,11 @@ impl Toolkit {
 }
 
 /// The topmost directory above a file of the toolkit that has CUDA's headers and libraries, and nothing of others.
-fn root_of(toolkit: &CoreToolkit, disk: &Root) -> Option<PathBuf> {
+fn root_of(toolkit: &CoreToolkit, disk: &Root, target: &Target) -> Option<PathBuf> {
     let has = |directory: &Path, name: &str| disk.exists(&directory.join(name));
+    let in_conda = format!("targets/{}/include/cuda.h", target.directory());
     let is_root = |directory: &&Path| {
-        has(directory, "include/cuda.h")
+        (has(directory, "include/cuda.h") || has(directory, &in_conda))
             && (has(directory, "lib64") || has(directory, "lib"))
             && !toolkit.is_default_search_dir(&directory.join("include"))
     };

@@ -305,12 +305,14 @@ fn servers_and_jetson_boards_have_different_directories() {
         write(root, &format!("{platform}/include/cuda.h"), &text);
         write(root, &format!("{platform}/include/cuda_runtime.h"), "");
         write(root, &format!("{platform}/lib/libcudart.so.12"), "");
+        write(root, "lib/other.so", "");
     }
     let release = |is_jetson: bool| {
         let system = system(&root.join("empty"), &[("CUDA_HOME", root)])
             .with_target("aarch64-unknown-linux-gnu")
             .with_jetson(is_jetson);
         let found = Search::on(system).need("cudart").find().unwrap();
+        assert_eq!(found.root().unwrap(), root);
         found.release().to_string()
     };
     assert_eq!(

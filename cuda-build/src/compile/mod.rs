@@ -28,7 +28,6 @@ mod wrapper;
 
 #[cfg(feature = "nvcc-wrapper")]
 pub use call::{Call, ForList, KeepableCall};
-pub(crate) use diagnostics::Diagnostics;
 pub(crate) use job::Tools;
 pub(crate) use joining::joins_objects;
 pub use library::Library;

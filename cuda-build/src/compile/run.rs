@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use super::Diagnostics;
+use super::diagnostics;
 use super::job::{Job, ListUse, NvrtcInput, Tools};
 use super::progress::PlaceInBuild;
 use super::reads::Reader;
@@ -63,8 +63,6 @@ pub(crate) struct Runner {
     freshness: Freshness,
     reader: Reader,
     nvrtc: Option<Arc<Nvrtc>>,
-    /// How messages of compilers are shown.
-    pub(crate) diagnostics: Diagnostics,
     compiled: Compiled,
 }
 
@@ -99,7 +97,6 @@ impl Runner {
             freshness: Freshness::load(out),
             reader: Reader::default(),
             nvrtc: None,
-            diagnostics: Diagnostics::default(),
             compiled: Compiled::default(),
         }
     }
@@ -243,7 +240,7 @@ impl Runner {
                     match result_of_job.and_then(|from| self.finish(&job, from)) {
                         Ok(output) => made.push((worker.index, output)),
                         Err(error @ Error::Compile { .. }) => {
-                            rejected.push((worker.index, self.diagnostics.in_error(error)));
+                            rejected.push((worker.index, diagnostics::in_error(error)));
                         }
                         Err(error) if result.is_ok() => result = Err(error),
                         Err(_) => {}
@@ -392,7 +389,7 @@ impl Runner {
                 }
             }
             inputs.extend(output.reads.clone());
-            (self.diagnostics).add(&output.printed, &mut self.compiled.warnings);
+            diagnostics::add(&output.printed, &mut self.compiled.warnings);
         }
         let inputs = never_fresh_because.map_or(Ok(inputs.as_slice()), Err);
         if let Some(reason) = self.freshness.record(&step.output, step.key(), inputs) {
