@@ -214,7 +214,7 @@ fn dispatch(command: &Command, split: &SplitArguments, user_env: &Env) -> Result
     let without_text = |code: u8| (String::new(), code);
     let with_success = |text: String| (text, exit_code::SUCCESS);
     match command {
-        Command::New(arguments) => new::new(arguments, user_env, root),
+        Command::New(arguments) => new::new(arguments, root).map(with_success),
         Command::Build(options)
         | Command::Check(options)
         | Command::Run(options)

@@ -31,7 +31,6 @@ mod project;
 pub mod report;
 mod signals;
 pub mod store;
-mod template;
 pub mod toolkits;
 pub mod wheel;
 pub mod workspace;

@@ -24,20 +24,14 @@ fn text(directory: &Path, file: &str) -> String {
 }
 
 #[test]
-fn new_makes_a_package_as_cargo_does() {
+fn new_makes_a_package_from_a_template() {
     let place = tempfile::tempdir().unwrap();
     let run = cargo_cuda(place.path(), &["new", "my-app"]);
     run.succeeded();
     let next = "next commands:\n  cd my-app\n  cargo cuda run --fetch\n";
     assert_eq!(run.stdout, next);
     let package = place.path().join("my-app");
-    for file in [
-        ".git",
-        ".gitignore",
-        "build.rs",
-        "kernels/saxpy.cu",
-        "src/main.rs",
-    ] {
+    for file in ["build.rs", "kernels/saxpy.cu", "src/main.rs"] {
         assert!(package.join(file).exists(), "{file}");
     }
     let manifest = text(&package, "Cargo.toml");
@@ -45,13 +39,17 @@ fn new_makes_a_package_as_cargo_does() {
     for own in ["name = \"my-app\"", "[package.metadata.cuda]", git] {
         assert!(manifest.contains(own), "{manifest}");
     }
-    for foreign in ["license", "publish", "rust-version", "[workspace]", "../.."] {
-        assert!(!manifest.contains(foreign), "{manifest}");
-    }
-    let python = "new x --template python --name own-ext --vcs none".split(' ');
-    cargo_cuda(place.path(), &python.collect::<Vec<_>>()).succeeded();
-    let package = place.path().join("x");
-    assert!(!package.join(".git").exists());
+    assert!(!manifest.contains("../.."), "{manifest}");
+    let again = cargo_cuda(place.path(), &["new", "my-app"]);
+    again.ended_with(2, &["my-app exists", "hint: "]);
+    cargo_cuda(place.path(), &["new", "my app"]).ended_with(2, &["`my app`", "hint: "]);
+    let python = ["new", "a dir/own-ext", "--template", "python"];
+    let run = cargo_cuda(place.path(), &python);
+    run.succeeded();
+    let next = "\n  cd 'a dir/own-ext'\n  cargo cuda wheel --fetch\n";
+    assert!(run.stdout.contains(next), "{run:?}");
+    let package = place.path().join("a dir/own-ext");
+    assert!(package.join(".gitignore").is_file());
     assert!(package.join("python/own_ext/__init__.py").is_file());
     let project = text(&package, "pyproject.toml");
     assert!(project.contains("\nname = \"own-ext\"\n"), "{project}");
@@ -62,33 +60,20 @@ fn new_makes_a_package_as_cargo_does() {
 }
 
 #[test]
-fn new_in_a_workspace_makes_a_member() {
+fn a_new_package_in_a_workspace_is_independent() {
     let place = tempfile::tempdir().unwrap();
-    let root = "[workspace]\nresolver = \"3\"\nmembers = []\n\n[workspace.package]\nedition = \"2024\"\n\n\
-                [workspace.metadata.cuda]\ncapabilities = [\"8.0\"]\n";
+    let root = "[workspace]\nresolver = \"3\"\nmembers = []\n";
     fs::write(place.path().join("Cargo.toml"), root).unwrap();
-    let options = ["--name", "member", "--template", "module-cudarc"];
-    let run = cargo_cuda(place.path(), &[&["new", "my dir"], &options[..]].concat());
-    run.succeeded();
-    assert!(run.stdout.contains("\n  cd 'my dir'\n"), "{run:?}");
-    assert!(text(place.path(), "Cargo.toml").contains("members = [\"my dir\"]"));
-    let manifest = text(place.path(), "my dir/Cargo.toml");
-    for line in [
-        "edition.workspace = true",
-        "cudarc = {",
-        "cuda-build = { git = ",
-    ] {
-        assert!(manifest.contains(line), "{manifest}");
-    }
-    // The list of the workspace is for the member, too.
-    assert!(manifest.contains("[package.metadata.cuda]") && !manifest.contains("capabilities"));
-    // Cargo reads the workspace with the new member.
+    cargo_cuda(place.path(), &["new", "inner"]).succeeded();
+    assert_eq!(text(place.path(), "Cargo.toml"), root);
     let arguments = ["metadata", "--no-deps", "--format-version=1"];
     let metadata = Command::new("cargo")
         .args(arguments)
-        .current_dir(place.path())
+        .current_dir(place.path().join("inner"))
         .output();
-    Finished::of(metadata.unwrap()).succeeded();
+    let metadata = Finished::of(metadata.unwrap()).json();
+    let workspace = place.path().join("inner");
+    assert_eq!(metadata["workspace_root"], workspace.to_str().unwrap());
 }
 
 mod online {
