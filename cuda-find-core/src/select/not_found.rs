@@ -94,13 +94,6 @@ pub(super) fn not_found(
             hints.push(hint);
         }
     }
-    let is_static_runtime =
-        |need: &Need| (need.component, need.part) == (Component::Cudart, Part::Archive);
-    let mut missing = failed.missing.iter();
-    if missing.any(|need| is_static_runtime(need) && failed.lacks_only_part(need)) {
-        let hint = "`cudart = \"shared\"` in `[package.metadata.cuda]` links the shared library, which was found";
-        hints.push(hint.to_owned());
-    }
     hints.push(failed.fetch_hint());
     Error::NotFound {
         missing: failed.missing.iter().map(|need| need.component).collect(),
@@ -263,16 +256,7 @@ impl Failed<'_> {
             release = with_nvcc.map_or(release, ComponentSet::shown_release);
             options += &format!(" --target {target}");
         }
-        let hint = format!("run `cargo cuda toolkit add {release}{options}`");
-        if is_for_target
-            && target.architecture() == "aarch64"
-            && major < release::JETSON_UNIFIED_SINCE
-        {
-            return format!(
-                "for a Jetson board, write `jetson = true` in `[package.metadata.cuda]`; otherwise {hint}"
-            );
-        }
-        hint
+        format!("run `cargo cuda toolkit add {release}{options}`")
     }
 }
 

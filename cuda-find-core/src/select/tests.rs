@@ -353,22 +353,6 @@ fn an_unfit_version_of_a_variable_is_a_warning() {
 }
 
 #[test]
-fn jetson_is_mentioned_before_cuda_13_only() {
-    let triple = "aarch64-unknown-linux-gnu";
-    let target = Target::from_triple(triple).unwrap().built_on(triple);
-    for (toolkit, is_mentioned) in [("<13", true), ("*", false)] {
-        let toolkit = toolkit.parse().unwrap();
-        let request = Request {
-            toolkit,
-            ..module()
-        };
-        let error = super::select(&request, &target, &[]).unwrap_err();
-        let hints = error.hints().concat();
-        assert_eq!(hints.contains("jetson = true"), is_mentioned, "{hints}");
-    }
-}
-
-#[test]
 fn needs_of_a_major_replace_the_general_needs() {
     let mut request = with(module(), Component::Cublas, Strength::Required);
     request.by_major = vec![(12, module().needs)];
