@@ -110,8 +110,8 @@ impl Wrapper {
             self.note(self.lacking(&original, &reason));
         }
         let is_changed = with_list.is_some();
-        let to_run = with_list.unwrap_or_else(|| original.clone());
-        match self.keep(&to_run, is_changed) {
+        let mut to_run = with_list.unwrap_or_else(|| original.clone());
+        match self.keep(&mut to_run, is_changed) {
             Ok(Some(code)) => return code,
             // nvcc itself reports a host compiler that it refuses.
             Ok(None) | Err(Error::HostCompiler { .. }) => {}
@@ -123,7 +123,7 @@ impl Wrapper {
         if is_changed && !to_run.inspects() {
             return self.run_with_list(&to_run, &original, words);
         }
-        if is_changed {
+        if is_changed || to_run.host_compiler() != original.host_compiler() {
             return self.exec(&to_run.words());
         }
         self.exec(words)
@@ -219,12 +219,20 @@ impl Wrapper {
 
     /// Carries out a call that compiles one source, when fewer compilers run than allowed. `None` if the output of such
     /// a call is not kept.
-    fn keep(&self, call: &Call, is_changed: bool) -> Result<Option<ExitCode>, Error> {
+    fn keep(&self, call: &mut Call, is_changed: bool) -> Result<Option<ExitCode>, Error> {
         let default = self.default_capability();
         let Some(keepable) = call.keepable(&self.working, &self.root, default) else {
             return Ok(None);
         };
         let nvcc = self.wrapped()?;
+        if self.env.peek("CXX").is_none() && nvcc.refuses_host_compiler(call) {
+            let name = call.host_compiler().unwrap_or_default();
+            output::message(&format!(
+                "note: -ccbin {name} is left out, because CUDA {} does not accept this compiler",
+                nvcc.toolkit.version()
+            ));
+            call.remove_host_compiler();
+        }
         let _slot = self.slot()?;
         let own = nvcc.directory_of(&keepable).with_extension("lock");
         let _own = output::lock_one_of(&own, 1);

@@ -168,8 +168,14 @@ impl Call {
     }
 
     /// The host compiler that the call names.
-    pub(super) fn host_compiler(&self) -> Option<&str> {
+    pub fn host_compiler(&self) -> Option<&str> {
         self.values(Meaning::HostCompiler).next_back()
+    }
+
+    /// Leaves out the host compiler that the call names.
+    pub fn remove_host_compiler(&mut self) {
+        self.arguments
+            .retain(|it| it.meaning != Meaning::HostCompiler);
     }
 
     /// What tells this call from the others of a build script: its inputs and its output.

@@ -193,6 +193,16 @@ impl WrappedNvcc<'_> {
         let one = Workers::of_cargo(&Env::default());
         runner.run(&[step], &one, &tools).map(Some)
     }
+
+    /// Whether the call names a host compiler that the toolkit refuses, while `NVCC_CCBIN` names another one.
+    pub fn refuses_host_compiler(&self, call: &Call) -> bool {
+        let (Some(named), Some(usual)) = (call.host_compiler(), self.env.peek("NVCC_CCBIN")) else {
+            return false;
+        };
+        let env = self.env.clone().with("NVCC_CCBIN", named);
+        let chosen = host_compiler::choose(&env, self.root, &self.toolkit, &self.target);
+        usual != named && matches!(chosen, Err(Error::HostCompiler { .. }))
+    }
 }
 
 /// The capabilities for which an object, or each object of a library, has device code.
