@@ -61,16 +61,21 @@ LD_ORIGIN_PATH=/app/bin exec $as_root chroot root /app/bin/bundled
             fs::read_to_string(checkout().join("templates/library").join(file)).unwrap()
         };
         let (build, main) = (template("build.rs"), template("src/main.rs"));
-        let project = Project::new("bundled", &[13], "cudart = \"shared\"", &build, &main);
+        let project = Project::new(
+            "bundled",
+            &[13],
+            "cudart = \"shared\"\ncomponents = [\"nvrtc\"]",
+            &build,
+            &main,
+        );
         project.write("kernels/saxpy.cu", &template("kernels/saxpy.cu"));
         let build = ["--profile", "dev", "--capabilities", "9.0"];
         let app = ["--output", "dist/app"];
-        let bundled = project.run(&[&["bundle", "--nvrtc"], &build[..], &app].concat());
+        let bundled = project.run(&[&["bundle"], &build[..], &app].concat());
         bundled.succeeded();
         for text in [
             "lib/libcudart.so.13 ",
             "lib/libnvrtc-builtins.so.13.",
-            "include/cuda_fp16.h ",
             "needs glibc 2.",
         ] {
             assert!(bundled.stdout.contains(text), "{text}: {bundled:?}");

@@ -75,12 +75,10 @@ pub struct Build {
     /// The components that the program opens by the name of their library without a version.
     pub opened: BTreeSet<Component>,
     pub licences: Licences,
-    pub headers: Vec<(String, PathBuf)>,
 }
 
 impl Build {
-    /// Finds what the program `file` needs. `release` is the one that it was built with, if that is known. `nvrtc` is
-    /// whether the program compiles when it runs.
+    /// Finds what the program `file` needs. `release` is the one that it was built with, if that is known.
     pub fn new(
         name: &str,
         place: Place,
@@ -88,7 +86,6 @@ impl Build {
         release: Option<RequestedRelease>,
         project: &Project,
         config: &Config,
-        nvrtc: bool,
     ) -> Result<Self> {
         let root = &project.root;
         let program = ElfFacts::read(archive::open(file)?.0)?;
@@ -118,16 +115,10 @@ impl Build {
         }
         needs.required.extend(&opened);
         needs.required.extend(&linked);
-        if nvrtc {
-            needs.required.insert(Component::Nvrtc);
-        }
         needs.required = with_dependencies(&needs.required, release.major);
-        let mut searched = needs.required.clone();
-        // cudart's package has the headers that programs include when they compile.
-        searched.extend(nvrtc.then_some(Component::Cudart));
         let mut toolkit = None;
-        if !searched.is_empty() {
-            let found = project.finder().find_libraries(&searched)?;
+        if !needs.required.is_empty() {
+            let found = project.finder().find_libraries(&needs.required)?;
             needs.built_with = BuiltWith::of(&found);
             toolkit = Some(found);
         }
@@ -147,7 +138,6 @@ impl Build {
         files.insert(file_name.clone(), (None, file.to_owned(), program));
         check(&file_name, &files, &needs, &place.search_path())?;
         let licences = licences(&mut files, root, release.major)?;
-        let with_headers = toolkit.as_ref().filter(|_| nvrtc);
         opened.retain(|it| !linked.contains(it));
         Ok(Self {
             name: name.to_owned(),
@@ -157,7 +147,6 @@ impl Build {
             files,
             opened,
             licences,
-            headers: with_headers.map_or(Vec::new(), |toolkit| headers(toolkit, root)),
             ..Self::default()
         })
     }
@@ -252,21 +241,6 @@ fn check(name: &str, files: &BundledFiles, needs: &Needs, search_path: &str) -> 
     }
     let hint = format!("run `patchelf --force-rpath --set-rpath '{search_path}' {file}`");
     Err(failed(format!("does not search for libraries in `{search_path}`")).hint(hint))
-}
-
-/// The headers that may be redistributed with NVRTC.
-fn headers(toolkit: &Toolkit, root: &Root) -> Vec<(String, PathBuf)> {
-    let mut headers = Vec::new();
-    for found in toolkit.components() {
-        let library = found.libraries.first();
-        let licence = library.map(|file| Licence::of(root, file, found.component, found.major));
-        for name in licence.iter().flat_map(Licence::headers) {
-            let mut files = found.include.iter().map(|directory| directory.join(name));
-            let file = files.find(|file| root.is_file(file));
-            headers.extend(file.map(|file| (name.to_owned(), file)));
-        }
-    }
-    headers
 }
 
 /// The licence of each component. A library that must not be redistributed is an error if the program needs it.

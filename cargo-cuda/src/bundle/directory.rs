@@ -153,9 +153,6 @@ fn copy_build(build: &Build, is_only: bool, copier: &mut Copier<'_>) -> Result<S
             )?;
         }
     }
-    for (name, file) in &build.headers {
-        copier.copy(file, format!("include{below}/{name}"))?;
-    }
     Ok(program)
 }
 
@@ -208,13 +205,6 @@ fn text(description: &Description, builds: &[Build]) -> String {
             } else if origin(soname) == LibraryOrigin::Foreign && !is_on_manylinux(soname) {
                 lines.push(format!("  {soname} must be on the system\n"));
             }
-        }
-        if !build.headers.is_empty() {
-            lines.push(format!(
-                "  headers for code that is compiled at run time are in `include{}`: pass it to NVRTC with\n  \
-                 `--include-path`, or set `CUDA_HOME` to the bundle if the program reads it\n",
-                build.place.below
-            ));
         }
     }
     let mut printed = BTreeSet::new();

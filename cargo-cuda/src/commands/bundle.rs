@@ -37,9 +37,6 @@ pub struct BundleArgs {
     /// The directory; by default `dist/<name>-<version>-<target>`
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Add NVRTC with its headers, for programs that compile when they run
-    #[arg(long)]
-    nvrtc: bool,
     /// CUDA releases, as in `12,13` or `13.4`; of several builds, the one for the driver and GPU is started
     #[arg(long, value_delimiter = ',', value_name = "RELEASES")]
     cuda: Vec<RequestedRelease>,
@@ -210,8 +207,7 @@ impl Job<'_> {
         file: &Path,
         release: Option<RequestedRelease>,
     ) -> Result<Build> {
-        let (project, config, nvrtc) = (self.project, self.config, self.arguments.nvrtc);
-        Build::new(name, place, file, release, project, config, nvrtc)
+        Build::new(name, place, file, release, self.project, self.config)
     }
 
     /// Builds the program, again if it needs libraries directly that only others searched for.

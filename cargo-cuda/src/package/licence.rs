@@ -54,23 +54,13 @@ impl Licence {
     /// licence, such as NCCL's, may be redistributed.
     pub fn permits(&self, soname: &str) -> bool {
         let name = soname.split_inclusive(".so").next().unwrap_or(soname);
-        let mut words = self.words();
+        let is_separator = |c: char| c.is_whitespace() || ",;()".contains(c);
+        let words = self.text.split(is_separator);
+        let mut words = words.map(|word| word.strip_suffix('.').unwrap_or(word));
         !self.text.contains("Agreement")
             || self.text.contains("Distribute the binary files")
             || NAMED_SINCE.contains(&name)
             || words.any(|word| word == name || word == ".so")
-    }
-
-    /// The headers that the licence names.
-    pub fn headers(&self) -> impl Iterator<Item = &str> {
-        let is_header = |word: &&str| word.ends_with(".h") || word.ends_with(".hpp");
-        self.words().filter(is_header)
-    }
-
-    fn words(&self) -> impl Iterator<Item = &str> {
-        let is_separator = |c: char| c.is_whitespace() || ",;()".contains(c);
-        let words = self.text.split(is_separator);
-        words.map(|word| word.strip_suffix('.').unwrap_or(word))
     }
 }
 
@@ -117,8 +107,7 @@ mod tests {
             ..Licence::default()
         };
         let toolkit = licence(
-            "distributable under the\nAgreement:\nLinux\n\nlibcublas.so,\nlibnvrtc-builtins.so, cuda_fp16.h, \
-             cuda_fp16.hpp\nlibnppc.so.",
+            "distributable under the\nAgreement:\nLinux\n\nlibcublas.so,\nlibnvrtc-builtins.so, cuda_fp16.h\nlibnppc.so.",
         );
         for (soname, is_permitted) in [
             ("libcublas.so.13", true),
@@ -130,7 +119,6 @@ mod tests {
         ] {
             assert_eq!(toolkit.permits(soname), is_permitted, "{soname}");
         }
-        assert!(toolkit.headers().eq(["cuda_fp16.h", "cuda_fp16.hpp"]));
         for (soname, text) in [
             (
                 "libcudnn_ops.so.9",
