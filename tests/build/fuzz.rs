@@ -28,6 +28,7 @@ use cuda_build::config::Config;
 use cuda_build::fatbin::Fatbin;
 use cuda_build::{Capability, Component, ToolkitVersion, Version};
 use cuda_find_core::capability::{Declared, observed_from_ptxas_help};
+use cuda_find_core::toml::{Table, Value};
 use cuda_find_core::{
     env::Env,
     root::Root,
@@ -251,6 +252,99 @@ fn manifests() {
             }
         }
     });
+}
+
+/// The crate `toml` and this project's reader accept and refuse the same documents, and read the same from them. Except:
+///
+/// - Of floats and dates, this project checks only the first characters.
+/// - It reads an integer that does not fit `i64` as one of unknown value. `toml` refuses it.
+/// - It lets a second header or a dotted key extend any table. `toml` applies the specification's rules.
+/// - It counts the parts of dotted keys as nesting.
+/// - In inline tables, it refuses a line break beside `=`, as the specification does. `toml` accepts it.
+/// - It reads every line break in a string as `\n`.
+fn compare_with_toml(text: &str) {
+    let ours = Table::parse(text);
+    match (&ours, text.parse::<toml::Table>()) {
+        (Ok(ours), Ok(_)) => {
+            let theirs = text.replace("\r\n", "\n").parse().unwrap();
+            let ours = Value::Table(ours.clone());
+            assert!(is_same(&ours, &toml::Value::Table(theirs)), "{ours:?}");
+        }
+        (Ok(ours), Err(error)) => {
+            let reason = error.message();
+            let is_about_tables = reason == "duplicate key" || reason.starts_with("cannot extend");
+            let is_known = is_about_tables || has_unread(&Value::Table(ours.clone()));
+            assert!(is_known, "`toml` refuses it: {error}");
+        }
+        (Err(error), Ok(_)) => {
+            let (line, reason) = error["line ".len()..].split_once(": ").unwrap();
+            let line = text.split('\n').nth(line.parse::<usize>().unwrap() - 1);
+            let line = line.unwrap().split('#').next().unwrap().trim_end();
+            let is_known = match reason {
+                "nested too deeply" => true,
+                "expected a value" => line.ends_with('='),
+                "expected `=`" => {
+                    line.ends_with(|c: char| c.is_alphanumeric() || "-_\"'".contains(c))
+                }
+                _ => false,
+            };
+            assert!(is_known, "`toml` accepts it: {error}");
+        }
+        (Err(_), Err(_)) => {}
+    }
+}
+
+fn is_same(ours: &Value, theirs: &toml::Value) -> bool {
+    match (ours, theirs) {
+        (Value::Table(ours), toml::Value::Table(theirs)) => {
+            let mut keys = theirs.iter();
+            let has_same = |(key, theirs): (&String, _)| {
+                ours.get(key).is_some_and(|ours| is_same(ours, theirs))
+            };
+            ours.keys().count() == theirs.len() && keys.all(has_same)
+        }
+        (Value::Array(ours), toml::Value::Array(theirs)) => {
+            let mut both = ours.iter().zip(theirs);
+            ours.len() == theirs.len() && both.all(|(ours, theirs)| is_same(ours, theirs))
+        }
+        (Value::String(ours), toml::Value::String(theirs)) => ours == theirs,
+        (Value::Integer(ours), toml::Value::Integer(theirs)) => ours == theirs,
+        (Value::Boolean(ours), toml::Value::Boolean(theirs)) => ours == theirs,
+        (Value::Other(ours), theirs) => *ours == theirs.type_str(),
+        _ => false,
+    }
+}
+
+/// Whether a value contains one of which only the type is read.
+fn has_unread(value: &Value) -> bool {
+    match value {
+        Value::Other(_) => true,
+        Value::Array(items) => items.iter().any(has_unread),
+        Value::Table(table) => (table.keys()).any(|key| table.get(key).is_some_and(has_unread)),
+        _ => false,
+    }
+}
+
+#[test]
+fn toml_as_the_crate_toml_reads_it() {
+    let templates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../templates");
+    let mut read = 0;
+    for template in fs::read_dir(templates).unwrap() {
+        for file in ["Cargo.toml", "Cargo.lock", "pyproject.toml"] {
+            if let Ok(text) = fs::read_to_string(template.as_ref().unwrap().path().join(file)) {
+                Table::parse(&text).unwrap();
+                compare_with_toml(&text);
+                read += 1;
+            }
+        }
+    }
+    assert!(read > 6, "{read} files");
+    let tokens = b"\"\"\"|'''|\\u00e9|\\\n |{ a = 1, b.c = 2 }|[[a]]\n|[a.b]\n|a.b = 1\n|07:32:00|0x1f|1.5e3|\r\n|# c\n|,|_";
+    for corpus in ["toml", "manifest", "toolkit-file"] {
+        fuzz(corpus, 3000, tokens, |input, _| {
+            compare_with_toml(&String::from_utf8_lossy(input));
+        });
+    }
 }
 
 #[test]
