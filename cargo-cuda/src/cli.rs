@@ -9,7 +9,7 @@ use cuda_find_core::{env::Env, root::Root, sources};
 use crate::cargo_arguments::{self, CargoOptions, SplitArguments};
 use crate::cargo_config::CargoConfig;
 use crate::commands::{
-    audit, build, bundle, clean, doctor, env, fetch, new, pep517, toolkit, view, wheel,
+    audit, build, bundle, doctor, env, fetch, new, pep517, toolkit, view, wheel,
 };
 use crate::exit_code;
 use crate::failure::Result;
@@ -74,7 +74,6 @@ enum Command {
     #[command(after_help = "One toolkit for each major of the packages, otherwise of the lock")]
     Fetch(fetch::FetchArgs),
     Toolkit(toolkit::ToolkitArgs),
-    Clean(clean::CleanArgs),
     #[command(after_help = "Example: cargo cuda wheel --fetch --cuda 12,13")]
     Wheel(Box<wheel::WheelArgs>),
     #[command(after_help = "The exit code is 17 if a finding is an error")]
@@ -209,8 +208,6 @@ fn color(options: &CargoOptions) -> Option<ColorChoice> {
 /// Runs a command, and returns the text for standard output with the exit code.
 fn dispatch(command: &Command, split: &SplitArguments, user_env: &Env) -> Result<(String, u8)> {
     let root = &Root::system();
-    let configured_env =
-        || CargoConfig::of_current_directory(root, user_env, &[]).env_of_build_scripts(user_env);
     let without_text = |code: u8| (String::new(), code);
     let with_success = |text: String| (text, exit_code::SUCCESS);
     match command {
@@ -237,14 +234,13 @@ fn dispatch(command: &Command, split: &SplitArguments, user_env: &Env) -> Result
         Command::View(arguments) => view::run(arguments, user_env, root).map(with_success),
         Command::Doctor(arguments) => doctor::run(arguments, user_env, root),
         Command::Fetch(arguments) => fetch::run(arguments, user_env, root).map(with_success),
-        Command::Clean(arguments) => {
-            clean::run(arguments, &configured_env(), root).map(with_success)
-        }
         Command::Toolkit(arguments) => {
             // Outside a workspace there is no lock file, unless `CUDA_BUILD_LOCK` names one.
             let here = std::env::current_dir().unwrap_or_default();
             let workspace = sources::workspace_root(root, &here);
-            let env = store::with_lock_file(configured_env(), workspace.as_deref());
+            let config = CargoConfig::of_current_directory(root, user_env, &[]);
+            let env = config.env_of_build_scripts(user_env);
+            let env = store::with_lock_file(env, workspace.as_deref());
             toolkit::run(arguments, &env).map(with_success)
         }
     }

@@ -3,7 +3,6 @@
 pub mod audit;
 pub mod build;
 pub mod bundle;
-pub mod clean;
 pub mod doctor;
 pub mod env;
 pub mod fetch;

@@ -131,7 +131,7 @@ fn lock_with(
     };
     loop {
         let file = locked().map_err(Failure::io("lock", &path))?;
-        // `cargo cuda clean` may have removed the directory while this process waited.
+        // `cargo clean` may have removed the directory while this process waited.
         let inode = |metadata: io::Result<fs::Metadata>| metadata.ok().map(|it| it.ino());
         if inode(file.metadata()) == inode(fs::metadata(&path)) {
             return Ok(file);
