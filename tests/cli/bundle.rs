@@ -1,5 +1,6 @@
 //! `cargo cuda bundle`: a program that runs where nothing of CUDA is installed.
 
+use std::fs;
 use std::process::Command;
 
 use cargo_cuda::exit_code;
@@ -7,37 +8,30 @@ use cargo_cuda::exit_code;
 use crate::support::Finished;
 
 #[test]
-fn a_program_without_cuda_needs_no_toolkit() {
+fn files_that_are_not_of_a_bundle_are_not_removed() {
     let place = tempfile::tempdir().unwrap();
-    let run = |options: &str| {
-        let mut bundle = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
-        bundle.args("cuda bundle --program /bin/sh".split(' '));
-        bundle.args(options.split(' '));
-        bundle.env_clear().env("CUDA_BUILD_SOURCES", "environment");
-        Finished::of(bundle.current_dir(place.path()).output().unwrap())
+    let write = |name: &str, text: &str| {
+        let file = place.path().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, text).unwrap();
     };
-    for _replaced in [false, true] {
-        let bundled = run("--output app");
-        bundled.succeeded();
-        assert!(bundled.stdout.contains("needs glibc "), "{bundled:?}");
-        assert!(place.path().join("app/bin/sh").is_file());
-    }
-    let several = run("--output other --cuda 12,13");
-    several.failed(exit_code::USAGE, &["`--cuda` names several"]);
-    // Files that are not of a bundle are not removed, even if one has the name of ours.
-    let page = place.path().join("web/bundle.json");
-    std::fs::create_dir(page.parent().unwrap()).unwrap();
-    std::fs::write(&page, "{}").unwrap();
-    for theirs in ["web", "web/bundle.json"] {
+    let manifest = "[package]\nname = 'app'\nversion = '0.1.0'\n[workspace]\n";
+    write("Cargo.toml", manifest);
+    write("src/main.rs", "fn main() {}\n");
+    // Not even if one has the name of ours.
+    write("web/bundle.json", "{}");
+    for theirs in ["web", "web/bundle.json", "src"] {
+        let mut bundle = Command::new(env!("CARGO_BIN_EXE_cargo-cuda"));
+        bundle.args(["cuda", "bundle", "--output", theirs]);
+        bundle.env("CUDA_BUILD_SOURCES", "environment");
+        let run = Finished::of(bundle.current_dir(place.path()).output().unwrap());
         let text = format!("this command did not write {theirs}");
-        run(&format!("--output {theirs}")).failed(exit_code::DISK, &[&text]);
+        run.failed(exit_code::DISK, &[&text]);
     }
-    assert!(page.is_file());
+    assert!(place.path().join("web/bundle.json").is_file());
 }
 
 mod online {
-    use std::fs;
-
     use super::*;
     use crate::project::{Project, checkout};
 
@@ -88,18 +82,6 @@ LD_ORIGIN_PATH=/app/bin exec $as_root chroot root /app/bin/bundled
         let expected = "error: no CUDA driver is installed on this machine";
         assert!(started.stderr.contains(expected), "{started:?}");
 
-        // A finished program, which has another search path.
-        project.run(&[&["build"], &build[..]].concat()).succeeded();
-        let program = project.program("bundled");
-        let finished = ["bundle", "--program", program.to_str().unwrap()];
-        let refused = project.run(&[&finished[..], &app].concat());
-        refused.failed(
-            17,
-            &["patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "],
-        );
-        let kept = project.run(&[&finished[..], &["--output", "src"]].concat());
-        kept.failed(16, &["did not write src, which has no `bundle.json`"]);
-
         // The program as a `cdylib`, which Python opens without a toolkit.
         let run = "\n#[unsafe(no_mangle)]\npub extern \"C\" fn start() {\n    main();\n}\n";
         project.write("src/lib.rs", &(main + run));
@@ -109,9 +91,9 @@ LD_ORIGIN_PATH=/app/bin exec $as_root chroot root /app/bin/bundled
             + "[lib]\ncrate-type = ['cdylib']\n"
             + "[package.metadata.cuda.bundle.fallback]\nfeatures = []\n";
         fs::write(&manifest, cdylib).unwrap();
-        let library = ["bundle", "--output", "dist/library"];
-        project.run(&[&library[..], &build].concat()).succeeded();
-        let open = "import ctypes; ctypes.CDLL('dist/library/lib/libbundled.so').start()";
+        let replaced = project.run(&[&["bundle"], &build[..], &app].concat());
+        replaced.succeeded();
+        let open = "import ctypes; ctypes.CDLL('dist/app/lib/libbundled.so').start()";
         let mut python = Command::new("python3");
         project.prepare(python.args(["-c", open]));
         let run = Finished::of(python.output().unwrap());

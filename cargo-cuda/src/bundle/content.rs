@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use cuda_build::{Component, Plan, Toolkit, ToolkitVersion, config::Config};
-use cuda_find_core::release::NEWEST_MAJOR;
 use cuda_find_core::{root::Root, select::RequestedRelease};
 
 use crate::failure::{Failure, Result};
@@ -15,9 +14,7 @@ use crate::output::{self, file_name};
 use crate::package::archive;
 use crate::package::elf::ElfFacts;
 use crate::package::licence::Licence;
-use crate::package::nvidia::{
-    LibraryOrigin, component_of, majors_of_soname, origin, with_dependencies,
-};
+use crate::package::nvidia::{LibraryOrigin, component_of, origin, with_dependencies};
 use crate::project::Project;
 use crate::wheel::needs::{BuiltWith, Needs};
 
@@ -78,21 +75,17 @@ pub struct Build {
 }
 
 impl Build {
-    /// Finds what the program `file` needs. `release` is the one that it was built with, if that is known.
+    /// Finds what the program `file` needs. `release` is the one that it was built with.
     pub fn new(
         name: &str,
         place: Place,
         file: &Path,
-        release: Option<RequestedRelease>,
+        release: RequestedRelease,
         project: &Project,
         config: &Config,
     ) -> Result<Self> {
         let root = &project.root;
         let program = ElfFacts::read(archive::open(file)?.0)?;
-        let mut majors = program.needed.iter().map(|soname| majors_of_soname(soname));
-        let only = majors.find(|majors| majors.len() == 1);
-        let major = only.map_or(NEWEST_MAJOR, |majors| majors[0]);
-        let release = release.unwrap_or(RequestedRelease { major, minor: None });
         let project = project.for_release(release);
         let mut built_with = BuiltWith::newest(release.major);
         if let Some(minor) = release.minor {
@@ -136,7 +129,7 @@ impl Build {
         let mut files = selected(&program, &linked, files);
         let file_name = file_name(file);
         files.insert(file_name.clone(), (None, file.to_owned(), program));
-        check(&file_name, &files, &needs, &place.search_path())?;
+        check(&file_name, &files, &needs)?;
         let licences = licences(&mut files, root, release.major)?;
         opened.retain(|it| !linked.contains(it));
         Ok(Self {
@@ -215,10 +208,7 @@ pub fn sonames(files: &BundledFiles) -> BTreeSet<&String> {
 }
 
 /// Fails if the loader would not find a library for the program `name`, or a symbol in it.
-fn check(name: &str, files: &BundledFiles, needs: &Needs, search_path: &str) -> Result<()> {
-    let (_, path, program) = &files[name];
-    let file = path.display();
-    let failed = |text: String| Failure::audit(format!("{file} {text}"));
+fn check(name: &str, files: &BundledFiles, needs: &Needs) -> Result<()> {
     let mut missing = sonames(files);
     missing.retain(|soname| matches!(origin(soname), LibraryOrigin::Component(_)));
     missing.retain(|soname| !files.contains_key(*soname));
@@ -229,18 +219,12 @@ fn check(name: &str, files: &BundledFiles, needs: &Needs, search_path: &str) -> 
             missing.push(format!("{component} {oldest}"));
         }
     }
-    if !missing.is_empty() {
-        let (version, missing) = (needs.built_with.toolkit, missing.join(", "));
-        let text = format!("needs {missing}, which CUDA {version} does not have");
-        let hint = "name the release that the program was built with: `--cuda 13.4`";
-        return Err(failed(text).hint(hint));
-    }
-    let is_beside = name.contains(".so") && program.searches("$ORIGIN");
-    if files.len() == 1 || is_beside || program.searches(search_path) {
+    if missing.is_empty() {
         return Ok(());
     }
-    let hint = format!("run `patchelf --force-rpath --set-rpath '{search_path}' {file}`");
-    Err(failed(format!("does not search for libraries in `{search_path}`")).hint(hint))
+    let (version, missing) = (needs.built_with.toolkit, missing.join(", "));
+    let text = format!("{name} needs {missing}, which CUDA {version} does not have");
+    Err(Failure::audit(text).hint("name a release that has it, as in `--cuda 13.4`"))
 }
 
 /// The licence of each component. A library that must not be redistributed is an error if the program needs it.

@@ -2,8 +2,6 @@ use Component::{Cublas, Cudart, Cusolver, Npp, Nvrtc};
 
 use super::*;
 
-const SEARCH_PATH: &str = "$ORIGIN/../lib";
-
 fn libraries(list: &[(&str, Component, &[&str])]) -> BundledFiles {
     let library = |&(soname, component, needed): &(&str, Component, &[&str])| {
         let library = (
@@ -75,30 +73,23 @@ fn what_the_loader_or_the_program_would_lack_is_an_error() {
     let mut newer = none.clone();
     newer.raised.insert(Cudart, "13.1".parse().unwrap());
     let needed = ["libcublas.so.13", "libcuda.so.1", "libssl.so.3"];
-    for (rpath, libraries_of, needs, expected) in [
-        (SEARCH_PATH, both, &none, ""),
+    for (libraries_of, needs, expected) in [
+        (both, &none, ""),
         (
-            SEARCH_PATH,
             &both[..1],
             &none,
             "app needs libcublasLt.so.13, which CUDA 13.0",
         ),
         (
-            SEARCH_PATH,
             both,
             &newer,
             "app needs cudart 13.1, which CUDA 13.0 does not",
         ),
-        ("/opt", both, &none, "app does not search"),
     ] {
         let mut files = libraries(libraries_of);
-        let program = (
-            None,
-            PathBuf::from("app"),
-            ElfFacts::linking(&needed, &[rpath]),
-        );
+        let program = (None, PathBuf::from("app"), ElfFacts::linking(&needed, &[]));
         files.insert("app".to_owned(), program);
-        let checked = check("app", &files, needs, SEARCH_PATH);
+        let checked = check("app", &files, needs);
         let message = checked
             .err()
             .map_or(String::new(), |failure| failure.message);
@@ -107,8 +98,4 @@ fn what_the_loader_or_the_program_would_lack_is_an_error() {
             "{message}"
         );
     }
-    let mut files = libraries(both);
-    let library = ElfFacts::linking(&[], &["$ORIGIN"]);
-    files.insert("liba.so".to_owned(), (None, "liba.so".into(), library));
-    assert!(check("liba.so", &files, &none, SEARCH_PATH).is_ok());
 }

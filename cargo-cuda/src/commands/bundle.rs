@@ -19,7 +19,7 @@ use crate::cargo_config::target_directory_name;
 use crate::exit_code;
 use crate::failure::{Failure, Result};
 use crate::isolated_build::{self, IsolatedBuild, gpus};
-use crate::output::{self, file_name};
+use crate::output;
 use crate::package::archive;
 use crate::package::elf::ElfFacts;
 use crate::process;
@@ -31,9 +31,6 @@ use crate::workspace::Package;
 /// Write a program with the libraries of NVIDIA's that it needs, for machines with a driver alone
 #[derive(Args, Clone, Debug)]
 pub struct BundleArgs {
-    /// A finished program or shared library, instead of building one
-    #[arg(long, value_name = "FILE", conflicts_with = "split")]
-    program: Option<PathBuf>,
     /// The directory; by default `dist/<name>-<version>-<target>`
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
@@ -98,10 +95,7 @@ pub fn run(
         (Some(workspace), None) => workspace.package_at(root, options.manifest_path.as_deref()),
         (None, _) => None,
     };
-    let name = match &arguments.program {
-        Some(file) => file_name(file),
-        None => built_file(&cargo, package)?,
-    };
+    let name = built_file(&cargo, package)?;
     let version = package.map_or(String::new(), |package| format!("-{}", package.version));
     let stem = name.trim_end_matches(".so");
     let default = format!("dist/{stem}{version}-{}", project.target.triple());
@@ -143,15 +137,6 @@ impl Job<'_> {
         let is_library = self.name.ends_with(".so");
         let fallback = (self.config.fallback.as_ref()).filter(|_| !is_library);
         let capabilities = || arguments.capabilities.clone();
-        if let Some(file) = &arguments.program {
-            if arguments.cuda.len() > 1 {
-                let text =
-                    "a finished program is built with one CUDA release, and `--cuda` names several";
-                return Err(Failure::usage(text).hint("name this release alone, as in `--cuda 13`"));
-            }
-            let release = RequestedRelease::from_env(&self.project.env)?;
-            return Ok(vec![self.content("", Place::only(), file, release)?]);
-        }
         let mut releases = Vec::from_iter(distinct_majors(&arguments.cuda)?.into_iter().map(Some));
         if releases.len() < 2 && !arguments.split && fallback.is_none() {
             let release = releases.pop().flatten();
@@ -200,16 +185,6 @@ impl Job<'_> {
         Ok(builds)
     }
 
-    fn content(
-        &self,
-        name: &str,
-        place: Place,
-        file: &Path,
-        release: Option<RequestedRelease>,
-    ) -> Result<Build> {
-        Build::new(name, place, file, release, self.project, self.config)
-    }
-
     /// Builds the program, again if it needs libraries directly that only others searched for.
     fn compile(
         &self,
@@ -230,8 +205,8 @@ impl Job<'_> {
             let program = ElfFacts::read_tables(archive::open(&file)?.0)?;
             let needed = needed_by_runpath(&program.needed, &build.toolkit)?;
             if needed == direct {
-                let release = Some(release_of(build.toolkit.version()));
-                return self.content(name, place, &file, release);
+                let release = release_of(build.toolkit.version());
+                return Build::new(name, place, &file, release, self.project, self.config);
             }
             direct = needed;
         }
@@ -298,9 +273,7 @@ fn built_file(cargo: &CargoOptions, package: Option<&Package>) -> Result<String>
         (None, _, Some(library)) if wants_library => return Ok(library),
         (None, ..) => "`bundle` needs one program or `cdylib`, and none or several are here",
     };
-    let hint =
-        "name one with `--package` and `--bin` or `--lib`, or a finished one with `--program`";
-    Err(Failure::usage(text).hint(hint))
+    Err(Failure::usage(text).hint("name one with `--package` and `--bin` or `--lib`"))
 }
 
 /// The command line of `cargo rustc`. The arguments for the linker are for the final crate alone, so that dependencies
