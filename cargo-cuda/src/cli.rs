@@ -293,9 +293,7 @@ mod tests {
                 (command, 1)
             );
         }
-        for alias in ["toolkit ls", "toolkit rm 13"] {
-            assert!(parsed(alias).is_ok(), "{alias}");
-        }
+        assert!(parsed("toolkit ls").is_ok());
     }
 
     #[test]

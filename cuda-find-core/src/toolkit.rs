@@ -12,6 +12,7 @@ use crate::consistency::capability_conflicts;
 use crate::env::Env;
 use crate::error::{Conflict, Error};
 use crate::found::Found;
+use crate::list::each_once;
 use crate::release;
 use crate::root::Root;
 use crate::sources::SearchStep;
@@ -191,12 +192,9 @@ impl Toolkit {
     /// The directories with the headers of the components, each once. Directories that a compiler searches by
     /// default, such as `/usr/include`, are left out: with `-I`, their headers would hide other headers.
     pub fn include_dirs(&self) -> Vec<PathBuf> {
-        let mut directories: Vec<PathBuf> = Vec::new();
-        for directory in self.components.iter().flat_map(|c| &c.include) {
-            if !self.is_default_search_dir(directory) && !directories.contains(directory) {
-                directories.push(directory.clone());
-            }
-        }
+        let directories = self.components.iter().flat_map(|found| &found.include);
+        let mut directories = each_once(directories.cloned());
+        directories.retain(|directory| !self.is_default_search_dir(directory));
         directories
     }
 

@@ -332,34 +332,6 @@ mod online {
         assert_eq!(sandbox.stored().len(), 1);
     }
 
-    #[test]
-    fn a_toolkit_or_a_release_is_removed() {
-        let sandbox = Sandbox::new(Tool::Uv);
-        let added = sandbox.run(&["add", "13.3.1", "13.4.3", "--only", "cudart", "--json"]);
-        let added = added.json();
-        let names = [0, 1].map(|index| {
-            added["toolkits"][index]["name"]
-                .as_str()
-                .unwrap()
-                .to_owned()
-        });
-        sandbox.run(&["remove", "13.3"]).succeeded();
-        assert_eq!(sandbox.stored(), names[1..]);
-        sandbox
-            .run(&["add", "13.4.3", "--only", "profiler-api"])
-            .succeeded();
-        let removed = sandbox.run(&["remove", "13"]).stdout;
-        let line = format!("removed {} (cudart)\n", names[1]);
-        assert!(
-            removed.contains(&line) && removed.lines().count() == 2,
-            "{removed}"
-        );
-        assert!(sandbox.stored().is_empty());
-        sandbox
-            .run(&["remove", "13"])
-            .failed(exit_code::USAGE, &["there is no toolkit `13`"]);
-    }
-
     /// Headers and libraries for cross compilation. nvcc of that platform would not run here.
     #[test]
     fn libraries_of_another_platform_are_fetched_by_uv() {

@@ -1,5 +1,7 @@
 //! `cargo cuda toolkit add|list|remove`.
 
+use std::path::Path;
+
 use clap::{Args, Subcommand};
 use cuda_build::Component;
 use cuda_find_core::{env::Env, release::NEWEST_MAJOR, target::Target};
@@ -10,7 +12,7 @@ use crate::report;
 use crate::store::ReleaseToFetch;
 use crate::store::{self, AddRequest, AddedToolkit, FetchFrom, ListedToolkit};
 
-/// Add, list or remove toolkits in the user's cache directory
+/// Add or list toolkits in the user's cache directory
 #[derive(Args, Clone, Debug)]
 pub struct ToolkitArgs {
     #[command(subcommand)]
@@ -27,12 +29,6 @@ enum Action {
     /// List the toolkits that have been fetched
     #[command(visible_alias = "ls")]
     List,
-    /// Remove a toolkit, or all of a release
-    #[command(visible_alias = "rm")]
-    Remove {
-        /// The toolkit's name, or a release: `13` or `13.4`
-        toolkit: String,
-    },
 }
 
 #[derive(Args, Clone, Debug)]
@@ -83,7 +79,6 @@ impl AddArgs {
 
 /// Runs the action and returns the text for standard output.
 pub fn run(arguments: &ToolkitArgs, env: &Env) -> Result<String> {
-    let list = |toolkits: &[ListedToolkit]| report::json_list("toolkits", toolkits);
     let (json, text) = match &arguments.action {
         Action::Add(add) => {
             let requests = add.requests().into_iter();
@@ -97,19 +92,13 @@ pub fn run(arguments: &ToolkitArgs, env: &Env) -> Result<String> {
         }
         Action::List => {
             let toolkits = store::list(env)?;
-            (list(&toolkits), list_text(&toolkits))
-        }
-        Action::Remove { toolkit } => {
-            let removed = store::remove(toolkit, env)?;
-            (list(&removed), removed_text(&removed))
+            (
+                report::json_list("toolkits", &toolkits),
+                list_text(&toolkits),
+            )
         }
     };
     Ok(if arguments.json { json } else { text })
-}
-
-fn removed_text(removed: &[ListedToolkit]) -> String {
-    let line = |it: &ListedToolkit| format!("removed {} ({})\n", it.name, it.components.join(", "));
-    removed.iter().map(line).collect()
 }
 
 /// The text report about an added toolkit.
@@ -123,7 +112,7 @@ pub(super) fn added_text(added: &AddedToolkit) -> String {
     }
 }
 
-/// A table of the toolkits. They may share files.
+/// A table of the toolkits, and where they are.
 fn list_text(listed: &[ListedToolkit]) -> String {
     if listed.is_empty() {
         return format!("no toolkits; add one with `cargo cuda toolkit add {NEWEST_MAJOR}`\n");
@@ -136,12 +125,12 @@ fn list_text(listed: &[ListedToolkit]) -> String {
         let (name, components) = (&toolkit.name, toolkit.components.join(", "));
         text += &format!("{name:width$}  {size:>8}  {components}\n");
         if let Some(problem) = &toolkit.problem {
-            text += &format!(
-                "  cannot be used: {problem}; `cargo cuda toolkit remove {name}` removes it\n"
-            );
+            text += &format!("  cannot be used: {problem}; remove {}\n", toolkit.path);
         }
     }
-    text
+    let store = Path::new(&listed[0].path).parent();
+    let store = store.map(|path| format!("in {}\n", path.display()));
+    text + &store.unwrap_or_default()
 }
 
 #[cfg(test)]

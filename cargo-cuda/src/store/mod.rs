@@ -21,4 +21,4 @@ pub use add::{AddRequest, AddedToolkit, add, lock};
 pub use directory::cache_dir;
 pub use lock::{Lock, has_lock_file, with_lock_file};
 pub use package::{AcceptedVersions, FetchFrom, PackageSet, ReleaseToFetch};
-pub use stored::{ListedToolkit, list, remove};
+pub use stored::{ListedToolkit, list};

@@ -1,4 +1,4 @@
-//! Lists and removes the toolkits in the store, and probes what was fetched as the search does.
+//! Lists the toolkits in the store, and probes what was fetched as the search does.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,6 @@ use super::directory::{StoreDirectory, damage};
 use super::lock::Manifest;
 use super::package::{FetchFrom, OTHER_SOURCES_HINT, PackageSet, PinnedPackage, no_package};
 use crate::failure::{Failure, Result};
-use crate::output::printable;
 
 /// A toolkit of the store.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -66,30 +65,6 @@ pub(super) fn listed(store: &StoreDirectory, name: String) -> Option<ListedToolk
     })
 }
 
-/// Removes the toolkit with this name, or every one of this full or partial release.
-pub fn remove(name: &str, env: &Env) -> Result<Vec<ListedToolkit>> {
-    let store = StoreDirectory::open(env, "toolkits")?;
-    let _lock = store.lock()?;
-    let mut removed = list(env)?;
-    removed.retain(|toolkit| toolkit.is_named(name));
-    if removed.is_empty() {
-        let text = format!("there is no toolkit `{}` in the store", printable(name));
-        return Err(
-            Failure::usage(text).hint("`cargo cuda toolkit list` shows what has been fetched")
-        );
-    }
-    removed.iter().try_for_each(|it| store.discard(&it.name))?;
-    Ok(removed)
-}
-
-impl ListedToolkit {
-    /// Whether `name` is its name, its release, or the first numbers of its release.
-    fn is_named(&self, name: &str) -> bool {
-        let below = format!("{name}.");
-        self.name == name || self.version == name || self.version.starts_with(&below)
-    }
-}
-
 /// The components of a set that the search finds in `site`.
 pub(super) fn components(
     site: &Path,
@@ -128,21 +103,6 @@ pub(super) fn components(
 mod tests {
     use super::super::directory::tests::{WHOLE, site};
     use super::*;
-
-    #[test]
-    fn a_toolkit_has_its_name_and_its_release() {
-        let toolkit = ListedToolkit {
-            name: "13.4.3-2".to_owned(),
-            version: "13.4.3".to_owned(),
-            ..ListedToolkit::default()
-        };
-        for name in ["13", "13.4", "13.4.3", "13.4.3-2"] {
-            assert!(toolkit.is_named(name), "{name}");
-        }
-        for name in ["1", "", "14", "../13.4.3-2", "13.4.3-", "13."] {
-            assert!(!toolkit.is_named(name), "{name}");
-        }
-    }
 
     #[test]
     fn a_placeholder_is_named() {
