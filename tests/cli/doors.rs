@@ -250,7 +250,7 @@ mod online {
                 found.remove(0)
             };
             let cargo_cuda = env!("CARGO_BIN_EXE_cargo-cuda");
-            let interpreter = ["-i", python().to_str().unwrap()];
+            let interpreter = ["--", "-i", python().to_str().unwrap()];
             let wheel = ["cuda", "wheel", "--fetch", "--cuda", "13", "--out"];
             door.run(
                 cargo_cuda,
@@ -258,13 +258,7 @@ mod online {
             );
             door.run(
                 cargo_cuda,
-                &[
-                    &wheel[..],
-                    &[&at("sdist")],
-                    &interpreter,
-                    &["--", "--sdist"],
-                ]
-                .concat(),
+                &[&wheel[..], &[&at("sdist")], &interpreter, &["--sdist"]].concat(),
             );
             door.run(
                 tools::tool("uv"),
@@ -273,7 +267,7 @@ mod online {
                     "--quiet",
                     "--wheel",
                     "--python",
-                    interpreter[1],
+                    interpreter[2],
                     "--out-dir",
                     &at("uv"),
                 ],
@@ -288,7 +282,7 @@ mod online {
                 "--out",
                 &plain,
             ];
-            let maturin = [&["maturin"], &maturin[..], &interpreter].concat();
+            let maturin = [&["maturin"], &maturin[..], &interpreter[1..]].concat();
             let search = "link-arg=-Wl,--disable-new-dtags,-rpath,$ORIGIN/../nvidia/cu13/lib";
             let exec = ["cuda", "exec", "--quiet", "--cuda", "13", "--"];
             let linked = ["--", "-C", search];

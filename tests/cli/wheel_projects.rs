@@ -113,7 +113,7 @@ fn main() {
             Finished::of(run.unwrap()).succeeded();
         };
         library("..");
-        let run = wheel(&project, &cache, &["--profile", "dev"]).output();
+        let run = wheel(&project, &cache, &["--", "--profile", "dev"]).output();
         Finished::of(run.unwrap()).ended_with(
             exit_code::AUDIT,
             &[
@@ -122,7 +122,7 @@ fn main() {
             ],
         );
         library("../..");
-        let wheels = built(&project, &cache, &["--profile", "dev"]);
+        let wheels = built(&project, &cache, &["--", "--profile", "dev"]);
         let content = WheelArchive::open(&wheels[0]).unwrap();
         let moved = facts(&content, "cuda_version_cu13.scripts/cuda-version");
         assert_eq!(moved.rpath, ["$ORIGIN/../nvidia/cu13/lib"]);
@@ -168,7 +168,7 @@ fn main() {
             "__global__ void k() {}\nvoid launch() { k<<<1, 1>>>(); }\n",
         );
         pyproject(&project.path, "without-nvcc", "");
-        let mut command = wheel(&project.path, &project.cache, &["--profile", "dev"]);
+        let mut command = wheel(&project.path, &project.cache, &["--", "--profile", "dev"]);
         command.env("CARGO_TARGET_DIR", &project.target);
         let run = Finished::of(command.output().unwrap());
         run.failed(exit_code::WHEEL, &["CUDA component `nvcc` not found"]);
@@ -192,7 +192,7 @@ fn main() {
             program(&work.join(name), name, "");
             pyproject(&work.join(name), name, "");
         }
-        let dev = ["--profile", "dev", "--out", "dist"];
+        let dev = ["--out", "dist", "--", "--profile", "dev"];
         let run = wheel(&work, &cache, &dev).output();
         Finished::of(run.unwrap()).failed(
             exit_code::CONFIGURATION,
@@ -213,7 +213,7 @@ fn main() {
     fn a_lone_program_needs_no_pyproject() {
         let (work, cache) = work("wheel-lone-program");
         program(&work, "lone", WORKSPACE);
-        let wheels = built(&work, &cache, &["--profile", "dev"]);
+        let wheels = built(&work, &cache, &["--", "--profile", "dev"]);
         assert!(names(&wheels)[0].starts_with("lone_cu13-0.1.0-py3-none-manylinux"));
     }
 
@@ -222,7 +222,7 @@ fn main() {
         let (work, cache) = work("wheel-skip-auditwheel");
         program(&work, "skipping", WORKSPACE);
         pyproject(&work, "skipping", "auditwheel = \"skip\"\n");
-        let run = wheel(&work, &cache, &["--profile", "dev"]).output();
+        let run = wheel(&work, &cache, &["--", "--profile", "dev"]).output();
         let run = Finished::of(run.unwrap());
         run.succeeded();
         for line in ["-linux_x86_64.whl (", "has no manylinux tag"] {
@@ -253,7 +253,7 @@ fn main() {
         program(&inner, "inner", WORKSPACE);
         let manifest = "manifest-path = \"crates/py/Cargo.toml\"\n";
         pyproject(&project, "outer", manifest);
-        let dev = ["--profile", "dev"];
+        let dev = ["--", "--profile", "dev"];
         let is_outer = |directory: &Path, arguments: &[&str]| {
             let wheels = built(directory, &cache, arguments);
             let found = names(&wheels);
@@ -268,12 +268,12 @@ fn main() {
         is_outer(&project, &dev);
         is_outer(
             &project,
-            &[&dev[..], &["--manifest-path", "crates/py/Cargo.toml"]].concat(),
+            &[&["--manifest-path", "crates/py/Cargo.toml"], &dev[..]].concat(),
         );
         is_outer(&inner, &dev);
 
         // With `--sdist`, maturin makes a source distribution, which has the same shape.
-        let found = built(&project, &cache, &[&dev[..], &["--", "--sdist"]].concat());
+        let found = built(&project, &cache, &[&dev[..], &["--sdist"]].concat());
         let [sdist, wheel] = names(&found)[..] else {
             panic!("{found:?}");
         };
@@ -317,7 +317,7 @@ fn main() {
 
         let run = |more: &[&str]| {
             let _ = fs::remove_dir_all(work.join("dist"));
-            let mut command = wheel(&work, &cache, &[&["--profile", "dev"], more].concat());
+            let mut command = wheel(&work, &cache, &[more, &["--", "--profile", "dev"]].concat());
             command.env("LD_LIBRARY_PATH", &other);
             let run = Finished::of(command.output().unwrap());
             run.succeeded();
@@ -507,7 +507,7 @@ mod rtc {
         let cache = work.join("cache");
         store(&cache, &[12, 13]);
         let build = |project: &Path, arguments: &[&str]| {
-            let all = [&["-v", "--profile", "dev"], arguments].concat();
+            let all = [&["-v"], arguments, &["--", "--profile", "dev"]].concat();
             let mut command = wheel(project, &cache, &all);
             let run = Finished::of(command.output().unwrap());
             assert_eq!(run.code, 0, "{run:?}");

@@ -64,12 +64,6 @@ pub struct WheelArgs {
     /// The platform to build for, as in `aarch64-unknown-linux-gnu`
     #[arg(long, value_name = "TRIPLE", group = "build")]
     target: Option<String>,
-    /// A Python to build for, as in `python3.12`; may be repeated
-    #[arg(long, short, value_name = "PYTHON", group = "build")]
-    interpreter: Vec<PathBuf>,
-    /// Cargo's profile; by default that of pyproject.toml, otherwise release
-    #[arg(long, group = "build")]
-    profile: Option<String>,
     /// The kind of search path, of which `LD_LIBRARY_PATH` overrides `runpath`; by default `rpath`
     #[arg(long, value_name = "KIND", group = "build")]
     rpath: Option<SearchPathKind>,
@@ -93,7 +87,7 @@ pub struct WheelArgs {
     /// Write the wheel although the audit finds an error of this check, as in `--allow W07`; may be repeated
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = check::codes(), ignore_case = true)]
     allow: Vec<String>,
-    /// Arguments for maturin, after `--`
+    /// Arguments for maturin, after `--`, as in `-- -i python3.12 --profile dev`
     #[arg(last = true, group = "build")]
     passthrough: Vec<OsString>,
 }
@@ -149,14 +143,8 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
     // after it are for rustc.
     let mut passthrough: Vec<OsString> = Vec::new();
     passthrough.extend(arguments.locked.then(|| "--locked".into()));
-    for (option, value) in [
-        ("--target", &arguments.target),
-        ("--profile", &arguments.profile),
-    ] {
-        passthrough.extend(value.iter().flat_map(|value| [option.into(), value.into()]));
-    }
-    for python in &arguments.interpreter {
-        passthrough.extend(["--interpreter".into(), python.into()]);
+    if let Some(target) = &arguments.target {
+        passthrough.extend(["--target".into(), target.into()]);
     }
     passthrough.extend(arguments.passthrough.iter().cloned());
     let workspace_options = WorkspaceOptions {
