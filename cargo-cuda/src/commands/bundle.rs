@@ -25,7 +25,7 @@ use crate::package::elf::ElfFacts;
 use crate::process;
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
 use crate::toolkits::{builds_directory, distinct_majors, release_of};
-use crate::wheel::runpath::{SearchPathKind, link_arguments, needed_by_runpath};
+use crate::wheel::runpath::{link_arguments, needed_by_runpath};
 use crate::workspace::Package;
 
 /// Write a program with the libraries of NVIDIA's that it needs, for machines with a driver alone
@@ -197,7 +197,7 @@ impl Job<'_> {
         let mut direct = BTreeMap::new();
         loop {
             let search = [place.search_path()];
-            let search = link_arguments(SearchPathKind::Rpath, &search, direct.keys());
+            let search = link_arguments(&search, direct.keys());
             let call = rustc_call(self.split, self.cargo, self.name, search);
             let (code, build) = build::run(&options, &call, self.user_env, &self.project.root)?;
             check_code(code)?;

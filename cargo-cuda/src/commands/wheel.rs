@@ -22,7 +22,6 @@ use crate::wheel::build::{Prepared, WheelBuild};
 use crate::wheel::index;
 use crate::wheel::needs::check_major;
 use crate::wheel::rewrite::{BuiltWheel, Purpose, Rewrite};
-use crate::wheel::runpath::SearchPathKind;
 use crate::wheel::source::WheelSource;
 use crate::wheel::summary;
 
@@ -64,9 +63,6 @@ pub struct WheelArgs {
     /// The platform to build for, as in `aarch64-unknown-linux-gnu`
     #[arg(long, value_name = "TRIPLE", group = "build")]
     target: Option<String>,
-    /// The kind of search path, of which `LD_LIBRARY_PATH` overrides `runpath`; by default `rpath`
-    #[arg(long, value_name = "KIND", group = "build")]
-    rpath: Option<SearchPathKind>,
     /// A library that is not copied into the wheel, as in `libtorch.so` or `libtorch*`; may be repeated
     #[arg(long, value_name = "LIBRARY", group = "build")]
     exclude: Vec<String>,
@@ -176,7 +172,6 @@ fn build(arguments: &WheelArgs, user_env: &Env, root: &Root) -> Result<BuiltWhee
         schema: schema.clone(),
     };
     let job = WheelBuild {
-        kind: arguments.rpath.unwrap_or_default(),
         excluded: arguments.exclude.clone(),
         allow: arguments.allow.clone(),
         ..WheelBuild::new(source, &out)?

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use super::needs::{BuiltWith, Needs, component_of};
 use super::rewrite::{BuiltWheel, Purpose, Rewrite};
-use super::runpath::{ModuleSearchPath, SearchPathKind, link_arguments, needed_by_runpath};
+use super::runpath::{ModuleSearchPath, link_arguments, needed_by_runpath};
 use super::source::WheelSource;
 use super::{programs, sdist};
 use crate::diagnosis::diagnose;
@@ -41,7 +41,6 @@ pub struct WheelBuild {
     pub maturin: Invocation,
     /// The directory for the wheels.
     pub out: PathBuf,
-    pub kind: SearchPathKind,
     /// Libraries that are not copied into the wheel, as in [`is_excluded`].
     pub excluded: Vec<String>,
     /// Checks of the audit whose errors do not count.
@@ -95,7 +94,6 @@ impl WheelBuild {
             also: None,
             source,
             out: out.to_owned(),
-            kind: SearchPathKind::default(),
             excluded: Vec::new(),
             allow: Vec::new(),
         })
@@ -164,7 +162,7 @@ impl WheelBuild {
                     Some(site) => search_path.below(&site.display().to_string()),
                     None => vec![build.view_directory.join("lib").display().to_string()],
                 };
-                self.compile(build, &link_arguments(self.kind, &entries, []))?
+                self.compile(build, &link_arguments(&entries, []))?
             }
             _ => self.link(prepared)?,
         };
@@ -230,7 +228,7 @@ impl WheelBuild {
         loop {
             let search_path = ModuleSearchPath::new(&linked, major)?;
             let entries = search_path.entries(depth);
-            let arguments = link_arguments(self.kind, &entries, direct.keys());
+            let arguments = link_arguments(&entries, direct.keys());
             let compiled = self.compile(build, &arguments)?;
             let mut more = BTreeSet::new();
             let needed = Vec::from_iter(compiled.modules().flat_map(|(_, facts)| &facts.needed));

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use clap::ValueEnum;
 use cuda_build::{Component, Toolkit};
 
 use super::needs::no_package;
@@ -12,16 +11,6 @@ use crate::output::file_name;
 use crate::package::archive;
 use crate::package::elf::ElfFacts;
 use crate::package::nvidia::{self, library_directory};
-
-/// The two kinds of search path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum SearchPathKind {
-    /// `DT_RPATH`: searched before `LD_LIBRARY_PATH`, which may name another CUDA.
-    #[default]
-    Rpath,
-    /// `DT_RUNPATH`: searched after `LD_LIBRARY_PATH`, so that an administrator can override it.
-    Runpath,
-}
 
 /// The search path of the native modules of one wheel: directories below site-packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,18 +110,15 @@ pub fn needed_by_runpath<'a>(
 /// `direct` although it uses no symbol of them. They must not pass through a shell, because a shell would expand
 /// `$ORIGIN`.
 pub fn link_arguments<'a>(
-    kind: SearchPathKind,
     entries: &[String],
     direct: impl IntoIterator<Item = &'a String>,
 ) -> Vec<String> {
     if entries.is_empty() {
         return Vec::new();
     }
-    let tags = match kind {
-        SearchPathKind::Runpath => "--enable-new-dtags",
-        SearchPathKind::Rpath => "--disable-new-dtags",
-    };
-    let mut arguments = vec!["-C".to_owned(), format!("link-arg=-Wl,{tags}")];
+    // `DT_RPATH`, which comes before `LD_LIBRARY_PATH`: that may name another CUDA.
+    let tags = "link-arg=-Wl,--disable-new-dtags";
+    let mut arguments = vec!["-C".to_owned(), tags.to_owned()];
     // A comma, which a path may contain, would separate arguments of `-Wl`.
     for argument in entries.iter().flat_map(|entry| ["-rpath", entry]) {
         arguments.extend(["-C".to_owned(), "link-arg=-Xlinker".to_owned()]);

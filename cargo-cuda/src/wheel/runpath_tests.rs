@@ -42,13 +42,11 @@ fn entries_lead_from_the_module_to_the_packages() {
 #[test]
 fn arguments_name_the_kind() {
     let entries = ["$ORIGIN/a".to_owned()];
-    let arguments = link_arguments(SearchPathKind::Runpath, &entries, []).join(" ");
-    let expected = "-C link-arg=-Wl,--enable-new-dtags -C link-arg=-Xlinker -C link-arg=-rpath \
+    let arguments = link_arguments(&entries, []).join(" ");
+    let expected = "-C link-arg=-Wl,--disable-new-dtags -C link-arg=-Xlinker -C link-arg=-rpath \
                     -C link-arg=-Xlinker -C link-arg=$ORIGIN/a";
     assert_eq!(arguments, expected);
-    let rpath = link_arguments(SearchPathKind::Rpath, &entries, []);
-    assert_eq!(rpath[1], "link-arg=-Wl,--disable-new-dtags");
-    assert!(link_arguments(SearchPathKind::Rpath, &[], []).is_empty());
+    assert!(link_arguments(&[], []).is_empty());
 }
 
 #[test]
@@ -173,11 +171,7 @@ fn what_a_library_finds_by_runpath_is_needed_directly() {
             .collect();
         assert_eq!(found, expected, "{linked}");
     }
-    let arguments = link_arguments(
-        SearchPathKind::Rpath,
-        &["/x".to_owned()],
-        &["liba.so.1".to_owned()],
-    );
+    let arguments = link_arguments(&["/x".to_owned()], &["liba.so.1".to_owned()]);
     let end = "-C link-arg=-Wl,--push-state,--no-as-needed -C link-arg=-l:liba.so.1 -C link-arg=-Wl,--pop-state";
     assert!(arguments.join(" ").ends_with(end), "{arguments:?}");
 }
