@@ -4,21 +4,17 @@ use std::ffi::OsString;
 
 use clap::Args;
 use cuda_find_core::{command::Invocation, env::Env, root::Root};
-use serde_json::json;
 
 use crate::environment;
 use crate::failure::Result;
 use crate::isolated_build::{self, IsolatedBuild, Purpose};
 use crate::output::{self, printable};
+use crate::process;
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
-use crate::{process, report};
 
 /// Print the variables in which build tools look for CUDA
 #[derive(Args, Clone, Debug)]
 pub struct EnvArgs {
-    /// Write JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     build: BuildOptions,
     #[command(flatten)]
@@ -51,13 +47,6 @@ pub fn print(arguments: &EnvArgs, user_env: &Env, root: &Root) -> Result<String>
         }
     }
     output::messages(&notes);
-    if arguments.json {
-        let entry = |(name, value): &(String, String)| json!({ "name": name, "value": value });
-        let variables: Vec<_> = variables.iter().map(entry).collect();
-        return Ok(report::json(
-            &json!({ "variables": variables, "notes": notes }),
-        ));
-    }
     let line = |(name, value): &(String, String)| export(name, value) + "\n";
     Ok(variables.iter().map(line).collect())
 }
