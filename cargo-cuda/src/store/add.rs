@@ -223,8 +223,7 @@ impl<'a> Run<'a> {
     }
 
     /// The set in the lock file, with what is missing there. A new set has the newest versions of the index, so that
-    /// other machines get the same, or without an index those of the store. Without a lock file, the versions of the
-    /// store come first.
+    /// other machines get the same. Without a lock file, the versions of the store come first.
     fn set_for(
         &self,
         from: FetchFrom,
@@ -250,17 +249,7 @@ impl<'a> Run<'a> {
         if let Some(set) = base.as_ref().filter(|set| is_complete(set)) {
             return Ok(set.clone());
         }
-        let is_new = base.is_none() && !self.request.upgrade;
-        let resolved = self.resolve(from, base, wanted);
-        resolved.or_else(|failure| {
-            let mut lines = failure.message.lines();
-            let reason = lines.next().unwrap_or_default().to_owned();
-            let stored = stored().filter(|set| is_new && is_complete(set));
-            let stored = stored.ok_or(failure)?.with_only(wanted);
-            let text = format!("CUDA {} of the store is used: {reason}", stored.version);
-            output::message(&format!("note: {text}"));
-            Ok(stored)
-        })
+        self.resolve(from, base, wanted)
     }
 
     /// Resolves the exact packages. Those of `base` stay.

@@ -1,6 +1,5 @@
 //! CUDA releases as users request them, exact packages with their hashes, and the set of packages that makes a toolkit.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -287,17 +286,6 @@ impl PackageSet {
             !self.from.contains(&package.name, *component, self.major())
                 || version.as_ref().is_ok_and(|it| it.matches(requirement))
         })
-    }
-
-    /// The set with only the packages that contain one of the components.
-    pub(super) fn with_only(mut self, components: &BTreeSet<Component>) -> Self {
-        let (from, major) = (self.from, self.major());
-        let contains_any = |package: &PinnedPackage| {
-            let mut components = components.iter();
-            components.any(|component| from.contains(&package.name, *component, major))
-        };
-        self.packages.retain(contains_any);
-        self
     }
 
     /// The set without packages of other versions than the accepted ones.
