@@ -8,7 +8,7 @@ use cuda_find_core::release::is_nvcc_packaged;
 use cuda_find_core::{
     env::Env,
     found::Found,
-    list::{joined, sorted_set},
+    list::joined,
     root::Root,
     search::Outcome,
     select::{Need, Part, RequestedRelease},
@@ -133,13 +133,7 @@ impl Diagnosis {
     /// Adds the capabilities that a build would choose, or the reason why it would not start.
     fn add_capabilities(&mut self, toolkit: &Toolkit, project: &Project, gpus: &[Capability]) {
         let chosen = Capabilities::choose(project, Purpose::Cargo, toolkit, gpus, false);
-        let checked = chosen.and_then(|chosen| {
-            if let Some(plan) = &chosen.plan {
-                toolkit.check_plan(plan, &products_for_one_list(toolkit, project))?;
-            }
-            Ok(chosen.plan)
-        });
-        match checked {
+        match chosen.map(|chosen| chosen.plan) {
             Ok(Some(plan)) => _ = self.add(RowState::Ok, "capabilities", plan.to_string()),
             Ok(None) if project.workspace.is_some() => {
                 let text = "none are declared, and this machine has no GPU: build scripts that ask for its GPU fail";
@@ -272,17 +266,4 @@ impl Diagnosis {
             self.verdict = format!("Ready to build{except}.");
         }
     }
-}
-
-/// The declared components. None if packages declare different lists of capabilities, because a component is then not
-/// needed for all of them.
-fn products_for_one_list(toolkit: &Toolkit, project: &Project) -> Vec<Component> {
-    let declared = project.packages.iter();
-    let declared = declared.map(|package| package.config.for_major(toolkit.version().major));
-    let lists = declared.clone().filter_map(|it| it.capabilities);
-    if sorted_set(lists).len() > 1 {
-        return Vec::new();
-    }
-    let components = declared.flat_map(|declared| declared.components);
-    components.map(|wanted| wanted.component).collect()
 }
