@@ -4,8 +4,7 @@
 //!  source ─► build ─► rewrite ─► summary
 //!              │         ├─ needs: the packages of the needed components, with lower bounds
 //!  programs ◄──┤         ├─ requirements: these packages beside the author's requirements
-//!  runpath  ◄──┘         ├─ sbom: bills of materials
-//!                        └─ index: what lies beside variants
+//!  runpath  ◄──┘         └─ index: what lies beside variants
 //! ```
 //!
 //! `backend` builds a package under its own name, for installers. `rewrite` has the finished file audited before the
@@ -19,7 +18,6 @@ pub mod programs;
 mod requirements;
 pub mod rewrite;
 pub mod runpath;
-mod sbom;
 mod sdist;
 pub mod source;
 pub mod summary;

@@ -12,7 +12,7 @@ use cuda_build::Plan;
 use cuda_find_core::list::{self, sorted_set};
 
 use super::needs::{BuiltWith, Needs};
-use super::{requirements, sbom};
+use super::requirements;
 use crate::audit::artifact::Artifact;
 use crate::audit::check::{Severity, W02};
 use crate::audit::report::Audited;
@@ -211,12 +211,6 @@ impl Rewrite {
         let (metadata, requires) = self.metadata(&old_metadata, &needs)?;
         built.requires = requires;
         wheel.set_text(metadata_path, metadata)?;
-        let mut bills = Vec::from_iter(wheel.entries.keys().cloned());
-        bills.retain(|path| path.starts_with(&format!("{}/sboms/", wheel.dist_info)));
-        for path in bills {
-            let bill = sbom::reproducible(&wheel.bytes(&path)?);
-            wheel.set_text(path, bill)?;
-        }
         if self.is_renamed() {
             file_name.distribution = file_name_component(&name);
             let stem = format!("{}-{}", file_name.distribution, file_name.version);
