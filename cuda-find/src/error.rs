@@ -7,7 +7,7 @@ use cuda_find_core::error as core;
 
 /// Why a search failed: what is missing or wrong, and what was tried.
 ///
-/// `Display` is the whole message, of several lines; its first line says what is wrong. `Debug` is the same with the
+/// `Display` is the message, of several lines; its first line says what is wrong. `Debug` adds the
 /// [hints](Error::hints), because build scripts `unwrap`, or return the error from `main`.
 ///
 /// ```
@@ -29,7 +29,7 @@ pub enum ErrorKind {
     NamedPlace,
     /// A capability that the toolkit does not support, or a list that cannot be read.
     Capability,
-    /// CUDA does not exist for the target: macOS, musl, 32 bits.
+    /// CUDA does not exist for the target (macOS, musl, 32 bits), or this crate does not know it.
     UnsupportedTarget,
     /// The caller requests something that does not exist, such as a component of an unknown name.
     Usage,

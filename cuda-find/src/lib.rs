@@ -33,10 +33,10 @@
 //!
 //! # Which toolkit is found
 //!
-//! A place that the user names decides alone: [`Search::place`], `CUDA_BUILD_ROOTS`, or a variable such as `NVCC`,
+//! A place that the user names decides alone, the first of them first: [`Search::place`], `CUDA_BUILD_ROOTS`, or a variable such as `NVCC`,
 //! `CUDA_HOME`, `CUDA_PATH`, `CUDA_ROOT` or `CUDAToolkit_ROOT`. If CUDA is not there, that is an error, and no other
-//! place is tried. Otherwise the first of these that has everything is taken: the locked toolkit, the active
-//! environment, fetched toolkits, nvcc on `PATH`, `/usr/local/cuda`, the distribution's packages, site-packages of the
+//! place is tried. Otherwise the first of these that has everything is taken: the toolkit of `cuda-toolkits.lock`, the
+//! active environment (`VIRTUAL_ENV`, `CONDA_PREFIX`, a Nix shell, Spack, the HPC SDK), fetched toolkits, nvcc on `PATH`, `/usr/local/cuda`, the distribution's packages, site-packages of the
 //! Python on `PATH`. If none has everything, missing components are added from later ones, if they belong together;
 //! products such as cuDNN may always come from elsewhere. The [whole order][order] is in the guide.
 //!
@@ -47,13 +47,19 @@
 //! `cargo check` and docs.rs need no libraries. A crate that wants to be checked without CUDA links by name instead:
 //!
 //! ```no_run
+//! # fn main() -> Result<(), cuda_find::Error> {
 //! match cuda_find::Search::new().need("cublas").find() {
 //!     Ok(toolkit) => toolkit.print_cargo_directives(),
-//!     Err(error) => {
+//!     Err(error) if error.kind() == cuda_find::ErrorKind::NotFound => {
 //!         println!("cargo::rustc-link-lib=cublas");
-//!         println!("cargo::warning=CUDA was not found: {}", error.to_string().replace('\n', " "));
+//!         println!("cargo::rerun-if-env-changed=CUDA_HOME");
+//!         println!("cargo::warning={}", format!("{error:?}").replace('\n', " "));
 //!     }
+//!     // A wrong `CUDA_HOME`, or components that do not belong together.
+//!     Err(error) => return Err(error),
 //! }
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! # What is not here

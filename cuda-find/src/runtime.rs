@@ -12,7 +12,9 @@
 //! 6. the component's variables, such as `CUDNN_PATH`, then `CUDA_PATH` and `CUDA_HOME`
 //! 7. the toolkit whose runtime the loader finds, for libraries that toolkits do not show to the loader: CUPTI, libnvvm
 //!
-//! Steps 2 to 7 are those of NVIDIA's `cuda-pathfinder` 1.9. Other than there, the CUDA major is part of the question.
+//! In a Python extension module, the program is `python`. Steps 2 to 7 are those of NVIDIA's `cuda-pathfinder` 1.9.
+//! Unlike there, you name the CUDA major: 12 for every CUDA 12.x, whatever number the library's own name has
+//! (`libcufft.so.11`, `libcudnn.so.9`). To accept two majors, ask for one after the other.
 
 use std::path::{Path, PathBuf};
 
@@ -39,13 +41,14 @@ pub struct Library {
 }
 
 impl Library {
-    /// The library's path.
+    /// The library's absolute path, as found: links are not resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The CUDA libraries that it needs, in the order in which to open them before it. Then none of them has to be on a
-    /// path that the loader searches.
+    /// The CUDA libraries that it links (`libcublasLt.so.12`), and those that it opens by name (NVRTC's builtins), in the
+    /// order in which to open them before it. Then none of them has to be on a path that the loader searches. The
+    /// library itself, libraries of the system and the driver are not among them.
     pub fn needs(&self) -> &[PathBuf] {
         &self.needs
     }
@@ -56,7 +59,7 @@ impl Library {
     }
 }
 
-/// The main shared library of a component for one CUDA major.
+/// The main shared library of a component for one CUDA major. Its other libraries (`libcublasLt.so.12`) are beside it.
 ///
 /// ```no_run
 /// use cuda_find::{Component, runtime};
@@ -69,8 +72,10 @@ impl Library {
 /// ```
 ///
 /// # Errors
-/// If it is nowhere, or if another CUDA library that it needs is nowhere. The message lists each place, and the
-/// libraries for other majors that are there: a library of another major is never returned.
+/// [`NotFound`](crate::ErrorKind::NotFound) if it is nowhere, or if another CUDA library that it links is nowhere. The
+/// message lists each place, and the libraries for other majors that are there: a library of another major is never
+/// returned. [`Usage`](crate::ErrorKind::Usage) for a component without a shared library, such as `nvcc`, and for a
+/// major that this crate does not know.
 pub fn library(
     component: impl TryInto<Component, Error: ToString>,
     major: u32,
@@ -78,7 +83,8 @@ pub fn library(
     library_on(&System::current(), component, major)
 }
 
-/// As [`library`], with the variables and the disk of another system.
+/// As [`library`], with other variables and another disk. The program and the libraries that it has loaded are always
+/// those of this process.
 ///
 /// # Errors
 /// As [`library`].

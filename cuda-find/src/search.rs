@@ -68,7 +68,7 @@ impl Search {
         Self::on(System::current())
     }
 
-    /// The same search of another system.
+    /// As [`Search::new`], but reads this system.
     pub fn on(system: System) -> Self {
         Self {
             system,
@@ -81,9 +81,12 @@ impl Search {
         }
     }
 
-    /// Requires a component: `Component::Cublas` or `"cublas"`. That is its shared library, which is linked. For a
-    /// component without one, it is the programs (`nvcc`), archives or headers, and nothing is linked. On Windows, it
-    /// is the import library, which most of NVIDIA's Python packages lack.
+    /// Requires a component: `Component::Cublas` or `"cublas"`. Its shared library is found and linked. If it has none,
+    /// its programs (`nvcc`), archives or headers are found, and nothing is linked. On Windows, it is the import library
+    /// that is linked, which most of NVIDIA's Python packages lack.
+    ///
+    /// The names are those of [`Component`] in lower case, but for `cuda-driver`, which is [`Component::Driver`]. An
+    /// unknown name is an error of [`Search::find`], which lists the known ones.
     ///
     /// The driver's libraries (`cuda-driver`, `nvml`) are linked by the stubs that toolkits ship, so the machine that
     /// builds needs no driver. NVIDIA's Python packages have no stubs: then the driver's own library is needed.
@@ -96,7 +99,8 @@ impl Search {
         self.with(component, None, Strength::Required)
     }
 
-    /// Requires one kind of a component's files. [`Kind::Shared`] and [`Kind::Static`] are linked.
+    /// Requires one kind of a component's files. [`Kind::Shared`] and [`Kind::Static`] are linked; of the driver's
+    /// libraries, [`Kind::Stub`] is.
     ///
     /// ```
     /// use cuda_find::{Kind, Search};
@@ -112,7 +116,17 @@ impl Search {
         self.with(component, Some(kind), Strength::Required)
     }
 
-    /// As [`Search::need`], but the search succeeds without the component.
+    /// As [`Search::need`], but the search succeeds without the component. It is there if [`Toolkit::component`] is `Ok`.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), cuda_find::Error> {
+    /// let toolkit = cuda_find::Search::new().need("cudart").need_optional("cudnn").find()?;
+    /// if let Ok(cudnn) = toolkit.component("cudnn") {
+    ///     println!("cuDNN {:?}", cudnn.version());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn need_optional(self, component: impl TryInto<Component, Error: ToString>) -> Self {
         self.with(component, None, Strength::Optional)
@@ -138,7 +152,11 @@ impl Search {
         search
     }
 
-    /// Prints no line that links: for a library that another crate's build script calls.
+    /// No `rustc-link-…` lines: for a helper whose caller links by itself.
+    ///
+    /// ```
+    /// let search = cuda_find::Search::new().need("cudart").without_linking();
+    /// ```
     #[must_use]
     pub fn without_linking(mut self) -> Self {
         self.links = false;
@@ -187,7 +205,8 @@ impl Search {
         self
     }
 
-    /// The accepted CUDA releases, as Cargo writes requirements: `>=12.2, <14`.
+    /// The accepted CUDA releases (12.4), as Cargo writes requirements: `>=12.2, <14`; `12.2` alone is `>=12.2, <13`. A
+    /// second call replaces the first. A text that is no requirement is an error of [`Search::find`].
     ///
     /// ```
     /// let search = cuda_find::Search::new().need("cudart").release(">=12.2, <14");
@@ -204,8 +223,9 @@ impl Search {
         self
     }
 
-    /// Searches this place, and no other but those of further calls: a root, a virtual environment or site-packages.
-    /// As for a place that a variable such as `CUDA_HOME` names, it is an error if CUDA is not there.
+    /// Searches this place before those that variables name, and no place that nobody names: a root, a virtual
+    /// environment or site-packages. As for a place that a variable such as `CUDA_HOME` names, it is an error if CUDA is
+    /// not there. Products such as cuDNN may still come from elsewhere.
     ///
     /// ```
     /// let search = cuda_find::Search::new().need("cudart").place("/opt/cuda-13.4");
@@ -216,8 +236,12 @@ impl Search {
         self
     }
 
-    /// Starts no process. Versions are then read from files; nvcc's is the release of the toolkit, without its last
-    /// number, and an nvcc that is a script for a toolkit elsewhere is not followed.
+    /// Starts no process. Versions are then read from files, and nvcc has none of its own. An nvcc that is a script for a
+    /// toolkit elsewhere is not followed.
+    ///
+    /// ```
+    /// let search = cuda_find::Search::new().need("nvcc").without_running_nvcc();
+    /// ```
     #[must_use]
     pub fn without_running_nvcc(mut self) -> Self {
         self.runs_nvcc = false;
@@ -228,7 +252,7 @@ impl Search {
         self.wrong.get_or_insert(CoreError::usage(reason, hint));
     }
 
-    /// Searches. Places after the first step of the search that has everything are not read.
+    /// Searches. It stops at the first place that has everything.
     ///
     /// # Errors
     /// [`Error::kind`] says which: something is missing, does not belong together, or is in a place that a variable

@@ -104,7 +104,8 @@ impl Found {
         &self.found.origin
     }
 
-    /// The directories of its headers, also `/usr/include`, which must not be passed with `-I`.
+    /// The directories of its headers. `/usr/include` may be among them: do not pass that one with `-I`.
+    /// [`Toolkit::include_dirs`] leaves it out.
     pub fn include_dirs(&self) -> &[PathBuf] {
         &self.found.include
     }
@@ -139,7 +140,8 @@ impl Found {
 
 /// Capabilities that one toolkit can compile for.
 ///
-/// They are printed as a list that [`Toolkit::capabilities`] reads again: `8.0, 9.0a, 12.0+PTX`.
+/// They are printed as a list that [`Toolkit::capabilities`] reads again: `8.0, 9.0a, 12.0+PTX`. A plain `8.0` or `80` is
+/// SASS alone, as for PyTorch (for CMake, `80` is SASS and PTX); `8.0+PTX` is both, `compute_80` PTX alone.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), cuda_find::Error> {
@@ -156,7 +158,7 @@ impl Found {
 pub struct Capabilities(Plan);
 
 impl Capabilities {
-    /// The numbers, ascending; `8.0` and `8.0+PTX` are one.
+    /// The capabilities, ascending: `8.0` and `8.0+PTX` are one, `9.0` and `9.0a` are two.
     pub fn numbers(&self) -> Vec<Capability> {
         self.0.all()
     }
@@ -186,19 +188,27 @@ impl fmt::Display for Capabilities {
 
 /// The components that a search chose. They belong together.
 ///
+/// Paths are absolute, and links are not resolved. In a cross build, programs are for the machine that builds, and
+/// everything else is for the target.
+///
 /// A helper that runs nvcc needs no more than this:
 ///
 /// ```no_run
 /// use std::process::Command;
-/// # fn main() -> Result<(), cuda_find::Error> {
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let toolkit = cuda_find::Search::new().need("nvcc").need("cudart").find()?;
 /// let list = std::env::var("CUDA_COMPUTE_CAP").unwrap_or("all-major".to_owned());
+/// let output = std::path::Path::new(&std::env::var("OUT_DIR")?).join("kernel.fatbin");
 /// let mut nvcc = Command::new(toolkit.nvcc().unwrap());
-/// nvcc.args(["-ptx", "kernel.cu"]).args(toolkit.capabilities(&list)?.nvcc_args());
+/// nvcc.args(["-fatbin", "kernel.cu", "-o"]).arg(output);
+/// nvcc.args(toolkit.capabilities(&list)?.nvcc_args());
 /// for directory in toolkit.include_dirs() {
 ///     nvcc.arg("-I").arg(directory);
 /// }
+/// assert!(nvcc.status()?.success());
 /// toolkit.print_cargo_directives();
+/// // Once there is one such line, Cargo watches nothing else: name your own files and variables, too.
+/// println!("cargo::rerun-if-changed=kernel.cu\ncargo::rerun-if-env-changed=CUDA_COMPUTE_CAP");
 /// # Ok(())
 /// # }
 /// ```
@@ -279,7 +289,7 @@ impl Toolkit {
         })
     }
 
-    /// The CUDA release.
+    /// The CUDA release: 12.4.
     pub fn release(&self) -> ToolkitVersion {
         self.toolkit.version()
     }
@@ -307,8 +317,9 @@ impl Toolkit {
         self.components.iter()
     }
 
-    /// The path of nvcc, if `nvcc` was requested. It compiles with an `-I` for each of [`Toolkit::include_dirs`], and
-    /// links with a `-L` for each of [`Toolkit::library_dirs`].
+    /// The path of nvcc, if `nvcc` was requested and found. It compiles with an `-I` for each of
+    /// [`Toolkit::include_dirs`], and links with a `-L` for each of [`Toolkit::library_dirs`]. It needs a host compiler
+    /// on `PATH`, or in `NVCC_CCBIN`.
     pub fn nvcc(&self) -> Option<&Path> {
         self.toolkit.tool(Component::Nvcc, "nvcc")
     }
@@ -364,7 +375,8 @@ impl Toolkit {
     }
 
     /// Lines for Cargo, such as `cargo::rustc-link-lib=…`. They link what was requested, show the warnings, and run the
-    /// build script again if a chosen file, the lock file or a variable changes, also a variable that was not set.
+    /// build script again if a chosen file, the lock file or a variable changes, also a variable that was not set. They
+    /// set no rpath: a program that links shared libraries finds them by the loader's path, or by one that you add.
     pub fn cargo_directives(&self) -> &[String] {
         &self.directives
     }
