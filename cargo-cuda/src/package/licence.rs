@@ -107,7 +107,8 @@ mod tests {
             ..Licence::default()
         };
         let toolkit = licence(
-            "distributable under the\nAgreement:\nLinux\n\nlibcublas.so,\nlibnvrtc-builtins.so, cuda_fp16.h\nlibnppc.so.",
+            "distributable under the\nAgreement:\nLinux\n\nlibcublas.so,\nlibnvrtc-builtins.so, cuda_fp16.h\n\
+             libnppc.so.",
         );
         for (soname, is_permitted) in [
             ("libcublas.so.13", true),

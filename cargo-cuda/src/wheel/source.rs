@@ -99,7 +99,8 @@ impl WheelSource {
         })
     }
 
-    /// Cargo's profile: `release`, unless maturin's options or `pyproject.toml` name one. maturin's own default is `dev`.
+    /// Cargo's profile: `release`, unless maturin's options or `pyproject.toml` name one. maturin's own default is
+    /// `dev`.
     pub fn default_profile(&self) -> Option<&'static str> {
         let option = first_of(&self.options, &["-r", "--release", "--profile"]);
         let is_named = self.maturin.profile.is_some() || option.is_some();
