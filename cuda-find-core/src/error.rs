@@ -242,8 +242,7 @@ impl std::error::Error for Error {
 /// What the user can do about an error of the system.
 pub fn io_hint(path: &Path, error: &io::Error) -> String {
     use io::ErrorKind::{
-        InvalidData, InvalidInput, NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem,
-        StorageFull,
+        NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
     };
     let path = path.display();
     match error.kind() {
@@ -252,9 +251,6 @@ pub fn io_hint(path: &Path, error: &io::Error) -> String {
             format!("check who may write to it, and to the directories above it: `ls -ld {path}`")
         }
         NotFound => format!("correct the path, or create {path}"),
-        InvalidData | InvalidInput => {
-            format!("replace {path} by a regular file with a text in UTF-8 of less than 16 MiB")
-        }
         _ => format!("check what is at {path} and above it, for example with `ls -l` and `df`"),
     }
 }

@@ -164,23 +164,11 @@ pub fn archives(toolkit: &Toolkit, component: Component, into: &mut Directives) 
     if component == Component::Cudart {
         return link_static_cudart(toolkit, into);
     }
-    // The archives of the math libraries need culibos.
-    let found = [component, Component::Culibos].map(|component| toolkit.get(component));
-    for archive in found
-        .into_iter()
-        .flatten()
-        .flat_map(|found| &found.archives)
-    {
-        let name = archive
-            .file_stem()
-            .and_then(|stem| stem.to_str())
-            .unwrap_or_default();
-        link_archive(
-            toolkit,
-            archive,
-            name.strip_prefix("lib").unwrap_or(name),
-            into,
-        );
+    let found = toolkit.get(component).into_iter();
+    for archive in found.flat_map(|found| &found.archives) {
+        let stem = archive.file_stem().unwrap_or_default().to_string_lossy();
+        let name = stem.strip_prefix("lib").unwrap_or(&stem);
+        link_archive(toolkit, archive, name, into);
     }
 }
 

@@ -10,6 +10,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use crate::list::each_once;
+
 /// The size in bytes of the largest file that is read as text. For comparison: `cuda.h` of CUDA 13.5 has 1.1 MB.
 const TEXT_LIMIT: u64 = 16 * 1024 * 1024;
 
@@ -70,7 +72,7 @@ impl Root {
         directories.extend(of_name.filter_map(|path| path.parent()).map(Path::to_owned));
         directories.extend(self.default_search_dirs(multiarch));
         directories.retain(|path| path.is_absolute() && !path.ends_with("stubs"));
-        directories
+        each_once(directories)
     }
 
     /// Whether `path` is a regular file, links followed.
@@ -320,7 +322,9 @@ fn needed_libraries(mut file: fs::File) -> Option<Vec<String>> {
     // The string table's address in memory is in one of the loaded segments.
     let offset = of_type(load).find_map(|segment| {
         let within = address.checked_sub(number(segment, 16)?)?;
-        (within < number(segment, 32)?).then_some(number(segment, 8)? + within)
+        number(segment, 8)?
+            .checked_add(within)
+            .filter(|_| within < number(segment, 32).unwrap_or(0))
     })?;
     let strings = bytes_at(offset, size)?;
     let name = |at: u64| {

@@ -33,12 +33,14 @@
 //!
 //! # Which toolkit is found
 //!
-//! A place that the user names decides alone, the first of them first: [`Search::place`], `CUDA_BUILD_ROOTS`, or a variable such as `NVCC`,
+//! A place that the user names decides alone, the first of them first: [`Search::place`], `CUDA_BUILD_ROOTS`, or a
+//! variable such as `NVCC`,
 //! `CUDA_HOME`, `CUDA_PATH`, `CUDA_ROOT` or `CUDAToolkit_ROOT`. If CUDA is not there, that is an error, and no other
 //! place is tried. Otherwise the first of these that has everything is taken: the toolkit of `cuda-toolkits.lock`, the
-//! active environment (`VIRTUAL_ENV`, `CONDA_PREFIX`, a Nix shell, Spack, the HPC SDK), fetched toolkits, nvcc on `PATH`, `/usr/local/cuda`, the distribution's packages, site-packages of the
-//! Python on `PATH`. If none has everything, missing components are added from later ones, if they belong together;
-//! products such as cuDNN may always come from elsewhere. The [whole order][order] is in the guide.
+//! active environment (`VIRTUAL_ENV`, `CONDA_PREFIX`, a Nix shell, Spack, the HPC SDK), fetched toolkits, nvcc on
+//! `PATH`, `/usr/local/cuda`, the distribution's packages, site-packages of the Python on `PATH`. If none has
+//! everything, missing components are added from later ones, if they belong together; products such as cuDNN may always
+//! come from elsewhere. The [whole order][order] is in the guide.
 //!
 //! [order]: https://github.com/cuda-build/cuda-build/blob/main/docs/search.md
 //!

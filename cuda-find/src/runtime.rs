@@ -16,11 +16,13 @@
 //! Unlike there, you name the CUDA major: 12 for every CUDA 12.x, whatever number the library's own name has
 //! (`libcufft.so.11`, `libcudnn.so.9`). To accept two majors, ask for one after the other.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use cuda_find_core::component::{Component, EdgeKind, edges};
 use cuda_find_core::error::Error as CoreError;
 use cuda_find_core::found::ComponentSet;
+use cuda_find_core::link;
 use cuda_find_core::list::joined;
 use cuda_find_core::release::majors;
 use cuda_find_core::search::probe;
@@ -46,8 +48,8 @@ impl Library {
         &self.path
     }
 
-    /// The CUDA libraries that it links (`libcublasLt.so.12`), and those that it opens by name (NVRTC's builtins), in the
-    /// order in which to open them before it. Then none of them has to be on a path that the loader searches. The
+    /// The CUDA libraries that it links (`libcublasLt.so.12`), and those that it opens by name (NVRTC's builtins), in
+    /// the order in which to open them before it. Then none of them has to be on a path that the loader searches. The
     /// library itself, libraries of the system and the driver are not among them.
     pub fn needs(&self) -> &[PathBuf] {
         &self.needs
@@ -73,9 +75,9 @@ impl Library {
 ///
 /// # Errors
 /// [`NotFound`](crate::ErrorKind::NotFound) if it is nowhere, or if another CUDA library that it links is nowhere. The
-/// message lists each place, and the libraries for other majors that are there: a library of another major is never
-/// returned. [`Usage`](crate::ErrorKind::Usage) for a component without a shared library, such as `nvcc`, and for a
-/// major that this crate does not know.
+/// message lists each place, and the libraries for other majors that are there. A library of another major is not
+/// returned, if its name, its package or the libraries beside it show the major. [`Usage`](crate::ErrorKind::Usage) for
+/// a component without a shared library, such as `nvcc`, and for a major that this crate does not know.
 pub fn library(
     component: impl TryInto<Component, Error: ToString>,
     major: u32,
@@ -111,7 +113,8 @@ pub fn library_on(
         needs: Vec::new(),
         reason,
     };
-    search.add_needs(component, &library.path, &mut library.needs)?;
+    let mut seen = vec![library.path.clone()];
+    search.add_needs(component, &library.path, &mut seen, &mut library.needs)?;
     Ok(library)
 }
 
@@ -142,7 +145,16 @@ impl RunTimeSearch<'_> {
         }
         let loaded = self.maps.lines();
         let loaded = loaded.filter_map(|line| Some(Path::new(line.get(line.find('/')?..)?)));
-        let of_name = loaded.clone().filter(|path| path.ends_with(soname));
+        // The SONAME may be a link to the file that is mapped.
+        let stem = soname
+            .split_inclusive(".so")
+            .next()
+            .unwrap_or(soname)
+            .as_bytes();
+        let has_stem = |name: &OsStr| name.as_encoded_bytes().starts_with(stem);
+        let of_name = loaded
+            .clone()
+            .filter(|path| path.file_name().is_some_and(has_stem));
         for directory in of_name.filter_map(Path::parent) {
             add(Loader, "loaded by this process", directory, Libraries);
         }
@@ -167,7 +179,11 @@ impl RunTimeSearch<'_> {
         }
         let listed = env.get("LD_LIBRARY_PATH").unwrap_or_default();
         let multiarch = self.target.multiarch();
-        for directory in root.loader_directories(listed, multiarch, soname) {
+        let nixos = link::nixos_driver_directory(root).map(PathBuf::from);
+        let directories = root
+            .loader_directories(listed, multiarch, soname)
+            .into_iter();
+        for directory in directories.chain(nixos) {
             add(Loader, "where the loader looks", &directory, Libraries);
         }
         let variables = component.facts().variables.iter().copied();
@@ -272,6 +288,7 @@ impl RunTimeSearch<'_> {
         &self,
         component: Component,
         path: &Path,
+        seen: &mut Vec<PathBuf>,
         needs: &mut Vec<PathBuf>,
     ) -> Result<(), Error> {
         let (facts, root) = (component.facts(), &self.system.root);
@@ -282,8 +299,8 @@ impl RunTimeSearch<'_> {
             let is_minor = |minor: &str| !minor.contains('.');
             let mut names = root.names(path.parent().unwrap_or(path));
             names.retain(|it| {
-                it.to_str()
-                    .and_then(|it| it.strip_prefix(&start))
+                it.to_string_lossy()
+                    .strip_prefix(&start)
                     .is_some_and(is_minor)
             });
             if let [name] = names.as_slice() {
@@ -299,10 +316,24 @@ impl RunTimeSearch<'_> {
             }
         }
         for (name, is_linked) in needed {
-            let component = Component::of_soname(&name, self.major);
-            let Some(component) = component.filter(|it| !it.facts().is_driver()) else {
+            let of_major = |major: u32| Component::of_soname(&name, major);
+            let Some(component) = of_major(self.major) else {
+                // cuDNN has the same name for every major, and may be built for another one.
+                if let Some(other) = majors().find(|major| of_major(*major).is_some()) {
+                    let (path, wanted) = (path.display(), self.major);
+                    let reason =
+                        format!("{path} is for CUDA {other}, not {wanted}: it needs `{name}`");
+                    return Err(CoreError::usage(
+                        reason,
+                        "install its package for the other major",
+                    )
+                    .into());
+                }
                 continue;
             };
+            if component.facts().is_driver() {
+                continue;
+            }
             let beside = path.with_file_name(&name);
             let found = if root.is_library(&beside, self.target.elf_machine()) {
                 Ok(beside)
@@ -311,8 +342,9 @@ impl RunTimeSearch<'_> {
                 self.find(component, &name, &why).map(|(path, _)| path)
             };
             match found {
-                Ok(found) if !needs.contains(&found) => {
-                    self.add_needs(component, &found, needs)?;
+                Ok(found) if !seen.contains(&found) => {
+                    seen.push(found.clone());
+                    self.add_needs(component, &found, seen, needs)?;
                     needs.push(found);
                 }
                 Err(error) if is_linked => return Err(error.into()),

@@ -82,8 +82,8 @@ impl Search {
     }
 
     /// Requires a component: `Component::Cublas` or `"cublas"`. Its shared library is found and linked. If it has none,
-    /// its programs (`nvcc`), archives or headers are found, and nothing is linked. On Windows, it is the import library
-    /// that is linked, which most of NVIDIA's Python packages lack.
+    /// its programs (`nvcc`), archives or headers are found, and nothing is linked. On Windows, it is the import
+    /// library that is linked, which most of NVIDIA's Python packages lack.
     ///
     /// The names are those of [`Component`] in lower case, but for `cuda-driver`, which is [`Component::Driver`]. An
     /// unknown name is an error of [`Search::find`], which lists the known ones.
@@ -96,7 +96,7 @@ impl Search {
     /// ```
     #[must_use]
     pub fn need(self, component: impl TryInto<Component, Error: ToString>) -> Self {
-        self.with(component, None, Strength::Required)
+        self.with(component, None, Strength::Required, None)
     }
 
     /// Requires one kind of a component's files. [`Kind::Shared`] and [`Kind::Static`] are linked; of the driver's
@@ -113,10 +113,11 @@ impl Search {
         component: impl TryInto<Component, Error: ToString>,
         kind: Kind,
     ) -> Self {
-        self.with(component, Some(kind), Strength::Required)
+        self.with(component, Some(kind), Strength::Required, None)
     }
 
-    /// As [`Search::need`], but the search succeeds without the component. It is there if [`Toolkit::component`] is `Ok`.
+    /// As [`Search::need`], but the search succeeds without the component. It is there if [`Toolkit::component`] is
+    /// `Ok`.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), cuda_find::Error> {
@@ -129,7 +130,7 @@ impl Search {
     /// ```
     #[must_use]
     pub fn need_optional(self, component: impl TryInto<Component, Error: ToString>) -> Self {
-        self.with(component, None, Strength::Optional)
+        self.with(component, None, Strength::Optional, None)
     }
 
     /// Requires the component that has this shared library, and links the library: `cublasLt`, `cusolverMg`.
@@ -145,11 +146,13 @@ impl Search {
             self.refuse(reason, "correct the name of the library");
             return self;
         };
-        let mut search = self.with(component, Some(Kind::Shared), Strength::Required);
-        if let Some(wanted) = search.needs.last_mut() {
-            wanted.library = Some(component.facts().libraries[index]);
-        }
-        search
+        let library = component.facts().libraries[index];
+        self.with(
+            component,
+            Some(Kind::Shared),
+            Strength::Required,
+            Some(library),
+        )
     }
 
     /// No `rustc-link-…` lines: for a helper whose caller links by itself.
@@ -168,6 +171,7 @@ impl Search {
         component: impl TryInto<Component, Error: ToString>,
         kind: Option<Kind>,
         strength: Strength,
+        library: Option<&'static str>,
     ) -> Self {
         let component = match named(component) {
             Ok(component) => component,
@@ -181,7 +185,7 @@ impl Search {
             component,
             kind,
             strength,
-            library: None,
+            library,
         });
         // The driver's library is not part of a toolkit, and its header comes with the runtime.
         let (found, part) = if component.facts().is_driver() {
@@ -224,8 +228,8 @@ impl Search {
     }
 
     /// Searches this place before those that variables name, and no place that nobody names: a root, a virtual
-    /// environment or site-packages. As for a place that a variable such as `CUDA_HOME` names, it is an error if CUDA is
-    /// not there. Products such as cuDNN may still come from elsewhere.
+    /// environment or site-packages. As for a place that a variable such as `CUDA_HOME` names, it is an error if CUDA
+    /// is not there. Products such as cuDNN may still come from elsewhere.
     ///
     /// ```
     /// let search = cuda_find::Search::new().need("cudart").place("/opt/cuda-13.4");
@@ -236,8 +240,8 @@ impl Search {
         self
     }
 
-    /// Starts no process. Versions are then read from files, and nvcc has none of its own. An nvcc that is a script for a
-    /// toolkit elsewhere is not followed.
+    /// Starts no process. Versions are then read from files, and nvcc has none of its own. An nvcc that is a script for
+    /// a toolkit elsewhere is not followed.
     ///
     /// ```
     /// let search = cuda_find::Search::new().need("nvcc").without_running_nvcc();

@@ -35,12 +35,6 @@ pub struct System {
     is_jetson: bool,
 }
 
-impl Default for System {
-    fn default() -> Self {
-        Self::current()
-    }
-}
-
 impl System {
     /// The variables of this process, and this machine's disk. In a build script, the platform is that of `TARGET`;
     /// otherwise it is this machine. There is no cache directory.

@@ -4,17 +4,15 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use cuda_find_core::capability::{Capability, Declared, Plan};
-use cuda_find_core::component::{Component, Facts};
+use cuda_find_core::component::Component;
 use cuda_find_core::directive::{self, Directive, Directives};
 use cuda_find_core::error::Error as CoreError;
 use cuda_find_core::found::Found as CoreFound;
 use cuda_find_core::link::{self, Cudart};
 use cuda_find_core::list::each_once;
-use cuda_find_core::root::Root;
 use cuda_find_core::search::SearchContext;
 use cuda_find_core::select::{Part, Strength};
 use cuda_find_core::sources::lock_file;
-use cuda_find_core::target::Target;
 use cuda_find_core::toolkit::Toolkit as CoreToolkit;
 use cuda_find_core::version::{ToolkitVersion, Version};
 
@@ -36,8 +34,8 @@ pub enum Kind {
     Shared,
     /// Static archives: `libcublas_static.a`; on Windows, import libraries too.
     Static,
-    /// A library with the driver's names and no code, to link on a machine without a driver. It must never be on a
-    /// path that the loader searches.
+    /// Of the driver's libraries (`cuda-driver`, `nvml`): one with their names and no code, to link on a machine
+    /// without a driver. It must never be on a path that the loader searches.
     Stub,
     /// Programs: `nvcc`, `ptxas`.
     Program,
@@ -122,10 +120,12 @@ impl Found {
         }
     }
 
-    /// The directory in which the linker finds a library of the driver.
-    fn link_dir(&self) -> Option<&Path> {
-        let file = self.stubs.first().or(self.found.libraries.first());
-        file.and_then(|file| file.parent())
+    /// The main file of a kind; of the driver, what is linked.
+    fn main_file(&self, kind: Kind) -> Option<&PathBuf> {
+        if self.component().facts().is_driver() {
+            return self.stubs.first().or(self.found.libraries.first());
+        }
+        self.files(kind).first()
     }
 
     /// The directories of its files of one kind, each once.
@@ -140,8 +140,8 @@ impl Found {
 
 /// Capabilities that one toolkit can compile for.
 ///
-/// They are printed as a list that [`Toolkit::capabilities`] reads again: `8.0, 9.0a, 12.0+PTX`. A plain `8.0` or `80` is
-/// SASS alone, as for PyTorch (for CMake, `80` is SASS and PTX); `8.0+PTX` is both, `compute_80` PTX alone.
+/// They are printed as a list that [`Toolkit::capabilities`] reads again: `8.0, 9.0a, 12.0+PTX`. A plain `8.0` or `80`
+/// is SASS alone, as for PyTorch (for CMake, `80` is SASS and PTX); `8.0+PTX` is both, `compute_80` PTX alone.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), cuda_find::Error> {
@@ -216,7 +216,6 @@ impl fmt::Display for Capabilities {
 pub struct Toolkit {
     toolkit: CoreToolkit,
     components: Vec<Found>,
-    root: Option<PathBuf>,
     observed: Option<Vec<Capability>>,
     directives: Vec<String>,
 }
@@ -229,44 +228,57 @@ impl Toolkit {
         links: bool,
     ) -> Result<Self, Error> {
         let SearchContext { root, env, .. } = search;
-        let mut directives = Directives::default();
-        let with_stub = |found: &CoreFound| {
-            let name = found.component.facts().libraries.first();
-            let stub = name.and_then(|name| link::shipped_stub(root, [found].into_iter(), name));
-            Found {
-                found: found.clone(),
-                stubs: stub.into_iter().collect(),
-            }
-        };
-        let mut components: Vec<Found> = toolkit.components().iter().map(with_stub).collect();
+        let mut linked = Directives::default();
+        let found = toolkit.components().iter().cloned();
+        let found = found.map(|found| Found {
+            found,
+            stubs: Vec::new(),
+        });
+        let mut components: Vec<Found> = found.collect();
+        let mut watched = Vec::new();
         for wanted in needs {
-            let (component, facts) = (wanted.component, wanted.component.facts());
-            let mut stubs = None;
-            if facts.is_driver() && wanted.kind != Kind::Headers && !search.target.is_windows() {
-                let Some(driver) = driver_library(&toolkit, facts, search) else {
-                    if wanted.strength == Strength::Required {
-                        return Err(Error(no_driver_library(&toolkit, facts)));
-                    }
-                    continue;
-                };
-                stubs = driver.link_dir().map(Path::to_owned);
-                stubs.take_if(|directory| toolkit.is_default_search_dir(directory));
+            let component = wanted.component;
+            let of_driver = component.facts().is_driver();
+            if of_driver {
                 components.retain(|found| found.component() != component);
-                components.push(driver);
+                components.push(driver_library(&toolkit, component, search));
             }
-            let (one, stubs) = (&[component], stubs.as_deref());
-            match wanted.kind {
-                _ if !links => {}
-                Kind::Shared if wanted.library.is_some() => {
-                    link::shared_library(&toolkit, component, wanted.library, &mut directives);
+            let found = components
+                .iter()
+                .find(|found| found.component() == component);
+            let file = found.and_then(|found| found.main_file(wanted.kind));
+            watched.extend(file.cloned());
+            let is_linked = match wanted.kind {
+                Kind::Headers | Kind::Program => true,
+                _ if of_driver && !search.target.is_windows() => {
+                    if let Some(directory) = file.and_then(|file| file.parent()) {
+                        let directory =
+                            Some(directory).filter(|it| !toolkit.is_default_search_dir(it));
+                        link::directives(
+                            &toolkit,
+                            &[component],
+                            Cudart::Shared,
+                            directory,
+                            &mut linked,
+                        );
+                    }
+                    file.is_some()
                 }
-                Kind::Shared | Kind::Stub => {
-                    link::directives(&toolkit, one, Cudart::Shared, stubs, &mut directives);
+                Kind::Static if !search.target.is_windows() => {
+                    link::archives(&toolkit, component, &mut linked);
+                    true
                 }
-                Kind::Static => link::archives(&toolkit, component, &mut directives),
-                Kind::Headers | Kind::Program => {}
+                _ => link::shared_library(&toolkit, component, wanted.library, &mut linked),
+            };
+            if !is_linked && wanted.strength == Strength::Required {
+                return Err(Error(not_linked(&toolkit, wanted)));
             }
         }
+        // The archives of the math libraries need culibos, which comes after them.
+        if needs.iter().any(|wanted| wanted.kind == Kind::Static) {
+            link::archives(&toolkit, Component::Culibos, &mut linked);
+        }
+        let mut directives = if links { linked } else { Directives::default() };
         let observed = search
             .runs_nvcc
             .then(|| toolkit.capabilities_of_ptxas(root, env));
@@ -276,13 +288,12 @@ impl Toolkit {
         let lock = lock_file(root, env).filter(|file| root.exists(file));
         let files = toolkit.components().iter();
         let files = files.flat_map(|found| found.files_to_watch(root));
-        directives.rerun_if_changed(files.chain(lock));
+        directives.rerun_if_changed(files.chain(lock).chain(watched));
         for warning in toolkit.warnings() {
             directives.push(Directive::Warning(warning.clone()));
         }
         Ok(Self {
             components,
-            root: root_of(&toolkit, root, search.target),
             observed: observed.flatten(),
             directives: directives.to_lines()?,
             toolkit,
@@ -324,12 +335,6 @@ impl Toolkit {
         self.toolkit.tool(Component::Nvcc, "nvcc")
     }
 
-    /// The directory with `include` and `lib` or `lib64` of this toolkit, if it is in one directory of its own:
-    /// `/usr/local/cuda`. `None` for Nix, for Debian's packages, and for Python packages of CUDA 11 and 12.
-    pub fn root(&self) -> Option<&Path> {
-        self.root.as_deref()
-    }
-
     /// The directories of headers for `-I`, each once. `/usr/include`, which every compiler searches, is left out,
     /// because its headers would come before those of other directories.
     pub fn include_dirs(&self) -> Vec<PathBuf> {
@@ -344,16 +349,6 @@ impl Toolkit {
         let mut directories = each_once(files.filter_map(|file| file.parent()).map(Path::to_owned));
         directories.retain(|directory| !self.toolkit.is_default_search_dir(directory));
         directories
-    }
-
-    /// Every capability that this toolkit can compile for, without letters and with them.
-    pub fn supported(&self) -> Capabilities {
-        let real = self.observed.clone();
-        let real = real.unwrap_or_else(|| cuda_find_core::capability::supported(self.release()));
-        Capabilities(Plan {
-            real,
-            ptx: Vec::new(),
-        })
     }
 
     /// Reads a list of capabilities in any usual spelling, and checks it against this toolkit: `8.0;90a`,
@@ -387,70 +382,62 @@ impl Toolkit {
     }
 }
 
-/// The topmost directory above a file of the toolkit that has CUDA's headers and libraries, and nothing of others.
-fn root_of(toolkit: &CoreToolkit, disk: &Root, target: &Target) -> Option<PathBuf> {
-    let has = |directory: &Path, name: &str| disk.exists(&directory.join(name));
-    let in_conda = format!("targets/{}/include/cuda.h", target.directory());
-    let is_root = |directory: &&Path| {
-        (has(directory, "include/cuda.h") || has(directory, &in_conda))
-            && (has(directory, "lib64") || has(directory, "lib"))
-            && !toolkit.is_default_search_dir(&directory.join("include"))
-    };
-    let files = toolkit.components().iter().flat_map(CoreFound::paths);
-    let mut roots = files.filter_map(|file| file.ancestors().filter(is_root).last());
-    roots.next().map(Path::to_owned)
-}
-
-/// The library of the driver to link: the toolkit's stub, otherwise the driver's own.
+/// A library of the driver: the toolkit's stub, and the driver's own, with the header of the toolkit.
 fn driver_library(
     toolkit: &CoreToolkit,
-    facts: &Facts,
+    component: Component,
     search: &SearchContext<'_>,
-) -> Option<Found> {
+) -> Found {
     let SearchContext {
         root, env, target, ..
     } = search;
-    let name = facts.libraries[0];
-    let mut found = CoreFound::new(facts.component, toolkit.version().major);
-    let stub = link::shipped_stub(root, toolkit.components().iter(), name);
+    let library = component.facts().libraries[0];
+    let header = toolkit.get(component).or(toolkit.get(Component::Cudart));
+    let mut found = CoreFound {
+        component,
+        libraries: Vec::new(),
+        ..header
+            .cloned()
+            .unwrap_or(CoreFound::new(component, toolkit.version().major))
+    };
+    let stub = link::shipped_stub(root, toolkit.components().iter(), library);
     // Where the linker looks, and where the drivers of WSL and NixOS are.
     let listed = env.get("LIBRARY_PATH").unwrap_or_default();
     let mut directories: Vec<PathBuf> = std::env::split_paths(listed).collect();
     directories.extend(root.default_search_dirs(target.multiarch()));
     directories.push(root.locate("/usr/lib/wsl/lib"));
     directories.extend(link::nixos_driver_directory(root).map(PathBuf::from));
-    let name = format!("lib{name}.so");
+    directories.retain(|directory| directory.is_absolute() && !directory.ends_with("stubs"));
+    let name = format!("lib{library}.so");
     let mut files = directories.iter().map(|directory| directory.join(&name));
-    found
-        .libraries
-        .extend(files.find(|path| root.is_file(path)));
-    let file = stub.as_ref().or(found.libraries.first())?;
-    found.evidence = file.display().to_string();
-    let what = stub
-        .as_ref()
-        .map_or("driver's library", |_| "toolkit's stub");
-    found.origin = format!("{what} ({})", file.display());
+    let driver = files.find(|path| root.is_library(path, target.elf_machine()));
+    found.libraries.extend(driver);
+    if let Some(file) = stub.as_ref().or(found.libraries.first()) {
+        found.origin = file.display().to_string();
+    }
     let stubs = stub.into_iter().collect();
-    Some(Found { found, stubs })
+    Found { found, stubs }
 }
 
-fn no_driver_library(toolkit: &CoreToolkit, facts: &Facts) -> CoreError {
-    let library = facts.libraries[0];
+fn not_linked(toolkit: &CoreToolkit, wanted: &Wanted) -> CoreError {
+    let facts = wanted.component.facts();
+    let library = wanted.library.unwrap_or(facts.libraries[0]);
     let origin = toolkit
         .components()
         .first()
         .map_or("", |found| &found.origin);
+    let (mut tried, mut hint) = (String::new(), "install the package that has it");
+    if facts.is_driver() {
+        tried = format!(": it has no `stubs/lib{library}.so`\n  tried where the linker looks");
+        hint = "install the NVIDIA driver, or a toolkit with stubs (NVIDIA's Python packages have none); or open the \
+                library at run time instead of linking it";
+    }
     CoreError::NotFound {
-        missing: vec![facts.component],
+        missing: vec![wanted.component],
         message: format!(
-            "`lib{library}.so`, which links the driver (`{}`), was not found\n  tried {origin}: it has no \
-             `stubs/lib{library}.so`\n  tried the linker's default directories and `LIBRARY_PATH`",
+            "`lib{library}.so` of `{}` was not found\n  tried {origin}{tried}",
             facts.id
         ),
-        hints: vec![format!(
-            "install the NVIDIA driver, or a toolkit with stubs (NVIDIA's Python packages have none); or open \
-             `{}` at run time instead of linking it",
-            facts.soname(0, toolkit.version().major).unwrap_or(library)
-        )],
+        hints: vec![hint.to_owned()],
     }
 }

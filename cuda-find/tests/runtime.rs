@@ -169,6 +169,30 @@ fn what_a_library_needs_comes_in_the_order_of_loading() {
 }
 
 #[test]
+fn libraries_may_need_each_other_but_no_other_major() {
+    let mut machine = Machine::new();
+    machine.set("LD_LIBRARY_PATH", "loader");
+    let lib = machine.path("loader");
+    let lt = library(&lib, "libcublasLt.so.12", &[]);
+    let cublas = library(&lib, "libcublas.so.12", &[&lt]);
+    let lt = library(&lib, "libcublasLt.so.12", &[&cublas]);
+    let found = machine.find("cublas", 12).unwrap();
+    assert_eq!(found.needs(), [lt]);
+    // cuDSS has one name for all majors.
+    let thirteen = library(&lib, "libcublas.so.13", &[]);
+    library(&lib, "libcudss.so.0", &[&thirteen]);
+    let soname = ["libcudss.so.0", "libcudss.so.1"].map(|name| {
+        library(&lib, name, &[&thirteen]);
+        name
+    });
+    let error = machine.find("cudss", 12).unwrap_err().to_string();
+    assert!(
+        error.contains("is for CUDA 13, not 12"),
+        "{soname:?} {error}"
+    );
+}
+
+#[test]
 fn nvrtc_needs_its_builtins() {
     let mut machine = Machine::new();
     machine.set("CUDA_PATH", "cuda");
