@@ -13,10 +13,7 @@ fn resolve_cuda_toolkit() -> Result<ResolvedToolkit, Box<dyn Error>> {
         .find()?;
     found.print_cargo_directives();
     let include_dir = found.component("cudart")?.include_dirs()[0].clone();
-    let root = found
-        .root()
-        .unwrap_or(include_dir.parent().unwrap())
-        .to_owned();
+    let root = include_dir.parent().unwrap().to_owned();
     Ok(ResolvedToolkit {
         root,
         include_dir,
