@@ -232,18 +232,16 @@ impl RunTimeSearch<'_> {
             }
             message += &format!("\n  tried {place}: {others}");
         }
+        let driver = component.facts().is_driver().then_some("the NVIDIA driver");
         let package = component.facts().package(major);
-        let install = package.map_or("install the NVIDIA driver".to_owned(), |name| {
-            format!("install it, for example with `pip install {name}`")
-        });
-        let hints = vec![format!(
-            "{install}, or set `LD_LIBRARY_PATH` to where it is"
-        )];
-        let missing = vec![component];
+        let pip = package.map_or(String::new(), |name| format!(" (`pip install {name}`)"));
+        let what = driver.unwrap_or("it");
         Err(CoreError::NotFound {
-            missing,
+            missing: vec![component],
             message,
-            hints,
+            hints: vec![format!(
+                "install {what}{pip}, or set `LD_LIBRARY_PATH` to where it is"
+            )],
         })
     }
 
@@ -323,11 +321,8 @@ impl RunTimeSearch<'_> {
                     let (path, wanted) = (path.display(), self.major);
                     let reason =
                         format!("{path} is for CUDA {other}, not {wanted}: it needs `{name}`");
-                    return Err(CoreError::usage(
-                        reason,
-                        "install its package for the other major",
-                    )
-                    .into());
+                    let hint = format!("install its package for CUDA {wanted}");
+                    return Err(CoreError::usage(reason, hint).into());
                 }
                 continue;
             };
