@@ -41,7 +41,7 @@ pub struct WheelBuild {
     pub maturin: Invocation,
     /// The directory for the wheels.
     pub out: PathBuf,
-    /// Libraries that are not copied into the wheel, as in [`is_excluded`].
+    /// Libraries that the wheel may need from the user's machine, as in `libtorch*`.
     pub excluded: Vec<String>,
     /// Checks of the audit whose errors do not count.
     pub allow: Vec<String>,
