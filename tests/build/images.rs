@@ -513,11 +513,7 @@ mod online {
         assert!(error.hints()[0].contains("one `Library`"), "{error:?}");
         build(vec![library("one", &both)]).unwrap();
         let error = build(vec![library("two", &["kernels.cu"])]).unwrap_err();
-        let hint = &error.hints()[0];
-        assert!(
-            hint.contains("add the source that defines `_Z9elsewherei`"),
-            "{error:?} {hint}"
-        );
+        assert!(error.to_string().contains("_Z9elsewherei"), "{error:?}");
     }
 
     /// The same files below another path, and one header more, as after `cargo cuda toolkit add`.
