@@ -3,7 +3,7 @@
 //! Every build script compiles this crate, and a `BTreeSet` or the standard sort of one more type costs as much as a
 //! hundred lines of code. The lists of a search are short, so they are sorted here by insertion.
 
-/// A set that may be large: its items in ascending order, each once. A search has none.
+/// A large set, in ascending order, each item once. The search itself needs only short lists.
 pub type Set<T> = std::collections::BTreeSet<T>;
 
 /// The items in ascending order, each once.

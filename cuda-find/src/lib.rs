@@ -2,9 +2,10 @@
 //!
 //! The search reads variables such as `CUDA_HOME`, `cuda-toolkits.lock`, the active virtual environment, conda, Nix and
 //! Spack environments, the HPC SDK, toolkits that `cargo cuda fetch` fetched, nvcc on `PATH`, `/usr/local/cuda` and the
-//! packages of distributions. It needs neither a GPU nor a driver. The only program that it starts is nvcc, once, for
-//! its version and directories, and not even that after [`Search::without_running_nvcc`]. It writes nothing, unless
-//! [`System::with_cache_dir`] names a directory.
+//! packages of distributions. It needs neither a GPU nor a driver. The only programs that it starts are nvcc, for its
+//! version and directories, and ptxas, if the toolkit is newer than the tables of this crate; after
+//! [`Search::without_running_nvcc`], it starts none. It writes nothing, unless [`System::with_cache_dir`] names a
+//! directory.
 //!
 //! In `build.rs`:
 //!

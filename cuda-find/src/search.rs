@@ -81,9 +81,9 @@ impl Search {
         }
     }
 
-    /// Requires a component: `Component::Cublas` or `"cublas"`. Its shared library is found and linked. If it has none,
-    /// its programs (`nvcc`), archives or headers are found, and nothing is linked. On Windows, it is the import
-    /// library that is linked, which most of NVIDIA's Python packages lack.
+    /// Requires a component: `Component::Cublas` or `"cublas"`. Its shared library is found and linked. For a component
+    /// without shared libraries, programs (`nvcc`), archives or headers are found, and nothing is linked. On Windows, the
+    /// import library is linked, which most of NVIDIA's Python packages lack.
     ///
     /// The names are those of [`Component`] in lower case, but for `cuda-driver`, which is [`Component::Driver`]. An
     /// unknown name is an error of [`Search::find`], which lists the known ones.
@@ -227,9 +227,9 @@ impl Search {
         self
     }
 
-    /// Searches this place before those that variables name, and no place that nobody names: a root, a virtual
-    /// environment or site-packages. As for a place that a variable such as `CUDA_HOME` names, it is an error if CUDA
-    /// is not there. Products such as cuDNN may still come from elsewhere.
+    /// Searches this place, then places that variables such as `CUDA_HOME` name, and no default locations. The place is
+    /// a root, a virtual environment or site-packages. If it has no CUDA, the search fails. Products such as cuDNN may
+    /// still come from elsewhere.
     ///
     /// ```
     /// let search = cuda_find::Search::new().need("cudart").place("/opt/cuda-13.4");
@@ -240,8 +240,8 @@ impl Search {
         self
     }
 
-    /// Starts no process. Versions are then read from files, and nvcc has none of its own. An nvcc that is a script for
-    /// a toolkit elsewhere is not followed.
+    /// Starts no process. Versions are then read from files; the version of nvcc is known only if its package shows it.
+    /// If nvcc is a script that starts the nvcc of another toolkit, that toolkit is not found.
     ///
     /// ```
     /// let search = cuda_find::Search::new().need("nvcc").without_running_nvcc();

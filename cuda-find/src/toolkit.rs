@@ -273,6 +273,7 @@ impl Toolkit {
             if !is_linked && wanted.strength == Strength::Required {
                 return Err(Error(not_linked(&toolkit, wanted)));
             }
+            components.retain(|found| is_linked || found.component() != component);
         }
         // The archives of the math libraries need culibos, which comes after them.
         if needs.iter().any(|wanted| wanted.kind == Kind::Static) {

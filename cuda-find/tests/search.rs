@@ -241,7 +241,9 @@ fn the_driver_is_linked_by_the_stub_of_the_toolkit() {
     );
     assert!(error.to_string().starts_with(&expected), "{error}");
     let optional = Search::on(system(&disk, &[("CUDA_HOME", &root)])).need_optional("cuda-driver");
-    let lines = optional.find().unwrap().cargo_directives().join("\n");
+    let found = optional.find().unwrap();
+    assert!(found.component("cuda-driver").is_err());
+    let lines = found.cargo_directives().join("\n");
     assert!(!lines.contains("rustc-link-lib"), "{lines}");
 
     // A stub of elsewhere, and what is in the working directory, are not the driver's.
