@@ -82,8 +82,8 @@ impl Search {
     }
 
     /// Requires a component: `Component::Cublas` or `"cublas"`. Its shared library is found and linked. For a component
-    /// without shared libraries, programs (`nvcc`), archives or headers are found, and nothing is linked. On Windows, the
-    /// import library is linked, which most of NVIDIA's Python packages lack.
+    /// without shared libraries, programs (`nvcc`), archives or headers are found, and nothing is linked. On Windows,
+    /// the import library is linked, which most of NVIDIA's Python packages lack.
     ///
     /// The names are those of [`Component`] in lower case, but for `cuda-driver`, which is [`Component::Driver`]. An
     /// unknown name is an error of [`Search::find`], which lists the known ones.
