@@ -71,7 +71,9 @@ impl Root {
         let of_name = paths.map(Path::new).filter(|path| path.ends_with(name));
         directories.extend(of_name.filter_map(|path| path.parent()).map(Path::to_owned));
         directories.extend(self.default_search_dirs(multiarch));
-        directories.retain(|path| path.is_absolute() && !path.ends_with("stubs"));
+        let headers = self.locate("/usr/include");
+        directories.retain(|path| path.is_absolute() && !path.starts_with(&headers));
+        directories.retain(|path| !path.ends_with("stubs"));
         each_once(directories)
     }
 

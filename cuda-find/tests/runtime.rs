@@ -112,8 +112,10 @@ fn another_major_is_named_and_not_returned() {
     ] {
         library(&machine.path("eleven/lib64"), soname, &[]);
     }
+    fs::create_dir_all(machine.path("disk/usr/include")).unwrap();
     let error = machine.find("cublas", 12).unwrap_err();
     let message = error.to_string();
+    assert!(!message.contains("usr/include"), "{message}");
     let expected =
         "`libcublas.so.12` (cublas for CUDA 12) was not found\n  tried beside the program (";
     assert!(message.starts_with(expected), "{message}");
