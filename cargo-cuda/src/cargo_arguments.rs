@@ -3,6 +3,10 @@
 
 use std::ffi::OsString;
 
+use cuda_find_core::command::quoted;
+
+use crate::output::joined;
+
 /// Long options of cargo that take a value.
 const LONG_WITH_VALUE: &str = "--artifact-dir --bench --bin --branch --color --config --example --exclude --features \
                                --git --jobs --lint --lockfile-path --manifest-path --message-format --out-dir \
@@ -80,6 +84,41 @@ pub fn without(arguments: &[OsString], options: &[&str]) -> Vec<OsString> {
     others
 }
 
+/// The first word that is no option and no value of an option.
+pub fn first_word(arguments: &[OsString]) -> Option<&str> {
+    arguments[position_of_first_word(arguments)?].to_str()
+}
+
+fn position_of_first_word(arguments: &[OsString]) -> Option<usize> {
+    let mut rest = arguments.iter().enumerate().peekable();
+    while let Some((position, argument)) = rest.next() {
+        if !is_option(argument) {
+            return Some(position);
+        }
+        if options_in(&argument.to_string_lossy()).1 {
+            rest.next_if(|(_, next)| !is_option(next));
+        }
+    }
+    None
+}
+
+/// A command line of this program as the user has typed it, with `option` after the command. `words` start with the
+/// program's path. If Cargo has started the program, the second word is `cuda`.
+pub fn command_line_with(option: &str, words: &[OsString]) -> String {
+    let (program, arguments) = match words {
+        [_, cuda, arguments @ ..] if cuda == "cuda" => {
+            (vec!["cargo".into(), cuda.clone()], arguments)
+        }
+        [program, arguments @ ..] => (vec![program.clone()], arguments),
+        [] => return String::new(),
+    };
+    let end_of_command = position_of_first_word(arguments).map_or(0, |position| position + 1);
+    let (command, others) = arguments.split_at(end_of_command);
+    let all = [&program, command, &[option.into()], others].concat();
+    let all = all.iter().map(|word| quoted(word));
+    joined(all, " ")
+}
+
 /// Whether `option` is a long option of cargo that takes a value.
 fn is_long_with_value(option: &str) -> bool {
     LONG_WITH_VALUE.split(' ').any(|name| name == option)
@@ -137,6 +176,13 @@ impl CargoOptions {
         Self(all)
     }
 
+    /// The same options and one more, if it has a value.
+    pub fn with(mut self, name: &str, value: Option<&String>) -> Self {
+        self.0
+            .extend(value.map(|value| (name.to_owned(), Some(value.clone()))));
+        self
+    }
+
     /// The values of an option that may be given more than once.
     pub fn values(&self, name: &str) -> impl Iterator<Item = String> {
         let same_name = self.0.iter().filter(move |(option, _)| option == name);
@@ -160,19 +206,37 @@ impl CargoOptions {
         options.into_iter().flat_map(words).collect()
     }
 
-    /// The arguments that `cargo metadata` also needs: configuration, restrictions on the lock file and the network,
-    /// and features.
-    pub fn metadata_arguments(&self) -> Vec<String> {
+    /// The options with which cargo resolves packages: its configuration, and restrictions on the lock file and the
+    /// network.
+    pub fn resolver_arguments(&self) -> Vec<String> {
         self.arguments_of(&[
             "--config",
             "--offline",
             "--locked",
             "--frozen",
+            "--lockfile-path",
+            "-Z",
+        ])
+    }
+
+    fn feature_arguments(&self) -> Vec<String> {
+        self.arguments_of(&[
             "--features",
             "-F",
             "--all-features",
             "--no-default-features",
         ])
+    }
+
+    /// The options that `cargo metadata` also needs.
+    pub fn metadata_arguments(&self) -> Vec<String> {
+        [self.resolver_arguments(), self.feature_arguments()].concat()
+    }
+
+    /// The options that select packages and features.
+    pub fn selection_arguments(&self) -> Vec<String> {
+        let packages = self.arguments_of(&["--package", "-p", "--workspace", "--all", "--exclude"]);
+        [packages, self.feature_arguments()].concat()
     }
 }
 
@@ -233,6 +297,31 @@ mod tests {
     }
 
     #[test]
+    fn an_option_is_added_as_the_user_started_the_program() {
+        for (typed, expected) in [
+            (
+                "/bin/cargo-cuda cuda build -r x",
+                "cargo cuda build --fetch -r x",
+            ),
+            (
+                "/bin/cargo-cuda cuda -v --color never b",
+                "cargo cuda -v --color never b --fetch",
+            ),
+            (
+                "cargo-cuda build -p cuda",
+                "cargo-cuda build --fetch -p cuda",
+            ),
+            (
+                "/opt/cargo-cuda --color=always run -- build",
+                "/opt/cargo-cuda --color=always run --fetch -- build",
+            ),
+            ("cargo-cuda", "cargo-cuda --fetch"),
+        ] {
+            assert_eq!(command_line_with("--fetch", &arguments(typed)), expected);
+        }
+    }
+
+    #[test]
     fn options_have_their_values() {
         for (text, name, expected) in [
             ("-r --target a -- --target b", "--target", Some("a")),
@@ -245,7 +334,11 @@ mod tests {
         }
         assert!(options("-vq").has(&["-q"]) && !options("-pq").has(&["-q"]));
         let all = options("-r --config a --config=b -F x -Fy --features=z --locked --all-features");
-        let expected = "--config a --config b -F x -F y --features z --locked --all-features";
+        let expected = "--config a --config b --locked -F x -F y --features z --all-features";
         assert_eq!(all.metadata_arguments().join(" "), expected);
+        let packages =
+            options("-p a --package=b@1 --workspace --exclude c -r -Fx").selection_arguments();
+        let expected = "-p a --package b@1 --workspace --exclude c -F x";
+        assert_eq!(packages.join(" "), expected);
     }
 }

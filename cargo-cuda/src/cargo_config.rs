@@ -7,6 +7,7 @@ use cargo_metadata::cargo_platform::{Cfg, Platform};
 use cuda_find_core::{command::Invocation, env::Env, root::Root};
 use toml::{Table, Value};
 
+use crate::cargo_arguments::CargoOptions;
 use crate::process;
 
 /// How deep files may include others.
@@ -88,7 +89,8 @@ impl CargoConfig {
         self.0.get(table)?.get(key)
     }
 
-    fn build_targets(&self) -> impl Iterator<Item = &str> {
+    /// The platforms in `[build] target`, or the value of `CARGO_BUILD_TARGET`.
+    pub fn build_targets(&self) -> impl Iterator<Item = &str> {
         let targets = match self.get("build", "target") {
             Some(Value::Array(targets)) => targets.as_slice(),
             target => target.map_or(&[][..], std::slice::from_ref),
@@ -108,29 +110,16 @@ impl CargoConfig {
             .any(|target| target_directory_name(target) != triple)
     }
 
-    /// The user's rustflags for `triple`, from the first place that has some, as in Cargo.
-    pub fn rustflags(&self, env: &Env, triple: &str) -> Vec<String> {
-        // Cargo reads no other place even if the variable is empty.
-        let variable = |name: &str| Some(env.get_or_empty(name)?.to_string_lossy().into_owned());
-        if let Some(flags) = variable("CARGO_ENCODED_RUSTFLAGS") {
-            let flags = flags.split('\x1f').filter(|flag| !flag.is_empty());
-            return flags.map(str::to_owned).collect();
-        }
-        if let Some(flags) = variable("RUSTFLAGS") {
-            return flags_in(&Value::from(flags));
-        }
+    /// The rustflags of the `target` tables that apply to `triple`, and of its variable.
+    pub fn target_rustflags(&self, env: &Env, triple: &str) -> Vec<String> {
         let targets = self.0.get("target").and_then(Value::as_table);
         let tables = targets.into_iter().flatten();
         let tables =
             tables.filter_map(|(key, table)| Some((key, flags_in(table.get("rustflags")?))));
         let (named, others): (Vec<_>, Vec<_>) = tables.partition(|(key, _)| *key == triple);
-        let of_variable = |table: &str| {
-            let flags = variable(&format!("CARGO_{table}_RUSTFLAGS")).unwrap_or_default();
-            flags_in(&Value::from(flags))
-        };
-        let target = format!("TARGET_{}", triple.replace('-', "_").to_uppercase());
+        let target = format!("TARGET_{}", triple.replace(['-', '.'], "_").to_uppercase());
         let mut of_target: Vec<String> = named.into_iter().flat_map(|(_, flags)| flags).collect();
-        of_target.extend(of_variable(&target));
+        of_target.extend(rustflags_of_variable(env, &target));
         if !others.is_empty() {
             let cfg = cfg_of(env, triple);
             let is_met = |key: &str| {
@@ -140,12 +129,42 @@ impl CargoConfig {
             let others = others.into_iter().filter(|(key, _)| is_met(key));
             of_target.extend(others.flat_map(|(_, flags)| flags));
         }
-        if !of_target.is_empty() {
-            return of_target;
-        }
+        of_target
+    }
+
+    /// The rustflags of the `build` table, and of its variable. Cargo uses them if no `target` table has some.
+    pub fn build_rustflags(&self, env: &Env) -> Vec<String> {
         let of_build = self.get("build", "rustflags").map(flags_in);
         let of_build = of_build.into_iter().flatten();
-        of_build.chain(of_variable("BUILD")).collect()
+        of_build
+            .chain(rustflags_of_variable(env, "BUILD"))
+            .collect()
+    }
+
+    /// The directories below the target directory in which Cargo puts final artifacts: `release`, or
+    /// `<triple>/release` for each platform that the user names. `default` is the profile of the command.
+    pub fn profile_directories(&self, options: &CargoOptions, default: &str) -> Vec<PathBuf> {
+        let named = options.value("--profile");
+        let is_release = options.has(&["--release", "-r"]);
+        let profile = match named.as_deref() {
+            Some(named) => named,
+            None if is_release => "release",
+            None => default,
+        };
+        let directory = match profile {
+            "dev" | "test" => "debug",
+            "bench" => "release",
+            other => other,
+        };
+        let mut platforms: Vec<String> = options.values("--target").collect();
+        if platforms.is_empty() {
+            platforms.extend(self.build_targets().map(str::to_owned));
+        }
+        if platforms.is_empty() {
+            return vec![PathBuf::from(directory)];
+        }
+        let names = platforms.iter().map(|it| target_directory_name(it));
+        names.map(|name| Path::new(&name).join(directory)).collect()
     }
 
     /// `env` as build scripts see it, with the variables of `[env]`. If `env` sets a variable too,
@@ -166,6 +185,13 @@ impl CargoConfig {
         }
         merged
     }
+}
+
+/// The rustflags in `CARGO_<table>_RUSTFLAGS`.
+fn rustflags_of_variable(env: &Env, table: &str) -> Vec<String> {
+    let value = env.get_or_empty(&format!("CARGO_{table}_RUSTFLAGS"));
+    let text = value.map(|value| value.to_string_lossy().into_owned());
+    flags_in(&Value::from(text.unwrap_or_default()))
 }
 
 /// Rustflags as a list, or as words.
@@ -226,6 +252,7 @@ pub fn target_directory_name(target: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rustflags::of_user;
 
     const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
@@ -283,7 +310,7 @@ mod tests {
             assert_eq!(value, expected, "{name}");
         }
         assert_eq!(config.build_target(), Some("x/own.json"));
-        assert_eq!(config.rustflags(&env, TRIPLE), ["--home", "--near"]);
+        assert_eq!(of_user(&config, &env, TRIPLE), ["--home", "--near"]);
         let arguments = ["build.target=['u']".to_owned()];
         let named = |env| CargoConfig::read(&Root::system(), env, &at("w"), &arguments);
         let variable = env.with("CARGO_BUILD_TARGET", "v");
@@ -339,7 +366,7 @@ mod tests {
             let path = Env::from_process().text("PATH").unwrap();
             let env = Env::from_pairs([variable, ("PATH", &path)]);
             assert_eq!(
-                config(text).rustflags(&env, TRIPLE),
+                of_user(&config(text), &env, TRIPLE),
                 expected,
                 "{text} {variable:?}"
             );

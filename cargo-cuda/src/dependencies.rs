@@ -1,13 +1,15 @@
-//! What the resolved dependencies of a workspace reveal about CUDA.
+//! What the packages that a command builds reveal about CUDA.
 
 use std::fmt;
 
-use cargo_metadata::{Metadata, Node, Package};
+use cargo_metadata::Metadata;
 use cuda_build::diagnosis::ORDINARY_NAMES;
 use cuda_build::{Component, ToolkitVersion};
 use cuda_find_core::release;
 
-/// The result of `cargo metadata` with the features of a build.
+use crate::selection::Selection;
+
+/// What the packages with their enabled features reveal.
 #[derive(Clone, Debug, Default)]
 pub struct Dependencies {
     /// The CUDA releases (13040 is CUDA 13.4) that every version of cudarc in the dependencies supports. A cudarc whose
@@ -37,26 +39,23 @@ impl fmt::Display for Guess {
 }
 
 impl Dependencies {
-    pub fn new(metadata: &Metadata) -> Self {
-        let mut nodes = Vec::new();
-        for node in metadata.resolve.iter().flat_map(|graph| &graph.nodes) {
-            let mut packages = metadata.packages.iter();
-            nodes.extend(packages.find(|it| it.id == node.id).map(|it| (it, node)));
-        }
+    /// `metadata` describes the packages of the selection.
+    pub fn new(selection: &Selection, metadata: &Metadata) -> Self {
         let mut features = Vec::new();
-        for (package, node) in &nodes {
-            let linkage = Linkage::of(node.features.iter().map(|feature| feature.as_str()));
-            for feature in &node.features {
+        for package in &selection.packages {
+            let linkage = Linkage::of(&package.features);
+            for feature in &package.features {
                 features.push((feature.as_str(), package.name.as_str(), linkage));
             }
         }
-        let cudarc = nodes.iter().filter(|(package, _)| package.name == "cudarc");
+        let packages = selection.packages.iter();
+        let cudarc = packages.filter(|package| package.name == "cudarc");
         Self {
-            cudarc: releases_of_cudarc(&nodes),
+            cudarc: releases_of_cudarc(selection, metadata),
             selected: cudarc
-                .filter_map(|(_, node)| SelectedRelease::of(node))
+                .filter_map(|package| SelectedRelease::of(&package.features))
                 .collect(),
-            guesses: [guesses(&features), programs_of(&nodes)].concat(),
+            guesses: [guesses(&features), programs_of(selection)].concat(),
         }
     }
 }
@@ -88,19 +87,19 @@ pub struct SelectedRelease {
 }
 
 impl SelectedRelease {
-    fn of(node: &Node) -> Option<Self> {
-        let features = node.features.iter().map(|feature| feature.as_str());
-        let release = features.clone().filter_map(release_of_feature).max()?;
+    fn of(features: &[String]) -> Option<Self> {
+        let releases = features.iter().filter_map(|it| release_of_feature(it));
+        let release = releases.max()?;
         let uses = |component: Component| {
             let names = component.facts().libraries.iter().copied();
             let name = (component == Component::Cudart).then_some("runtime");
             let mut names = names.chain(name);
-            names.any(|name| features.clone().any(|it| it.eq_ignore_ascii_case(name)))
+            names.any(|name| features.iter().any(|it| it.eq_ignore_ascii_case(name)))
         };
         Some(Self {
             release: ToolkitVersion::from_cuda_version(release)?,
             components: Component::all().filter(|it| uses(*it)).collect(),
-            is_linked: Linkage::of(features.clone()) == Linkage::Linked,
+            is_linked: Linkage::of(features) == Linkage::Linked,
         })
     }
 
@@ -130,10 +129,11 @@ enum Linkage {
 }
 
 impl Linkage {
-    fn of<'a>(features: impl Iterator<Item = &'a str>) -> Self {
+    fn of(features: &[impl AsRef<str>]) -> Self {
         let mut linkage = Self::Unknown;
         for feature in features {
-            let has = |names: &[&str]| feature.split(['-', '_']).any(|word| names.contains(&word));
+            let words = feature.as_ref().split(['-', '_']);
+            let has = |names: &[&str]| words.clone().any(|word| names.contains(&word));
             if has(&["link", "linked", "linking"]) {
                 return Self::Linked;
             }
@@ -146,8 +146,9 @@ impl Linkage {
 }
 
 /// Programs of CUDA that packages start when they run.
-fn programs_of(nodes: &[(&Package, &Node)]) -> Vec<Guess> {
-    let has_cutile = nodes.iter().any(|(package, _)| package.name == "cutile");
+fn programs_of(selection: &Selection) -> Vec<Guess> {
+    let mut packages = selection.packages.iter();
+    let has_cutile = packages.any(|package| package.name == "cutile");
     let tileiras = has_cutile.then(|| Guess {
         component: Component::Tileiras,
         reason: "package cutile".to_owned(),
@@ -187,19 +188,19 @@ fn is_named(component: Component, feature: &str) -> bool {
 /// The value of [`Dependencies::cudarc`]. cudarc has one feature for each CUDA release that it supports, such as
 /// `cuda-13040`. If no such feature is selected, cudarc detects the release, and its build fails if that release is
 /// newer than all supported releases.
-fn releases_of_cudarc(nodes: &[(&Package, &Node)]) -> Option<Vec<u32>> {
+fn releases_of_cudarc(selection: &Selection, metadata: &Metadata) -> Option<Vec<u32>> {
     let mut supported_by_all: Option<Vec<u32>> = None;
-    for (package, node) in nodes {
-        let mut features = node.features.iter();
+    for package in &selection.packages {
+        let mut features = package.features.iter();
         if package.name != "cudarc" || features.any(|feature| release_of_feature(feature).is_some())
         {
             continue;
         }
-        let supported: Vec<u32> = package
-            .features
-            .keys()
-            .filter_map(|f| release_of_feature(f))
-            .collect();
+        let Some(described) = metadata.packages.iter().find(|it| package.is(it)) else {
+            continue;
+        };
+        let features = described.features.keys();
+        let supported: Vec<u32> = features.filter_map(|it| release_of_feature(it)).collect();
         match &mut supported_by_all {
             Some(releases) => releases.retain(|release| supported.contains(release)),
             None => supported_by_all = Some(supported),
@@ -248,7 +249,7 @@ mod tests {
         let is_loaded = |features: &[(&str, &[&str])]| {
             let all = features
                 .iter()
-                .flat_map(|(feature, all)| [(*feature, "p", Linkage::of(all.iter().copied()))]);
+                .flat_map(|(feature, all)| [(*feature, "p", Linkage::of(all))]);
             guesses(&all.collect::<Vec<_>>())[0].is_loaded
         };
         let loading: &[&str] = &["cublas", "fallback-dynamic-loading"];

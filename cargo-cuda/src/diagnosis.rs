@@ -1,11 +1,11 @@
 //! What the messages of a failed build mean ([`cuda_build::diagnosis`]), with what this program knows about the build.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use cuda_build::diagnosis::{CargoBuild, Diagnosis, FailedBuild, Origin};
-use cuda_find_core::command::Invocation;
 
-use crate::dependencies::Dependencies;
+use crate::cargo_arguments::command_line_with;
 use crate::isolated_build::{IsolatedBuild, has_driver};
 use crate::package::symbols::{self, Added};
 use crate::package::{archive, elf};
@@ -18,7 +18,7 @@ pub fn diagnose(project: &Project, build: &IsolatedBuild, messages: &str) -> Dia
     if lines.any(|line| line.starts_with("hint: ")) {
         return Diagnosis::default();
     }
-    let dependencies = project.workspace.as_ref().map(|it| &it.dependencies);
+    let dependencies = &project.needs.dependencies;
     let exports = |library: &Path, symbol: &str| {
         archive::open(library).is_ok_and(|(file, _)| elf::exports(file, symbol))
     };
@@ -34,7 +34,7 @@ pub fn diagnose(project: &Project, build: &IsolatedBuild, messages: &str) -> Dia
             include: build.view.include(),
             declares_capabilities: build.plan.is_some(),
             has_driver: has_driver(),
-            cudarc: dependencies.and_then(Dependencies::newest_for_cudarc),
+            cudarc: dependencies.newest_for_cudarc(),
             exports: &exports,
             added: &|component, symbol| match symbols::added(component, major, symbol)? {
                 Added::In(release) => release.release(),
@@ -47,8 +47,6 @@ pub fn diagnose(project: &Project, build: &IsolatedBuild, messages: &str) -> Dia
 
 /// The command line of this process with `--fetch` after the command.
 fn fetching_command() -> String {
-    let mut words: Vec<_> = std::env::args_os().collect();
-    words[0] = "cargo".into();
-    words.insert(words.len().min(3), "--fetch".into());
-    Invocation::new(&words[0]).args(&words[1..]).to_string()
+    let words: Vec<OsString> = std::env::args_os().collect();
+    command_line_with("--fetch", &words)
 }

@@ -29,6 +29,8 @@ mod process;
 mod progress;
 mod project;
 pub mod report;
+mod rustflags;
+pub mod selection;
 mod signals;
 pub mod store;
 pub mod toolkits;

@@ -56,9 +56,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         return exit_code::USAGE.into();
     };
     let env = Env::from_process();
-    let directory = TargetDirectory {
-        path: directory.into(),
-    };
+    let directory = TargetDirectory::of_parent(directory.into());
     let wrapper = Wrapper {
         nvcc: directory.view().join(WRAPPED_NVCC),
         directory,

@@ -4,15 +4,16 @@
     reason = "this crate makes commands only here; `Invocation::run` and `query` start theirs themselves"
 )]
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cuda_find_core::{command::Invocation, env::Env};
+use serde::Deserialize;
 
 use crate::exit_code;
 use crate::failure::{Failure, Result};
@@ -21,21 +22,89 @@ use crate::{output, progress, signals};
 /// Runs a program to its end and returns its exit code: 128 plus the signal's number, as in a shell, if a signal ended
 /// it.
 pub fn run(call: &Invocation, env: &Env) -> Result<u8> {
-    Ok(exit_code_of(status_of(call, env)?))
-}
-
-fn status_of(call: &Invocation, env: &Env) -> Result<ExitStatus> {
     print_call(call);
-    progress::shown_while(call, env, |call| wait_for(call, &mut command(call, env)))
+    let status = progress::shown_while(call, env, |call| wait_for(call, &mut command(call, env)));
+    Ok(exit_code_of(status?))
 }
 
 /// As [`run`] for cargo, and returns what it writes to standard error, which is shown at once. Cargo writes to a pipe,
 /// so variables request the colours and the progress of a terminal.
 pub fn run_with_messages(call: &Invocation, env: &Env) -> Result<(u8, String)> {
-    let Ok((reader, writer)) = io::pipe() else {
-        return Ok((run(call, env)?, String::new()));
-    };
     print_call(call);
+    let call = with_terminal_variables(call, env);
+    progress::shown_while(&call, env, |call| {
+        let mut command = command(call, env);
+        relay_messages(call, &mut command, Stdio::inherit())
+    })
+}
+
+/// As [`run_with_messages`] for a call of cargo that builds what another call starts. Cargo shows the warnings of a
+/// compiler in both calls, so they are shown here only if the build fails.
+pub fn run_before_program(call: &Invocation, env: &Env) -> Result<(u8, String)> {
+    print_call(call);
+    let format = match output::stderr_has_colour() {
+        true => "json-diagnostic-rendered-ansi",
+        false => "json",
+    };
+    let call = with_terminal_variables(call, env).args(["--message-format", format]);
+    progress::shown_while(&call, env, |call| {
+        let Ok((reader, writer)) = io::pipe() else {
+            return relay_messages(call, &mut command(call, env), Stdio::null());
+        };
+        let diagnostics = thread::spawn(move || show_diagnostics(reader));
+        let mut command = command(call, env);
+        let (code, mut messages) = relay_messages(call, &mut command, writer.into())?;
+        // The command holds the other end of the pipe.
+        drop(command);
+        let diagnostics = diagnostics.join().unwrap_or_default();
+        if code != 0 {
+            show(&diagnostics.held);
+        }
+        messages.push_str(&diagnostics.all);
+        Ok((code, messages))
+    })
+}
+
+/// What compilers report, as Cargo prints it in JSON.
+#[derive(Default)]
+struct Diagnostics {
+    all: String,
+    /// Warnings that were not shown yet.
+    held: String,
+}
+
+/// Shows the errors in the lines of a stream, with the warnings before them. Later warnings are held.
+fn show_diagnostics(reader: io::PipeReader) -> Diagnostics {
+    #[derive(Deserialize)]
+    struct Line {
+        message: Option<Message>,
+    }
+    #[derive(Deserialize)]
+    struct Message {
+        level: String,
+        rendered: Option<String>,
+    }
+    let mut diagnostics = Diagnostics::default();
+    for line in BufReader::new(reader).lines().map_while(Result::ok) {
+        let parsed = serde_json::from_str::<Line>(&line).ok();
+        let Some(message) = parsed.and_then(|line| line.message) else {
+            continue;
+        };
+        let rendered = message.rendered.unwrap_or_default();
+        diagnostics.all.push_str(&rendered);
+        diagnostics.held.push_str(&rendered);
+        if message.level.starts_with("error") {
+            show(&std::mem::take(&mut diagnostics.held));
+        }
+    }
+    diagnostics
+}
+
+fn show(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+fn with_terminal_variables(call: &Invocation, env: &Env) -> Invocation {
     let bar = output::stderr_width().map(|width| {
         let width = ("CARGO_TERM_PROGRESS_WIDTH", width.to_string());
         [width, ("CARGO_TERM_PROGRESS_WHEN", "always".to_owned())]
@@ -46,12 +115,22 @@ pub fn run_with_messages(call: &Invocation, env: &Env) -> Result<(u8, String)> {
     for (name, value) in settings.filter(|(name, _)| env.peek(name).is_none()) {
         call = call.variable(name, value);
     }
+    call
+}
+
+/// Runs a command to its end, and returns its exit code and what it wrote to standard error, which is shown at once.
+fn relay_messages(call: &Invocation, command: &mut Command, stdout: Stdio) -> Result<(u8, String)> {
+    command.stdout(stdout);
+    let Ok((reader, writer)) = io::pipe() else {
+        let status = wait_for(call, command)?;
+        return Ok((exit_code_of(status), String::new()));
+    };
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || relay(reader, &sender));
-    let status = progress::shown_while(&call, env, |call| {
-        let mut command = command(call, env);
-        wait_for(call, command.stderr(writer))
-    })?;
+    let status = wait_for(call, command.stderr(writer));
+    // Otherwise the stream would have no end.
+    command.stderr(Stdio::null());
+    let status = status?;
     // A program in the background may keep the stream open.
     let end = Instant::now() + Duration::from_secs(1);
     let mut messages = Vec::new();
@@ -72,10 +151,12 @@ fn relay(mut reader: io::PipeReader, sender: &mpsc::Sender<Vec<u8>>) {
     }
 }
 
-/// As [`run`], for commands of cargo that run a program of the user. The program decides how it reacts to a signal.
+/// As [`run`], for commands of cargo that start a program of the user, which is built. The program decides how it reacts
+/// to a signal, and inherits no variable for the progress of build scripts.
 pub fn run_program(call: &Invocation, env: &Env) -> Result<u8> {
+    print_call(call);
     signals::leave_to_program();
-    let status = status_of(call, env)?;
+    let status = wait_for(call, &mut command(call, env))?;
     signals::program_ended(status.signal());
     Ok(exit_code_of(status))
 }

@@ -9,11 +9,13 @@ use cuda_build::script::skipped_by;
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease, target::Target};
 
 use crate::cargo_arguments::CargoOptions;
-use crate::cargo_config::CargoConfig;
+use crate::cargo_config::{CargoConfig, host};
+use crate::dependencies::Dependencies;
 use crate::exit_code;
 use crate::failure::{Failure, Result};
+use crate::selection::{CargoCommand, Scope, Selection};
 use crate::store;
-use crate::toolkits::{self, Finder, LockPolicy};
+use crate::toolkits::{self, Finder, LockPolicy, PackageNeeds};
 use crate::workspace::{self, Package, Workspace};
 
 /// The environment variable that replaces the capabilities that packages declare.
@@ -69,7 +71,7 @@ impl From<SearchOptions> for BuildOptions {
 /// Options that choose the workspace, the package and the target.
 #[derive(Args, Clone, Debug, Default)]
 pub struct WorkspaceOptions {
-    /// The package whose declarations apply; by default all packages
+    /// The package whose declarations apply; by default those that `cargo build` builds here
     #[arg(long, short, value_name = "NAME")]
     pub package: Option<String>,
     /// The manifest of the workspace or package
@@ -78,7 +80,10 @@ pub struct WorkspaceOptions {
     /// The Rust triple to build for
     #[arg(long, value_name = "TRIPLE")]
     pub target: Option<String>,
-    /// The user's options for cargo. Some of them, such as `--config`, change how the workspace is read.
+    /// The command of cargo whose packages count, if it is not `build`.
+    #[arg(skip)]
+    pub command: Option<String>,
+    /// The user's options for cargo. They decide which packages and features are built.
     #[arg(skip)]
     pub cargo: CargoOptions,
     #[arg(skip)]
@@ -99,12 +104,24 @@ pub enum WorkspaceUse {
 }
 
 impl WorkspaceOptions {
-    /// Loads the workspace that these options choose, if there is one.
-    pub fn load(&self, root: &Root, env: &Env) -> Result<Option<Workspace>> {
-        let manifest = self.manifest_path.as_deref();
-        let load = || Workspace::load(root, env, manifest, &self.cargo, self.must_resolve);
+    /// Cargo's options, with the package that an option of ours names.
+    fn cargo_options(&self) -> CargoOptions {
+        let package = self.package.as_ref();
+        let package = package.filter(|_| !self.cargo.has(&["--package", "-p"]));
+        self.cargo.clone().with("--package", package)
+    }
+
+    /// Loads the workspace in which a command runs, if there is one.
+    fn load(
+        &self,
+        root: &Root,
+        env: &Env,
+        command: &CargoCommand<'_>,
+    ) -> Result<Option<Workspace>> {
+        let load = || Workspace::load(root, env, command, self.must_resolve);
         // Cargo would search the same directories, but starting it takes ten times as long as creating a view.
-        let may_exist = || manifest.is_some() || workspace::nearest_manifest(root).is_some();
+        let may_exist =
+            || command.manifest.is_some() || workspace::nearest_manifest(root).is_some();
         let workspace = match self.workspace {
             WorkspaceUse::Required => Some(load()?),
             WorkspaceUse::Optional if may_exist() => match load() {
@@ -117,6 +134,20 @@ impl WorkspaceOptions {
             workspace.package(name)?;
         }
         Ok(workspace)
+    }
+
+    /// What Cargo builds. If it cannot resolve that, only [`Self::must_resolve`] makes this an error.
+    fn select(
+        &self,
+        workspace: &Workspace,
+        command: &CargoCommand<'_>,
+        scope: Scope,
+        env: &Env,
+    ) -> Result<Selection> {
+        match Selection::read(&workspace.metadata, command, scope, env) {
+            Err(_) if !self.must_resolve => Ok(Selection::default()),
+            selection => selection,
+        }
     }
 }
 
@@ -131,8 +162,12 @@ pub struct Project {
     pub search_env: Env,
     pub config: CargoConfig,
     pub workspace: Option<Workspace>,
-    /// The packages whose declarations apply.
+    /// The packages whose lists of capabilities apply: the members that the command builds.
     pub packages: Vec<Package>,
+    /// What the packages that the command builds need.
+    pub needs: PackageNeeds,
+    /// What all packages of the workspace need, for the lock file, if something may be fetched.
+    pub needs_of_workspace: Option<PackageNeeds>,
     pub target: Target,
     pub fetch: bool,
     pub lock: LockPolicy,
@@ -160,17 +195,30 @@ impl Project {
         let fetch = search.fetch || search.reads_fetch_variable && is_fetch_variable_set();
         let mut workspace_options = workspace_options.clone();
         workspace_options.must_resolve |= fetch;
-        let mut workspace = workspace_options.load(root, &env)?;
-        let cargo = &workspace_options.cargo;
-        let mut names = Vec::from_iter(workspace_options.package.clone());
-        names.extend(cargo.values("--package").chain(cargo.values("-p")));
-        if let Some(workspace) = workspace.as_mut().filter(|_| !names.is_empty()) {
-            workspace.retain_needed_by(&names);
-        }
-        let packages = workspace.iter().flat_map(|it| it.packages.iter().cloned());
-        let packages: Vec<Package> = packages.collect();
+        let options = workspace_options.cargo_options();
+        let platform = config.build_target().map_or_else(host, str::to_owned);
+        let platform = workspace_options.target.clone().unwrap_or(platform);
+        let command = CargoCommand {
+            name: workspace_options.command.as_deref().unwrap_or("build"),
+            options: &options,
+            manifest: workspace_options.manifest_path.as_deref(),
+            default_platform: &platform,
+        };
+        let workspace = workspace_options.load(root, &env, &command)?;
+        let needs_in = |scope: Scope| -> Result<PackageNeeds> {
+            let Some(workspace) = &workspace else {
+                return Ok(PackageNeeds::default());
+            };
+            let selection = workspace_options.select(workspace, &command, scope, user_env)?;
+            Ok(PackageNeeds {
+                packages: workspace.members_of(&selection),
+                dependencies: Dependencies::new(&selection, &workspace.metadata),
+            })
+        };
+        let needs = needs_in(Scope::Command)?;
+        let needs_of_workspace = fetch.then(|| needs_in(Scope::Workspace)).transpose()?;
         let workspace_root = workspace.as_ref().map(|workspace| workspace.root.as_path());
-        let jetson = packages.iter().any(|it| it.config.is_for_jetson());
+        let jetson = needs.packages.iter().any(|it| it.config.is_for_jetson());
         let target = workspace_options.target.as_deref();
         Ok(Self {
             root: root.clone(),
@@ -179,9 +227,11 @@ impl Project {
             target: toolkits::choose_target(target, config.build_target(), jetson)?,
             config,
             workspace,
-            packages,
+            packages: needs.packages.clone(),
+            needs,
+            needs_of_workspace,
             fetch,
-            lock: match workspace_options.cargo.has(&["--locked", "--frozen"]) {
+            lock: match options.has(&["--locked", "--frozen"]) {
                 true => LockPolicy::Unchanged,
                 false => LockPolicy::Prefer,
             },
@@ -209,6 +259,26 @@ impl Project {
         Err(Failure::configuration(text).hint(format!("unset `{variable}`")))
     }
 
+    /// The workspace of a command that needs one.
+    pub fn workspace(&self) -> Result<&Workspace> {
+        self.workspace.as_ref().ok_or_else(|| {
+            Failure::usage("there is no Cargo.toml in this directory or above")
+                .hint("change to the directory of a package, or give `--manifest-path`")
+        })
+    }
+
+    /// The platforms that a command of cargo builds for, as the user spells them.
+    pub fn platforms(&self, options: &CargoOptions) -> Vec<String> {
+        let mut platforms: Vec<String> = options.values("--target").collect();
+        if platforms.is_empty() {
+            platforms.extend(self.config.build_targets().map(str::to_owned));
+        }
+        if platforms.is_empty() {
+            platforms.push(host());
+        }
+        platforms
+    }
+
     /// Whether Cargo puts intermediate files outside its target directory (`build.build-dir`).
     pub fn has_separate_build_directory(&self) -> bool {
         self.workspace
@@ -217,8 +287,8 @@ impl Project {
     }
 
     pub fn finder(&self) -> Finder<'_> {
-        let workspace = self.workspace.as_ref();
-        let mut finder = Finder::new(&self.search_env, &self.root, &self.target, workspace);
+        let mut finder = Finder::new(&self.search_env, &self.root, &self.target, &self.needs);
+        finder.needs_of_workspace = self.needs_of_workspace.as_ref();
         (finder.fetch, finder.lock) = (self.fetch, self.lock);
         finder
     }

@@ -10,21 +10,29 @@ use cuda_build::{
 };
 use cuda_find_core::search::{self, Outcome, SearchContext};
 use cuda_find_core::select::{Need, Part, Request, RequestedRelease, Strength};
-use cuda_find_core::sources::{self, Proposals, SearchStep};
+use cuda_find_core::sources::{self, LockedToolkit, Proposals, SearchStep};
 use cuda_find_core::{env::Env, error::Error, list::sorted_set, root::Root, target::Target};
 use cuda_find_core::{found::ComponentSet, release::is_nvcc_packaged, toolkit::Note};
 
 use crate::cargo_config;
-use crate::dependencies::Guess;
+use crate::dependencies::{Dependencies, Guess};
 use crate::driver_limit::DriverLimit;
 use crate::exit_code;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::store::{self, AcceptedVersions, AddRequest, AddedToolkit};
 use crate::store::{Lock, PackageSet, ReleaseToFetch};
-use crate::workspace::Workspace;
+use crate::workspace::{Package, Workspace, declared_majors};
 
-/// Finds a toolkit for one workspace.
+/// What packages need of CUDA: what they declare, and what their dependencies reveal.
+#[derive(Clone, Debug, Default)]
+pub struct PackageNeeds {
+    /// Members of the workspace.
+    pub packages: Vec<Package>,
+    pub dependencies: Dependencies,
+}
+
+/// Finds a toolkit for one command.
 #[derive(Clone, Copy, Debug)]
 pub struct Finder<'a> {
     /// The variables that the search reads, with the workspace's lock file ([`store::with_lock_file`]).
@@ -33,10 +41,15 @@ pub struct Finder<'a> {
     pub root: &'a Root,
     /// The platform to build for.
     pub target: &'a Target,
-    /// The workspace, if there is one.
-    pub workspace: Option<&'a Workspace>,
+    /// What the command needs.
+    pub needs: &'a PackageNeeds,
+    /// What the whole workspace needs, which is locked together with what the command needs: the lock file does not
+    /// depend on what is built.
+    pub needs_of_workspace: Option<&'a PackageNeeds>,
     /// Whether a missing toolkit is fetched.
     pub fetch: bool,
+    /// Whether everything is fetched that the lock file pins, also what this command does not need.
+    fetches_whole_lock: bool,
     /// How the workspace's lock file is treated.
     pub lock: LockPolicy,
 }
@@ -71,35 +84,31 @@ fn nvrtc_need() -> Need {
 
 impl<'a> Finder<'a> {
     /// A finder that requires a compiler and does not fetch.
-    pub fn new(
-        env: &'a Env,
-        root: &'a Root,
-        target: &'a Target,
-        workspace: Option<&'a Workspace>,
-    ) -> Self {
+    pub fn new(env: &'a Env, root: &'a Root, target: &'a Target, needs: &'a PackageNeeds) -> Self {
         Self {
             env,
             root,
             target,
-            workspace,
+            needs,
+            needs_of_workspace: None,
             fetch: false,
+            fetches_whole_lock: false,
             lock: LockPolicy::Prefer,
         }
     }
 
-    /// A request for the components that all packages of the workspace need, and for one of the
-    /// sets in `alternatives`.
+    /// A request for the components that the packages declare, and for one of the sets in `alternatives`.
     fn request(&self, alternatives: Vec<Vec<Need>>) -> Result<Request, Error> {
         let release = RequestedRelease::from_env(self.env)?;
         let mut request = Request {
             major: release.map(|release| release.major),
-            declared_majors: self.workspace.map(Workspace::majors).unwrap_or_default(),
+            declared_majors: declared_majors(&self.needs.packages),
             alternatives,
             ..Request::default()
         };
         let comparator = release.and_then(RequestedRelease::comparator);
         request.toolkit.comparators.extend(comparator);
-        for package in self.workspace.iter().flat_map(|w| &w.packages) {
+        for package in &self.needs.packages {
             request.require(&cuda_build::script::request(&package.config));
         }
         // A build script may use components that the manifest does not declare.
@@ -148,19 +157,19 @@ impl<'a> Finder<'a> {
         let last_request = &requests[requests.len() - 1];
         let mut all_locked = sources.locked.iter();
         let locked = all_locked.find(|locked| last_request.is_locked_by(locked.release));
-        let not_fetched = locked.filter(|locked| locked.paths.is_empty() && uses_fetched);
+        let not_fetched = locked.filter(|locked| !locked.is_complete && uses_fetched);
         let toolkit = if self.fetch && uses_fetched {
             self.find_or_fetch(&requests, not_fetched.is_some())?
-        } else if let Some(locked) = not_fetched.filter(|_| self.lock != LockPolicy::Prefer) {
-            let (file, version) = (locked.file.display(), &locked.version);
-            let text = format!("{file} locks CUDA {version}, which has not been fetched");
-            let target = match self.target.is_native() {
-                true => String::new(),
-                false => format!(" --target {}", self.target),
-            };
-            return Err(Failure::lock(text).hint(format!("run `cargo cuda fetch{target}`")));
         } else {
-            self.search().find_first(&requests)?
+            let found = self.search().find_first(&requests);
+            let is_locked = found.as_ref().is_ok_and(Toolkit::is_locked);
+            if let Some(locked) = not_fetched
+                && self.lock != LockPolicy::Prefer
+                && !is_locked
+            {
+                return Err(self.not_fetched(locked));
+            }
+            found?
         };
         if uses_fetched && self.lock == LockPolicy::Unchanged && toolkit.is_fetched() {
             // Fails if the lock file does not pin the toolkit.
@@ -168,6 +177,16 @@ impl<'a> Finder<'a> {
         }
         warn_about_lock(&toolkit);
         Ok(toolkit)
+    }
+
+    /// The error if a command requires the locked toolkit.
+    fn not_fetched(&self, locked: &LockedToolkit) -> Failure {
+        let target = match self.target.is_native() {
+            true => String::new(),
+            false => format!(" --target {}", self.target),
+        };
+        let hint = format!("run `cargo cuda fetch{target}`");
+        Failure::lock(locked.not_fetched()).hint(hint)
     }
 
     /// Finds a toolkit with the shared libraries of `components`, which need no compiler.
@@ -276,12 +295,17 @@ impl<'a> Finder<'a> {
         declared.collect()
     }
 
-    /// Whether the lock file has a toolkit for a request, but without some of its components.
+    /// Whether the lock file has a toolkit for a request, but without some of its components, or without some that
+    /// other packages of the workspace need.
     fn lock_lacks(&self, request: &Request) -> Result<bool> {
-        let accepted = Self::accepted_versions(request);
-        let lacks = |set: PackageSet| set.lacking(self.components_to_fetch(request), &accepted);
-        let locked = self.newest_locked(request)?;
-        Ok(locked.and_then(|(_, set)| lacks(set)).is_some())
+        let Some((_, set)) = self.newest_locked(request)? else {
+            return Ok(false);
+        };
+        let add = self.add_request(request)?;
+        let others = add.only_locked.iter().copied();
+        let others = others.filter(|component| set.may_have(*component));
+        let components = add.components.iter().copied().chain(others);
+        Ok(set.lacking(components, &add.accepted).is_some())
     }
 
     /// Fetches the guessed components for the release of `toolkit`, which lacks some of them. A failure is only a note,
@@ -308,9 +332,9 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
-    /// The components that the workspace's dependencies probably need.
+    /// The components that the dependencies probably need.
     pub fn guesses(&self) -> &'a [Guess] {
-        self.workspace.map_or(&[], |it| &it.dependencies.guesses)
+        &self.needs.dependencies.guesses
     }
 
     /// The same request, which also requires the guessed components.
@@ -328,6 +352,14 @@ impl<'a> Finder<'a> {
     /// Fetches the toolkits that the workspace needs: if a release is requested, a toolkit of this release; otherwise
     /// one for each major that packages declare, otherwise one for each major in the lock file, otherwise one toolkit.
     pub fn fetch_all(&self) -> Result<Vec<AddedToolkit>> {
+        let whole = Self {
+            fetches_whole_lock: true,
+            ..*self
+        };
+        whole.fetch_each_major()
+    }
+
+    fn fetch_each_major(&self) -> Result<Vec<AddedToolkit>> {
         let request = self.any_compiler_request()?;
         let is_requested = RequestedRelease::from_env(self.env)?.is_some();
         let mut majors = self.majors_to_choose_from()?;
@@ -355,7 +387,8 @@ impl<'a> Finder<'a> {
             return Ok(Vec::new());
         }
         let request = self.any_compiler_request()?;
-        let mut majors = self.workspace.map(Workspace::majors).unwrap_or_default();
+        let needs = self.needs_of_workspace.unwrap_or(self.needs);
+        let mut majors = declared_majors(&needs.packages);
         majors.retain(|major| request.admits_major(*major));
         Ok(majors)
     }
@@ -366,11 +399,12 @@ impl<'a> Finder<'a> {
         env.with(RequestedRelease::VARIABLE, release.to_string())
     }
 
-    /// A request to the store for the components of `request` and the guessed components.
+    /// A request to the store for the components of `request` and the guessed components. What other packages of the
+    /// workspace need is locked with them, and not fetched.
     fn add_request(&self, request: &Request) -> Result<AddRequest> {
         let components: Vec<Component> = self.components_to_fetch(request).collect();
         let guesses = self.guesses().iter().map(|guess| guess.component);
-        Ok(AddRequest {
+        let mut add = AddRequest {
             release: self.release_for(request)?,
             optional: guesses
                 .filter(|component| !components.contains(component))
@@ -378,8 +412,22 @@ impl<'a> Finder<'a> {
             components,
             accepted: Self::accepted_versions(request),
             locked: self.lock == LockPolicy::Unchanged,
+            whole_lock: self.fetches_whole_lock,
             ..AddRequest::default()
-        })
+        };
+        if let Some(needs) = self.needs_of_workspace {
+            let whole = Finder { needs, ..*self };
+            let request = whole.any_compiler_request()?;
+            let guesses = whole.guesses().iter().map(|guess| guess.component);
+            let mut others: Vec<Component> = whole.components_to_fetch(&request).collect();
+            others.extend(guesses);
+            others.retain(|it| !add.components.contains(it) && !add.optional.contains(it));
+            let accepted = Self::accepted_versions(&request).into_iter();
+            let is_of_others = |(component, _): &(Component, _)| others.contains(component);
+            add.accepted.extend(accepted.filter(is_of_others));
+            add.only_locked = others;
+        }
+        Ok(add)
     }
 
     fn fetch_for(&self, request: &Request) -> Result<AddedToolkit> {
@@ -423,9 +471,7 @@ impl<'a> Finder<'a> {
     fn limit(&self) -> Option<DriverLimit> {
         let driver = driver::driver().ok().filter(|_| self.target.is_native());
         let driver = driver.map(|driver| DriverLimit::of_machine(driver.version));
-        let cudarc = self
-            .workspace
-            .and_then(|it| it.dependencies.newest_for_cudarc());
+        let cudarc = self.needs.dependencies.newest_for_cudarc();
         DriverLimit::lower(driver.into_iter().chain(cudarc.map(DriverLimit::of_cudarc)))
     }
 

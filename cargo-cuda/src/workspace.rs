@@ -7,10 +7,10 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 use cuda_build::config::Config;
 use cuda_find_core::{env::Env, root::Root};
 
-use crate::cargo_arguments::CargoOptions;
-use crate::dependencies::Dependencies;
+use crate::cargo_config::host;
 use crate::failure::{Failure, Result};
 use crate::output::joined;
+use crate::selection::{CargoCommand, Selection};
 
 /// A workspace with its packages.
 #[derive(Clone, Debug)]
@@ -23,8 +23,6 @@ pub struct Workspace {
     pub has_separate_build_directory: bool,
     /// The packages that are members of the workspace.
     pub packages: Vec<Package>,
-    /// What the resolved dependencies reveal.
-    pub dependencies: Dependencies,
     /// What `cargo metadata` printed. It has only the members if cargo could not resolve the dependencies.
     pub metadata: Metadata,
 }
@@ -36,8 +34,6 @@ pub struct Package {
     pub version: String,
     /// The path of the package's `Cargo.toml`.
     pub manifest: PathBuf,
-    /// The names of its dependencies of every kind.
-    pub dependencies: Vec<String>,
     /// The CUDA settings from the package's manifest, the workspace, and the variables that override them.
     pub config: Config,
     /// The names of its programs, as in `--bin <name>`.
@@ -51,25 +47,29 @@ pub struct Package {
 }
 
 impl Workspace {
-    /// Loads the workspace with `cargo metadata`. If cargo cannot resolve the dependencies, only `must_resolve` makes
-    /// that an error here, because cargo reports the same error when it builds.
+    /// Loads the workspace with `cargo metadata`, with the dependencies that `command` may compile on its platforms and
+    /// on this machine. If cargo cannot resolve the dependencies, only `must_resolve` makes that an error here, because
+    /// cargo reports the same error when it builds.
     pub fn load(
         root: &Root,
         env: &Env,
-        manifest: Option<&Path>,
-        options: &CargoOptions,
+        command: &CargoCommand<'_>,
         must_resolve: bool,
     ) -> Result<Self> {
-        let mut command = MetadataCommand::new();
+        let mut query = MetadataCommand::new();
         if let Some(cargo) = env.peek("CARGO") {
-            command.cargo_path(cargo);
+            query.cargo_path(cargo);
         }
-        if let Some(manifest) = manifest {
-            command.manifest_path(manifest);
+        if let Some(manifest) = command.manifest {
+            query.manifest_path(manifest);
         }
-        command.other_options(options.metadata_arguments());
-        let metadata = match command.exec() {
-            Err(_) if !must_resolve => command.no_deps().exec(),
+        let mut arguments = command.options.metadata_arguments();
+        for platform in command.platforms().into_iter().chain([host()]) {
+            arguments.extend(["--filter-platform".to_owned(), platform]);
+        }
+        query.other_options(arguments);
+        let metadata = match query.exec() {
+            Err(_) if !must_resolve => query.no_deps().exec(),
             metadata => metadata,
         };
         let metadata = metadata.map_err(metadata_failure)?;
@@ -81,7 +81,6 @@ impl Workspace {
                 let mut dependencies = package.dependencies.iter();
                 dependencies.any(|it| names.contains(&it.name.as_str()) && it.kind == kind)
             };
-            let names = package.dependencies.iter().map(|it| &it.name);
             let mut targets = package.targets.iter();
             let programs = targets.clone().filter(|target| target.is_bin());
             let cdylib = targets.find(|target| target.is_cdylib());
@@ -90,7 +89,6 @@ impl Workspace {
                 cdylib: cdylib.map(|target| target.name.replace('-', "_")),
                 name: package.name.to_string(),
                 version: package.version.to_string(),
-                dependencies: names.cloned().collect(),
                 uses_cuda_build: uses(&["cuda-build"], DependencyKind::Build),
                 uses_pyo3: uses(&["pyo3", "pyo3-ffi"], DependencyKind::Normal),
                 config: Config::read(root, env, directory)?,
@@ -104,7 +102,6 @@ impl Workspace {
             has_separate_build_directory: build_directory
                 .is_some_and(|directory| *directory != metadata.target_directory),
             packages,
-            dependencies: Dependencies::new(&metadata),
             metadata,
         })
     }
@@ -120,20 +117,23 @@ impl Workspace {
         })
     }
 
-    /// Keeps the packages of these names and those that they depend on; all if a name is that of no package.
-    pub fn retain_needed_by(&mut self, names: &[String]) {
-        if !names.iter().all(|name| self.package(name).is_ok()) {
-            return;
+    /// The members of a selection. All members if it has none: Cargo then builds a dependency alone, for which the
+    /// workspace's declarations count.
+    pub fn members_of(&self, selection: &Selection) -> Vec<Package> {
+        let described = self.metadata.packages.iter();
+        let selected: BTreeSet<&Path> = described
+            .filter(|package| selection.contains(package))
+            .map(|package| package.manifest_path.as_std_path())
+            .collect();
+        let members = self.packages.iter();
+        let members: Vec<Package> = members
+            .filter(|member| selected.contains(member.manifest.as_path()))
+            .cloned()
+            .collect();
+        match members.is_empty() {
+            true => self.packages.clone(),
+            false => members,
         }
-        let mut needed = BTreeSet::new();
-        let mut open = names.to_vec();
-        while let Some(name) = open.pop() {
-            let package = self.packages.iter().find(|it| it.name == name);
-            if let Some(package) = package.filter(|_| needed.insert(name)) {
-                open.extend(package.dependencies.iter().cloned());
-            }
-        }
-        self.packages.retain(|it| needed.contains(&it.name));
     }
 
     /// The package with this manifest, by default the one in or above the current directory.
@@ -143,13 +143,13 @@ impl Workspace {
         let mut packages = self.packages.iter();
         packages.find(|package| root.resolve(&package.manifest) == path)
     }
+}
 
-    /// The majors that packages declare, newest first.
-    pub fn majors(&self) -> Vec<u32> {
-        let declared = self.packages.iter().flat_map(|it| &it.config.majors);
-        let majors: BTreeSet<u32> = declared.copied().collect();
-        majors.into_iter().rev().collect()
-    }
+/// The majors that packages declare, newest first.
+pub fn declared_majors(packages: &[Package]) -> Vec<u32> {
+    let declared = packages.iter().flat_map(|it| &it.config.majors);
+    let majors: BTreeSet<u32> = declared.copied().collect();
+    majors.into_iter().rev().collect()
 }
 
 /// The manifest in the current directory or the nearest one above.

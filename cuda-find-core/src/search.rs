@@ -251,25 +251,22 @@ impl<'s> PlaceReader<'s> {
         Ok(toolkit)
     }
 
-    /// Selects, and reports if the locked toolkit has not been fetched.
+    /// Selects, and reports if the locked toolkit would serve and has not been fetched.
     fn select(&self, request: &Request) -> Result<Toolkit, Error> {
         let mut selected = self.select_in_order(request);
         let locked = self.locked(request);
-        let Some(locked) = locked.filter(|locked| locked.paths.is_empty()) else {
+        let Some(locked) = locked.filter(|locked| !locked.is_complete) else {
             return selected;
         };
         match &mut selected {
-            Ok(toolkit) if !toolkit.step.is_explicit() => toolkit.note(Note::LockNotFetched {
-                file: locked.file.clone(),
-                version: locked.version.to_string(),
-            }),
+            Ok(toolkit) if !toolkit.step.is_explicit() && !toolkit.is_locked() => {
+                toolkit.note(Note::LockNotFetched(locked.not_fetched()));
+            }
             Err(Error::NotFound { hints, .. })
                 if !self.has_named_place() && !self.search.target.is_jetson() =>
             {
-                let (file, version) = (locked.file.display(), &locked.version);
-                *hints = vec![format!(
-                    "run `cargo cuda fetch`: {file} locks CUDA {version}, which has not been fetched"
-                )];
+                let reason = locked.not_fetched();
+                *hints = vec![format!("run `cargo cuda fetch`: {reason}")];
             }
             _ => {}
         }

@@ -26,13 +26,9 @@ const FORMAT_VERSION: i64 = 1;
 pub enum Note {
     /// The components come from several steps of the search: from these places.
     Combined(Vec<String>),
-    /// The locked toolkit that the request admits has not been fetched, so it is not used.
-    LockNotFetched {
-        /// The lock file.
-        file: PathBuf,
-        /// The locked version.
-        version: String,
-    },
+    /// The locked toolkit that the request admits has not been fetched, so it is not used. The text is that of
+    /// [`LockedToolkit::not_fetched`](crate::sources::LockedToolkit::not_fetched).
+    LockNotFetched(String),
     /// A component that was found but not requested is not used, because it does not fit.
     Incompatible {
         /// The component.
@@ -46,11 +42,9 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Combined(origins) => write!(f, "combined from {}", origins.join(" and ")),
-            Self::LockNotFetched { file, version } => write!(
+            Self::LockNotFetched(reason) => write!(
                 f,
-                "{} locks CUDA {version}, which has not been fetched, so another toolkit is used: run `cargo cuda \
-                 fetch`",
-                file.display()
+                "{reason}, so components from other places are used: run `cargo cuda fetch`"
             ),
             Self::Incompatible { found, conflict } => {
                 let Conflict { reason, fix } = conflict;
@@ -116,6 +110,11 @@ impl Toolkit {
     /// Whether `cargo cuda` has fetched the toolkit.
     pub fn is_fetched(&self) -> bool {
         matches!(self.step, SearchStep::Locked | SearchStep::Stored)
+    }
+
+    /// Whether every component comes from the toolkit that the lock file pins, except for products of the system.
+    pub fn is_locked(&self) -> bool {
+        self.step == SearchStep::Locked && !self.is_combined()
     }
 
     /// The CUDA release.

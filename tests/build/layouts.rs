@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use cargo_cuda::report::Diagnosis;
-use cargo_cuda::toolkits::Finder;
+use cargo_cuda::toolkits::{Finder, PackageNeeds};
 use cuda_build::{Build, Component, Library, Toolkit};
 use cuda_find_core::{env::Env, root::Root, target::Target};
 
@@ -32,7 +32,7 @@ impl Layout {
     /// What `cargo cuda doctor -v` prints of the search, and the toolkit that it chooses.
     fn doctor(&self, env: &Env) -> (String, Option<Toolkit>) {
         let root = Root::below(&self.root);
-        let outcome = Finder::new(env, &root, &self.target(), None).outcome();
+        let outcome = Finder::new(env, &root, &self.target(), &PackageNeeds::default()).outcome();
         let outcome = outcome.unwrap();
         let mut diagnosis = Diagnosis::of_search(&outcome);
         let toolkit = outcome.toolkit.ok();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use cargo_cuda::toolkits::Finder;
+use cargo_cuda::toolkits::{Finder, PackageNeeds};
 use cuda_build::{Build, Component, Error, Toolkit};
 use cuda_find_core::{env::Env, found::Found, root::Root};
 
@@ -142,13 +142,14 @@ const DEPENDENCY: &str = "cargo-home/registry/src/index/dep-0.1.0";
 fn the_locked_toolkit_comes_before_an_active_environment() {
     for (locked, expected) in [(&[][..], "12.6"), (&["13"], "13.4"), (&["12"], "12.9")] {
         let workspace = Workspace::new(locked);
-        for package in [APP, DEPENDENCY] {
-            assert_eq!(
-                workspace.release(package, &[]),
-                expected,
-                "{locked:?} {package}"
-            );
-        }
+        assert_eq!(workspace.release(APP, &[]), expected, "{locked:?}");
+        assert_eq!(workspace.release(DEPENDENCY, &[]), "12.6", "{locked:?}");
+        let named = ("CUDA_BUILD_LOCK", "@ROOT@/ws/cuda-toolkits.lock");
+        assert_eq!(
+            workspace.release(DEPENDENCY, &[named]),
+            expected,
+            "{locked:?}"
+        );
         assert!(workspace.script(APP, &[]).1.is_empty());
     }
 }
@@ -162,7 +163,8 @@ fn the_lock_is_not_left_for_an_nvcc() {
         let lock = ("CUDA_BUILD_LOCK", "@ROOT@/ws/cuda-toolkits.lock");
         let (env, root) = (workspace.env(&[path, lock]), Root::below(&workspace.0.root));
         let target = workspace.0.target();
-        let finder = Finder::new(&env, &root, &target, None);
+        let needs = PackageNeeds::default();
+        let finder = Finder::new(&env, &root, &target, &needs);
         let toolkit = finder.outcome().unwrap().toolkit.unwrap();
         assert_eq!(toolkit.version().to_string(), expected, "{locked:?}");
     }
@@ -298,7 +300,7 @@ fn a_cross_build_uses_the_locked_toolkits_of_both_platforms() {
         fs::write(&lock, text).unwrap();
         let env = layout.environment().with("CUDA_BUILD_LOCK", &lock);
         let disk = Root::below(root);
-        let toolkit = Finder::new(&env, &disk, &layout.target(), None)
+        let toolkit = Finder::new(&env, &disk, &layout.target(), &PackageNeeds::default())
             .find()
             .unwrap();
         let path = |component, part: fn(&Found) -> &PathBuf| {

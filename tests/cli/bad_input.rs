@@ -46,7 +46,7 @@ mod online {
         project.write("kernels/host code.cu", host);
         let run = project.run(&["run"]);
         assert_eq!(run.stdout, "3\n", "{run:?}");
-        let out = project.out("other-letters");
+        let out = project.out("other-letters", "libhost.a");
         for file in ["libhost.a", "größe.fatbin", "scale.fatbin"] {
             assert!(out.join(file).is_file(), "{file}");
         }

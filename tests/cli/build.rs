@@ -195,7 +195,7 @@ mod online {
             );
             assert_eq!(report(&project).0, images);
             for file in ["with_header.fatbin", "by_nvcc.fatbin", "libkernels.a"] {
-                let code = cuobjdump(&project.out("reporting").join(file));
+                let code = cuobjdump(&project.made("reporting", file));
                 assert_eq!(code.join(" "), declared, "{file}");
             }
         }
@@ -244,7 +244,7 @@ mod online {
         let build = project.run(&["build"]);
         let words = ["src/third.cu(2): error", "\"undeclared\" is undefined"];
         build.ended_with(101, &words);
-        let out = project.out("failing");
+        let out = project.out("failing", "cuda-build.stamps");
         assert!(!out.join("libkernels.a").exists());
         for entry in fs::read_dir(&out).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();

@@ -80,10 +80,7 @@ mod online {
         assert!(!joined.contains(".cu for"), "{joined}");
         let summary = "Compiled 0 of 10 files, 10 taken from the output store";
         assert!(joined.contains(summary), "{joined}");
-        let builds = project.target.join("cargo-cuda/latest/release/build");
-        let outs = fs::read_dir(builds).unwrap();
-        let mut outs = outs.map(|build| build.unwrap().path().join("out"));
-        let out = outs.find(|out| out.join("direct3.o").is_file()).unwrap();
+        let out = project.out("cluster", "direct3.o");
         for file in ["direct3.o", "libpart.a"] {
             let all = "sm_120.cubin sm_120.ptx sm_80.cubin sm_90.cubin";
             assert_eq!(cuobjdump(&out.join(file)).join(" "), all, "{file}");

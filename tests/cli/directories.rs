@@ -1,8 +1,10 @@
 //! The target directory of a build: what stays in it, and what is compiled again.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cargo_cuda::exit_code;
 
 use crate::project::Project;
 use crate::support::Finished;
@@ -54,29 +56,38 @@ mod online {
         runs(project)
     }
 
+    /// The directories of combinations, without links.
+    fn directories(base: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(base).unwrap().map(|it| it.unwrap().path());
+        let mut found: Vec<PathBuf> = entries
+            .filter(|path| path.join(".cuda/built-with.json").is_file() && !path.is_symlink())
+            .collect();
+        found.sort();
+        found
+    }
+
     #[test]
-    fn lists_and_releases_share_a_directory() {
+    fn each_list_and_release_has_a_directory() {
         let project = counting("releases");
         let build = project.run(&["build"]);
         build.succeeded();
         let result = "Result in target/cargo-cuda (CUDA 13.4)";
         assert_eq!(build.stderr.lines().last().unwrap().trim_start(), result);
-        let program = project.target.join("cargo-cuda/latest/debug/counting");
-        assert!(program.is_file());
+        let base = project.target.join("cargo-cuda");
+        assert!(base.join("latest/debug/counting").is_file());
         assert_eq!(runs(&project), 1);
         for (arguments, expected) in [
             (&["--cuda", "12"][..], 1),
             // Another spelling of the same release, and a profile that has not been built yet.
             (&["--cuda", "12.9"], 0),
             (&["--cuda", "12", "--release"], 1),
-            (&["--cuda", "13.4"], 1),
+            (&["--cuda", "13.4"], 0),
             (&[], 0),
             (&["--capabilities", "8.0,9.0"], 1),
             (&["--capabilities", "90 sm_80"], 0),
-            (&["--capabilities", "9.0"], 1),
-            // A change removes the outputs of every profile.
-            (&["--capabilities", "9.0", "--release"], 1),
-            (&[], 1),
+            (&[], 0),
+            (&["--cuda", "12"], 0),
+            (&["--cuda", "12", "--release"], 0),
         ] {
             assert_eq!(
                 runs_of(&project, arguments, None),
@@ -84,63 +95,121 @@ mod online {
                 "{arguments:?}"
             );
         }
+        assert_eq!(directories(&base).len(), 3);
         project.run(&["test", "--no-run"]).succeeded();
         assert_eq!(runs(&project), 0);
         for name in ["NVCC_APPEND_FLAGS", "CUDAFLAGS", "CUDA_COMPUTE_CAP"] {
             assert_eq!(runs_of(&project, &[], Some((name, "86"))), 1, "{name}");
         }
+        // Of the directories, those of the last three commands stay, and the one that `release` leads to.
+        assert_eq!(directories(&base).len(), 4);
         assert_eq!(runs_of(&project, &[], None), 1);
         assert_eq!(runs_of(&project, &[], Some(("UNRELATED", "86"))), 0);
-        // A build was killed before it had removed everything.
-        fs::remove_file(project.target.join("cargo-cuda/.cuda/built-with.json")).unwrap();
+        // A command was killed before it had written the record.
+        let latest = base.join(fs::read_link(base.join("latest")).unwrap());
+        fs::remove_file(latest.join(".cuda/built-with.json")).unwrap();
         assert_eq!(runs_of(&project, &[], None), 1);
-        // The program that cargo has started cannot wait for itself.
-        let toolkit = project.target.join("cargo-cuda/.cuda/toolkit.toml");
+        // The program that cargo has started may build for another list.
         let mut nested = project.command(&["build", "--capabilities", "8.0"]);
+        let toolkit = latest.join(".cuda/toolkit.toml");
         let nested = nested.env("CUDA_BUILD_TOOLKIT", toolkit).output().unwrap();
-        Finished::of(nested).ended_with(2, &["is in use by the build that has started this one"]);
+        Finished::of(nested).succeeded();
+        // Both tools of Cargo that look at a target directory accept it.
+        let clean = |directory: &Path| {
+            let mut cargo = Command::new("cargo");
+            project.prepare(cargo.args(["clean", "--target-dir"]).arg(directory));
+            Finished::of(cargo.output().unwrap()).succeeded();
+            assert!(!directory.exists());
+        };
+        clean(&latest);
+        clean(&project.target);
     }
 
     #[test]
-    fn separate_directories_stay_on_request() {
-        let project = counting("separate");
-        let separate = Some(("CUDA_BUILD_SEPARATE", "1"));
-        for (release, expected) in [("13", 1), ("12", 1), ("13", 0), ("12", 0)] {
-            assert_eq!(runs_of(&project, &["--cuda", release], separate), expected);
+    fn the_number_of_directories_can_be_chosen() {
+        let project = counting("kept");
+        let variable = "CUDA_BUILD_TARGET_DIRECTORIES";
+        let kept = Some((variable, "1"));
+        for (list, expected) in [("8.0", 1), ("9.0", 1), ("10.0", 1), ("8.0", 1), ("8.0", 0)] {
+            let arguments = ["--capabilities", list];
+            assert_eq!(runs_of(&project, &arguments, kept), expected, "{list}");
         }
-        let latest = fs::read_link(project.target.join("cargo-cuda/latest")).unwrap();
-        assert!(
-            latest.to_str().unwrap().starts_with(".separate/12.9-"),
-            "{latest:?}"
+        assert_eq!(directories(&project.target.join("cargo-cuda")).len(), 1);
+        let mut refused = project.command(&["build"]);
+        let refused = Finished::of(refused.env(variable, "none").output().unwrap());
+        refused.failed(exit_code::USAGE, &[variable, "\"none\""]);
+    }
+
+    /// Scripts and Dockerfiles copy from there.
+    #[test]
+    fn a_profile_leads_to_what_was_built_last() {
+        let project = counting("published");
+        let base = project.target.join("cargo-cuda");
+        project.write(
+            "src/main.rs",
+            "fn main() { print!(\"{}\", env!(\"CUDAARCHS\")); }\n",
         );
+        let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+        let printed = |profile: &str| {
+            let program = Command::new(base.join(profile).join("counting")).output();
+            String::from_utf8(program.unwrap().stdout).unwrap()
+        };
+        let of_target = format!("{triple}/release");
+        for (list, arguments, profile) in [
+            ("8.0", &["build"][..], "debug"),
+            ("9.0", &["build", "--release"], "release"),
+            ("9.0", &["build"], "debug"),
+            ("8.0", &["run"], "debug"),
+            (
+                "12.0",
+                &["build", "-r", "--target", &triple],
+                of_target.as_str(),
+            ),
+        ] {
+            project
+                .run(&[arguments, &["--capabilities", list]].concat())
+                .succeeded();
+            let expected = list.replace('.', "") + "-real";
+            assert_eq!(printed(profile), expected, "{arguments:?}");
+        }
+        // What leaves no program keeps the link.
+        project
+            .run(&["check", "--capabilities", "10.0"])
+            .succeeded();
+        assert_eq!(
+            [printed("debug"), printed("release")],
+            ["80-real", "90-real"]
+        );
+        project.write("src/main.rs", "fn main() { error }\n");
+        let failed = project.run(&["build", "--capabilities", "7.5"]);
+        failed.ended_with(101, &["cannot find value"]);
+        assert_eq!(printed("debug"), "80-real");
+        // Output of an earlier version, whose target directory this was.
+        project.write("src/main.rs", "fn main() {}\n");
+        fs::remove_file(base.join("debug")).unwrap();
+        project.write("target/cargo-cuda/debug/counting", "old");
+        project.run(&["build"]).succeeded();
+        assert_eq!(printed("debug"), "");
     }
 
     #[test]
-    fn another_release_waits_for_the_build() {
-        let project = counting("waits");
+    fn builds_with_different_releases_run_at_once() {
+        let project = counting("at-once");
         project.write("wait", "");
         let spawned = |release| {
             let mut build = project.command(&["build", "--cuda", release]);
-            build.stderr(Stdio::piped()).spawn().unwrap()
+            build.stderr(Stdio::null()).spawn().unwrap()
         };
-        let first = spawned("13");
-        while runs(&project) == 0 {
+        let builds = ["13", "12"].map(spawned);
+        let file = project.path.join("runs");
+        let both_run = || fs::read_to_string(&file).is_ok_and(|text| text.lines().count() == 2);
+        while !both_run() {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        let mut second = spawned("12");
-        let mut lines = BufReader::new(second.stderr.take().unwrap()).lines();
-        let is_waiting = |line: String| line.contains("Blocking waiting for another `cargo cuda`");
-        assert!(lines.by_ref().map_while(Result::ok).any(is_waiting));
-        assert_eq!(runs(&project), 0);
         fs::remove_file(project.path.join("wait")).unwrap();
-        Finished::of(first.wait_with_output().unwrap()).succeeded();
-        assert!(
-            lines
-                .map_while(Result::ok)
-                .any(|line| line.contains("Result in"))
-        );
-        assert!(second.wait().unwrap().success());
-        assert_eq!(runs(&project), 1);
+        for mut build in builds {
+            assert!(build.wait().unwrap().success());
+        }
     }
 
     #[test]
@@ -149,11 +218,26 @@ mod online {
         let named = ["build", "--target-dir", "elsewhere"];
         project.run(&named).succeeded();
         assert_eq!(runs(&project), 1);
-        assert!(project.path.join("elsewhere/debug/counting").is_file());
+        let program = project.path.join("elsewhere/debug/counting");
+        assert!(program.is_file());
         assert!(!project.target.exists());
         let other = project.run(&[&named[..], &["--cuda", "12"]].concat());
         other.succeeded();
         assert_eq!(runs(&project), 1);
+        project.run(&named).succeeded();
+        assert_eq!(runs(&project), 0);
+
+        // What plain cargo has built is neither used nor removed.
+        let mut plain = Command::new("cargo");
+        project.prepare(plain.args(["build", "--target-dir", "plain"]));
+        Finished::of(plain.output().unwrap()).succeeded();
+        let refused = project.run(&["build", "--target-dir", "plain"]);
+        refused.failed(
+            exit_code::USAGE,
+            &["plain/debug was not written by `cargo cuda`"],
+        );
+        assert!(project.path.join("plain/debug/counting").is_file());
+        runs(&project);
 
         // Cargo's configuration names the directory that ours is in; Cargo takes the variable first.
         let elsewhere = project.path.with_file_name("configured");

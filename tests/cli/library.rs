@@ -209,7 +209,7 @@ fn main() -> Result<(), cuda_build::Error> {
             let run = project.run(arguments);
             run.succeeded();
             assert!(run.stdout.trim().parse::<u32>().is_ok(), "{run:?}");
-            fs::read(project.out("device-link").join("linked.device-link.o")).unwrap()
+            fs::read(project.made("device-link", "linked.device-link.o")).unwrap()
         };
         let before = linked(&["run"]);
         project.write("function.cu", &function.replace("x + x", "x * 3"));

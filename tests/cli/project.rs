@@ -218,9 +218,9 @@ impl Project {
             .env("CUDA_BUILD_CACHE_DIR", &self.cache)
             // Each test compiles, whatever others and earlier runs compiled.
             .env("CUDA_BUILD_IMAGES", self.path.with_extension("images"));
-        // Projects that run at the same time, with different lists, would compile each other's packages again.
+        // Projects with different lists share the target directory.
         if self.target != self.path.join("target") {
-            command.env("CUDA_BUILD_SEPARATE", "1");
+            command.env("CUDA_BUILD_TARGET_DIRECTORIES", "1000");
         }
         // Cargo sets these for the tests themselves.
         for (name, _) in std::env::vars() {
@@ -238,66 +238,87 @@ impl Project {
         Finished::of(self.command(arguments).output().unwrap())
     }
 
-    /// The target directories of all builds: those of `cargo cuda`, and that of plain cargo.
-    fn directories(&self) -> Vec<PathBuf> {
-        let base = self.target.join("cargo-cuda");
-        let separate = fs::read_dir(base.join(".separate")).into_iter().flatten();
-        let separate = separate.map(|entry| entry.unwrap().path());
-        separate.chain([base, self.target.clone()]).collect()
-    }
-
     /// Removes everything that cargo has built of a package.
     pub fn forget(&self, package: &str) {
-        for profile in self.directories().iter().map(|path| path.join("debug")) {
-            for directory in ["build", ".fingerprint", "deps", "incremental"] {
-                for path in built(&profile.join(directory), package) {
-                    let removed = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
-                    removed.unwrap();
-                }
-            }
-            let _ = fs::remove_file(profile.join(package));
+        for path in traces(&self.target, package) {
+            let removed = match path.is_dir() && !path.is_symlink() {
+                true => fs::remove_dir_all(&path),
+                false => fs::remove_file(&path),
+            };
+            // A directory in the list may contain another entry.
+            assert!(removed.is_ok() || !path.exists(), "{path:?}: {removed:?}");
         }
     }
 
-    /// The directory that the package's build script has written to last.
-    pub fn out(&self, package: &str) -> PathBuf {
-        let found = self.directories().into_iter();
-        let built = found.flat_map(|directory| built(&directory.join("debug/build"), package));
-        let outs = built
-            .map(|path| path.join("out"))
-            .filter(|out| out.is_dir());
-        newest(outs, |out| out.with_file_name("output"))
+    /// The file of this name that the package's build script has written last.
+    pub fn made(&self, package: &str, name: &str) -> PathBuf {
+        let directories = traces(&self.target, package).into_iter();
+        let files = directories.flat_map(|directory| below(&directory));
+        let named = files.filter(|path| path.is_file() && path.file_name().unwrap() == name);
+        newest(named).unwrap_or_else(|| panic!("no {name} of {package} in {:?}", self.target))
+    }
+
+    /// The directory with the file of this name that the package's build script has written last.
+    pub fn out(&self, package: &str, name: &str) -> PathBuf {
+        self.made(package, name).parent().unwrap().to_owned()
     }
 
     /// The program that was linked last.
     pub fn program(&self, name: &str) -> PathBuf {
-        let directories = self.directories().into_iter();
-        let found = directories.map(|directory| directory.join("debug").join(name));
-        newest(found.filter(|program| program.is_file()), Path::to_owned)
+        let published = self.target.join("cargo-cuda/debug").join(name);
+        let plain = self.target.join("debug").join(name);
+        let programs = [published, plain].into_iter();
+        newest(programs.filter(|program| program.is_file())).unwrap()
     }
 }
 
-fn newest(paths: impl Iterator<Item = PathBuf>, dated: impl Fn(&Path) -> PathBuf) -> PathBuf {
-    let changed = |path: &PathBuf| {
-        let file = fs::metadata(dated(path)).or_else(|_| fs::metadata(path));
-        file.unwrap().modified().unwrap()
-    };
-    paths.max_by_key(changed).unwrap()
+fn newest(paths: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+    paths.max_by_key(|path| fs::metadata(path).unwrap().modified().unwrap())
 }
 
-/// The paths in a directory of Cargo's that belong to a package: `native-app-0123456789abcdef`, in `deps` with
-/// underscores.
-fn built(directory: &Path, package: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let is_of_package = |path: &PathBuf| {
-        let name = path.file_name().unwrap().to_str().unwrap();
+/// How deep the directories of packages are below a target directory, in every layout of Cargo's.
+const DEPTH: usize = 6;
+
+/// The files and directories below a target directory that have a package's name: `native-app`, or
+/// `native-app-0123456789abcdef`, with `-` or `_`. Cargo's layout is not known here.
+fn traces(target: &Path, package: &str) -> Vec<PathBuf> {
+    let is_trace = |path: &Path| {
+        let name = path.file_name().unwrap().to_string_lossy();
         let name = name.replace('_', "-");
-        let rest = name.strip_prefix(package);
-        let hash = rest.and_then(|rest| rest.strip_prefix('-'));
-        hash.is_some_and(|rest| rest.chars().take_while(char::is_ascii_alphanumeric).count() >= 12)
+        let rest = name
+            .strip_prefix("lib")
+            .unwrap_or(&name)
+            .strip_prefix(package);
+        rest.is_some_and(|rest| {
+            let hash = rest.strip_prefix('-').unwrap_or_default();
+            let length = hash.chars().take_while(char::is_ascii_alphanumeric).count();
+            rest.is_empty() || rest.starts_with('.') || length >= 12
+        })
     };
-    paths.filter(is_of_package).collect()
+    let mut found = Vec::new();
+    let mut open = vec![(target.to_owned(), 0)];
+    while let Some((directory, depth)) = open.pop() {
+        let entries = fs::read_dir(&directory).into_iter().flatten();
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            if is_trace(&path) {
+                found.push(path);
+            } else if depth < DEPTH && path.is_dir() && !path.is_symlink() {
+                open.push((path, depth + 1));
+            }
+        }
+    }
+    found
+}
+
+/// The files below a directory.
+fn below(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let files = paths.flat_map(|path| match path.is_dir() && !path.is_symlink() {
+        true => below(&path),
+        false => vec![path],
+    });
+    files.collect()
 }
 
 /// The target directory of all projects.

@@ -63,23 +63,19 @@ mod online {
         project.write("src/main.rs", MAIN);
         let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
         let configured = format!("build.target='{triple}'");
-        let of_target = format!("/{triple}/debug/build/made-");
+        let of_target = format!("/{triple}/debug/");
         for (arguments, expected, directory) in [
             (
                 &["run", "--cuda", "13", "--", "a b", "--cuda"][..],
                 "42 [\"a b\", \"--cuda\"] true",
-                "/debug/build/made-",
+                "/debug/",
             ),
-            (
-                &["run", "--features", "a"],
-                "43 [] true",
-                "/debug/build/made-",
-            ),
+            (&["run", "--features", "a"], "43 [] true", "/debug/"),
             // Cargo's short options in one, and the program's own that looks like one of cargo's.
             (
                 &["run", "-qr", "x", "--profile=dev"],
                 "42 [\"x\", \"--profile=dev\"] true",
-                "/release/build/made-",
+                "/release/",
             ),
             (&["run", "--config", &configured], "42 [] true", &of_target),
         ] {
@@ -88,7 +84,7 @@ mod online {
             let (first, path) = run.stdout.split_once('\n').unwrap();
             assert_eq!(first, expected, "{run:?}");
             let mut directories = std::env::split_paths(path.trim_end());
-            let made = directories.find(|path| path.ends_with("out/made/lib"));
+            let made = directories.find(|path| path.ends_with("made/lib"));
             let made = made.unwrap().into_os_string().into_string().unwrap();
             assert!(made.contains(directory), "{made}");
         }

@@ -112,12 +112,12 @@ mod online {
             "kernel.d",
             "printed",
         ];
-        let outputs = || files.map(|name| fs::read(project.out("wrapped").join(name)).unwrap());
+        let outputs = || files.map(|name| fs::read(project.made("wrapped", name)).unwrap());
         let first = build(&[]);
         assert_eq!(first.len(), 4, "{first:?}");
         let whole = "for 8.0, 9.0, 12.0+PTX (wrapped)";
         assert!(first.iter().any(|line| line == whole), "{first:?}");
-        let out = project.out("wrapped");
+        let out = project.out("wrapped", "kernel.o");
         let all = "sm_120.cubin sm_120.ptx sm_80.cubin sm_90.cubin";
         assert_eq!(cuobjdump(&out.join("kernel.o")).join(" "), all);
         assert!(String::from_utf8_lossy(&outputs()[1]).contains(".target sm_80"));
@@ -153,7 +153,7 @@ mod online {
         let line = "for 10.0 (wrapped; a capability was added)";
         assert_eq!(build(&added), [line, line]);
         let objects = ["kernel.o", "relocatable.o"];
-        let objects = || objects.map(|name| fs::read(project.out("wrapped").join(name)).unwrap());
+        let objects = || objects.map(|name| fs::read(project.made("wrapped", name)).unwrap());
         let joined = objects();
         fs::remove_dir_all(project.path.with_extension("images")).unwrap();
         fs::remove_dir_all(&project.target).unwrap();
@@ -170,7 +170,7 @@ mod online {
                 .unwrap(),
         );
         run.succeeded();
-        let code = cuobjdump(&project.out("wrapped").join("kernel.o"));
+        let code = cuobjdump(&project.made("wrapped", "kernel.o"));
         assert_eq!(code, ["sm_80.cubin", "sm_80.ptx"]);
     }
 
@@ -187,7 +187,7 @@ mod online {
         ];
         project.write("build.rs", &script(&calls));
         let both = ["sm_80.cubin", "sm_90.cubin"];
-        let images = |name: &str| cuobjdump(&project.out("wrapped-list").join(name));
+        let images = |name: &str| cuobjdump(&project.made("wrapped-list", name));
         let build = |variables: &[(&str, &str)]| {
             let mut build = project.command(&["build"]);
             let run = Finished::of(build.envs(variables.iter().copied()).output().unwrap());
@@ -262,7 +262,7 @@ mod online {
         ]);
         let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
         project.write("build.rs", &script(&calls));
-        let out = || project.out("wrapped-letters");
+        let out = || project.out("wrapped-letters", "kernel.o");
         let check = |list: &str, of_kernel: &[&str]| {
             let run = project.run(&["build", "--capabilities", list]);
             run.succeeded();
@@ -335,7 +335,7 @@ mod online {
             "src/k.cu",
             "__global__ void k(int *p) { *p = sizeof(PATH); }\n",
         );
-        let out = project.out("wrapped-reads");
+        let out = project.out("wrapped-reads", "k.o");
         let [short, long] = ["x", "longer"].map(|name| {
             let out = out.join(name).display().to_string();
             let line = format!("-arch=sm_80 -c src/k.cu -o k.o -DPATH=\"{out}\"");
@@ -434,14 +434,13 @@ mod online {
         let add = ["toolkit", "add", "13", "--components", "nvcc,tileiras"];
         project.run(&add).succeeded();
         project.run(&["build"]).succeeded();
-        let images = cuobjdump(&project.out("wrapped-newest").join("tile.o")).join(" ");
+        let images = cuobjdump(&project.made("wrapped-newest", "tile.o")).join(" ");
         assert!(
             images.contains("sm_80") && images.contains("sm_90"),
             "{images}"
         );
         let object = project
-            .out("wrapped-newest")
-            .join("tile.o")
+            .made("wrapped-newest", "tile.o")
             .display()
             .to_string();
         let audited = project.run(&["audit", &object]);
@@ -488,7 +487,7 @@ mod online {
         let run = project.run(&["build"]);
         run.succeeded();
         // The list is what the script requests, so nvcc embeds PTX as it always does.
-        let code = cuobjdump(&project.out("wrapped-errors").join("kernel.o"));
+        let code = cuobjdump(&project.made("wrapped-errors", "kernel.o"));
         assert_eq!(code, ["sm_80.cubin", "sm_80.ptx"]);
     }
 

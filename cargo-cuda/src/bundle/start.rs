@@ -14,6 +14,7 @@ use crate::cargo_config::target_directory_name;
 use crate::failure::{Failure, Result};
 use crate::package::device::{DeviceCode, as_text};
 use crate::project::Project;
+use crate::rustflags::only_for_linker;
 use crate::{output, process};
 
 const SOURCE: &str = include_str!("start_program.rs");
@@ -150,6 +151,10 @@ pub fn compile(
     }
     let triple = triple.as_deref().or(project.config.build_target());
     target.extend(triple.map(target_directory_name));
+    // The program runs on other machines than this one.
+    let (config, env) = (&project.config, &project.env);
+    let (name, flags) = only_for_linker(config, env, project.target.triple());
+    call = call.variable(&name, flags);
     let code = process::run(&call, &project.env)?;
     if code == 0 {
         return Ok(target.join("release/start"));

@@ -1,18 +1,19 @@
 //! `cargo cuda build`, `run`, `test` and the like: run cargo with one toolkit, in a target directory of their own.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cuda_build::diagnosis::Diagnosis;
 use cuda_find_core::{command::Invocation, env::Env, root::Root};
 
-use crate::cargo_arguments::{CargoOptions, SplitArguments};
+use crate::cargo_arguments::{CargoOptions, SplitArguments, first_word, without};
 use crate::dependencies::Guess;
 use crate::diagnosis::diagnose;
 use crate::failure::Result;
 use crate::isolated_build::{self, IsolatedBuild, Purpose};
 use crate::output::joined;
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
-use crate::{output, process};
+use crate::{output, process, rustflags};
 
 const CARGO_FAILED: u8 = 101;
 
@@ -24,14 +25,21 @@ const NO_DRIVER: &str = "note: if the missing library is libcuda.so.1: it comes 
                          hint: to run tests that need no GPU on such a machine, load the driver when it is used: \
                          enable the crate's feature for that (cudarc: `dynamic-loading`), or use libloading";
 
-/// One of cargo's commands, which may run twice.
+/// One of cargo's commands, which may run again with more components.
 struct CargoRun<'a> {
     arguments: &'a SplitArguments,
     user_env: &'a Env,
     project: &'a Project,
     cargo: &'a CargoOptions,
-    /// The value of `--target-dir`.
-    target_directory: Option<&'a Path>,
+    /// The profile directories that the command fills with programs, libraries or documentation.
+    profiles: &'a [PathBuf],
+}
+
+/// How a command of cargo has ended.
+struct Ended {
+    code: u8,
+    /// What cargo wrote to standard error while it built; empty if the build succeeded and a program failed.
+    messages: String,
 }
 
 /// Runs `cargo <command> <arguments>`, and returns its exit code with what it was run with.
@@ -44,6 +52,10 @@ pub fn run(
     let command = arguments.command.as_str();
     let cargo = CargoOptions::parse(&arguments.for_cargo);
     let target_directory = cargo.value("--target-dir").map(PathBuf::from);
+    let arguments = &SplitArguments {
+        for_cargo: without(&arguments.for_cargo, &["--target-dir"]),
+        ..arguments.clone()
+    };
     let manifest_path = match (command, cargo.value("--path")) {
         ("install", path) => path.map(|path| Path::new(&path).join("Cargo.toml")),
         _ => cargo.value("--manifest-path").map(PathBuf::from),
@@ -56,16 +68,18 @@ pub fn run(
             _ => WorkspaceUse::Required,
         },
         manifest_path,
+        command: Some(command.to_owned()),
         cargo,
         ..WorkspaceOptions::default()
     };
     let project = Project::open(user_env, root, options, &workspace_options)?;
+    let profiles = filled_directories(command, &workspace_options.cargo, &project);
     let cargo_run = CargoRun {
         arguments,
         user_env,
         project: &project,
         cargo: &workspace_options.cargo,
-        target_directory: target_directory.as_deref(),
+        profiles: &profiles,
     };
     let gpus = isolated_build::gpus();
     let prepare = |project: &Project| {
@@ -73,19 +87,17 @@ pub fn run(
     };
     let mut build = prepare(&project)?;
     build.print_notes();
-    let mut _lock = build.enter(&project)?;
-    let (mut code, mut messages) = cargo_run.run(&build)?;
-    let diagnosed = |code: u8, build: &IsolatedBuild, messages: &str| match code {
-        CARGO_FAILED => diagnose(&project, build, messages),
+    (build.directory).check_places(&profiles, target_directory.is_some())?;
+    build.enter(&project)?;
+    let mut ended = cargo_run.run(&build)?;
+    let diagnosed = |ended: &Ended, build: &IsolatedBuild| match ended.code {
+        CARGO_FAILED => diagnose(&project, build, &ended.messages),
         _ => Diagnosis::default(),
     };
-    let mut diagnosis = diagnosed(code, &build, &messages);
+    let mut diagnosis = diagnosed(&ended, &build);
     let mut with_guesses = project.clone();
     // Each time with more components.
-    while project.fetch
-        && !diagnosis.missing.is_empty()
-        && let Some(workspace) = &mut with_guesses.workspace
-    {
+    while project.fetch && !diagnosis.missing.is_empty() {
         let missing = diagnosis.missing.drain(..);
         let missing = missing.map(|(component, reason)| Guess {
             component,
@@ -93,7 +105,11 @@ pub fn run(
             is_loaded: false,
         });
         let mut missing = Vec::from_iter(missing);
-        workspace.dependencies.guesses.extend_from_slice(&missing);
+        with_guesses
+            .needs
+            .dependencies
+            .guesses
+            .extend_from_slice(&missing);
         let with_missing = prepare(&with_guesses)?;
         missing.retain(|guess| with_missing.toolkit.get(guess.component).is_some());
         if missing.is_empty() {
@@ -102,20 +118,19 @@ pub fn run(
         let added = joined(missing.iter().map(|guess| guess.component), ", ");
         output::status("Retrying", &format!("`cargo {command}` with {added}"));
         build = with_missing;
-        // A toolkit with more components has another record, so `enter` would wait for this lock.
-        drop(_lock);
-        _lock = build.enter(&project)?;
-        (code, messages) = cargo_run.run(&build)?;
-        diagnosis = diagnosed(code, &build, &messages);
+        build.enter(&project)?;
+        ended = cargo_run.run(&build)?;
+        diagnosis = diagnosed(&ended, &build);
     }
-    if code == LOADER_FAILED && cargo_run.runs_programs() && !isolated_build::has_driver() {
+    let code = ended.code;
+    if code == LOADER_FAILED && cargo_run.starts_programs() && !isolated_build::has_driver() {
         output::message(NO_DRIVER);
     } else if code == CARGO_FAILED {
         if let Some(hint) = diagnosis.hint {
             output::message(&format!("hint: {hint}"));
         }
     } else if code == 0 && command == "build" {
-        let directory = &build.directory.path;
+        let directory = &build.directory.base;
         let current = std::env::current_dir().unwrap_or_default();
         let shown = directory.strip_prefix(current).unwrap_or(directory);
         let text = format!("{} (CUDA {})", shown.display(), build.toolkit.version());
@@ -124,73 +139,115 @@ pub fn run(
     Ok((code, build))
 }
 
+/// The profile directories in which a command leaves something for the user. `check`, `clippy` and tests do not.
+fn filled_directories(command: &str, cargo: &CargoOptions, project: &Project) -> Vec<PathBuf> {
+    match command {
+        "build" | "run" | "rustc" => project.config.profile_directories(cargo, "dev"),
+        "doc" => vec![PathBuf::from("doc")],
+        _ => Vec::new(),
+    }
+}
+
+/// The commands of nextest that build, and so accept cargo's options.
+const BUILDING_COMMANDS_OF_NEXTEST: [&str; 6] = ["run", "r", "list", "l", "archive", "bench"];
+
 impl CargoRun<'_> {
-    fn runs_programs(&self) -> bool {
-        ["run", "test", "bench", "nextest"].contains(&self.arguments.command.as_str())
+    fn command(&self) -> &str {
+        self.arguments.command.as_str()
     }
 
-    /// Runs the command. Returns the exit code and what cargo wrote to standard error while it built.
-    fn run(&self, build: &IsolatedBuild) -> Result<(u8, String)> {
-        let command = self.arguments.command.as_str();
-        // With `--fetch`, the command may run twice, but a program of the user must not. So what it needs is built
-        // first.
-        if let Some(call) = self
-            .call_that_only_builds(build)
-            .filter(|_| self.project.fetch)
-        {
-            let (code, messages) = process::run_with_messages(&call, self.user_env)?;
+    fn command_of_nextest(&self) -> Option<&str> {
+        let is_nextest = self.command() == "nextest";
+        first_word(&self.arguments.for_cargo).filter(|_| is_nextest)
+    }
+
+    fn starts_programs(&self) -> bool {
+        let is_starting_command = match self.command() {
+            "run" | "test" | "bench" => true,
+            "nextest" => matches!(self.command_of_nextest(), Some("run" | "r" | "bench")),
+            _ => false,
+        };
+        is_starting_command && !self.cargo.has(&["--no-run"])
+    }
+
+    /// Runs the command. If it starts programs of the user, these are built first by a call of their own: its messages
+    /// are read, and that call alone has variables for build scripts that programs should not inherit.
+    fn run(&self, build: &IsolatedBuild) -> Result<Ended> {
+        if !self.starts_programs() {
+            let (code, messages) = process::run_with_messages(&self.call(build), self.user_env)?;
+            self.publish(build, code)?;
+            return Ok(Ended { code, messages });
+        }
+        if let Some(building) = self.call_that_only_builds(build) {
+            let (code, messages) = match self.command() {
+                "nextest" => process::run_with_messages(&building, self.user_env)?,
+                _ => process::run_before_program(&building, self.user_env)?,
+            };
             if code != 0 {
-                return Ok((code, messages));
+                return Ok(Ended { code, messages });
             }
+            self.publish(build, code)?;
         }
-        let call = self.call(build, &[command]);
-        let call = call.args(self.arguments.for_program.iter().cloned());
-        let code = match command {
-            _ if self.runs_programs() => process::run_program(&call, self.user_env)?,
-            // A browser that `--open` starts keeps the stream.
-            "doc" => process::run(&call, self.user_env)?,
-            _ => return process::run_with_messages(&call, self.user_env),
-        };
-        let mut messages = String::new();
-        if code == CARGO_FAILED
-            && let Some(call) = self.call_that_only_builds(build)
-        {
-            // Either the build has failed, and fails again, or the program.
-            messages = call
-                .query(self.user_env)
-                .map_or(messages, |finished| finished.stderr);
-        }
-        Ok((code, messages))
+        let code = process::run_program(&self.call(build), self.user_env)?;
+        // If there was a call that only builds, a program has failed.
+        Ok(Ended {
+            code,
+            messages: String::new(),
+        })
     }
 
-    /// For a command that runs programs of the user, the call that only builds them.
+    fn publish(&self, build: &IsolatedBuild, code: u8) -> Result<()> {
+        match code {
+            0 => build.directory.publish(self.profiles),
+            _ => Ok(()),
+        }
+    }
+
+    /// The call of cargo.
+    fn call(&self, build: &IsolatedBuild) -> Invocation {
+        let mut arguments = self.arguments.for_cargo.clone();
+        if self.starts_programs() && self.command() == "nextest" {
+            // Cargo's messages were shown before. Given twice, the option hides all of them.
+            arguments.extend(["--cargo-quiet", "--cargo-quiet"].map(Into::into));
+        }
+        let call = self.with_build(build, &[self.command()], arguments);
+        call.args(self.arguments.for_program.iter().cloned())
+    }
+
+    /// For a command that starts programs of the user, the call that only builds them. `None` for documentation tests,
+    /// which are compiled while they run.
     fn call_that_only_builds(&self, build: &IsolatedBuild) -> Option<Invocation> {
-        match self.arguments.command.as_str() {
-            "run" => Some(self.call(build, &["build"])),
-            command @ ("test" | "bench") if !self.cargo.has(&["--no-run", "--doc"]) => {
-                Some(self.call(build, &[command, "--no-run"]))
-            }
-            _ => None,
-        }
+        let (words, option) = match self.command() {
+            "run" => (&["build"][..], None),
+            _ if self.cargo.has(&["--doc"]) => return None,
+            command @ ("test" | "bench") => (&[command, "--no-run"][..], None),
+            command => (&[command][..], Some("--no-run")),
+        };
+        let mut arguments = without(&self.arguments.for_cargo, &["--message-format"]);
+        arguments.extend(option.map(Into::into));
+        Some(self.with_build(build, words, arguments))
     }
 
-    /// The call of cargo whose first arguments are `words`.
-    fn call(&self, build: &IsolatedBuild, words: &[&str]) -> Invocation {
+    /// A call of cargo whose first arguments are `words`, with everything that makes it use the build's toolkit.
+    fn with_build(
+        &self,
+        build: &IsolatedBuild,
+        words: &[&str],
+        arguments: Vec<OsString>,
+    ) -> Invocation {
         let directory = &build.directory.path;
-        let mut call = process::cargo(self.user_env, words);
-        call = call.args(self.arguments.for_cargo.iter().cloned());
-        call.variables = match self.runs_programs() {
-            true => build.variables.clone(),
-            false => build.variables_without_loader_path(),
-        };
-        call.variables
-            .push(build.rustflags(self.project, Vec::new()));
-        if self.arguments.command == "nextest" {
-            // Only some nextest commands accept `--target-dir`.
-            call = call.variable("CARGO_TARGET_DIR", directory);
-        } else if self.target_directory.is_none() {
-            call = call.args(["--target-dir".as_ref(), directory.as_os_str()]);
+        let mut call = process::cargo(self.user_env, words).args(arguments);
+        call.variables.clone_from(&build.variables);
+        let nextest = self.command_of_nextest();
+        if nextest.is_some_and(|command| !BUILDING_COMMANDS_OF_NEXTEST.contains(&command)) {
+            return call;
         }
+        let platforms = self.project.platforms(self.cargo);
+        let (config, env) = (&self.project.config, &self.project.env);
+        let added = rustflags::add(&build.search_flags(self.project), &platforms, config, env);
+        call.variables.extend(added.variable);
+        call = call.args(added.arguments);
+        call = call.args(["--target-dir".as_ref(), directory.as_os_str()]);
         if self.project.has_separate_build_directory() {
             // The user may have set this key with `--config`, which no variable overrides.
             let path = toml::Value::from(&*directory.to_string_lossy());

@@ -15,7 +15,6 @@ use crate::bundle::content::{Build, Place};
 use crate::bundle::directory;
 use crate::bundle::start::{self, Described};
 use crate::cargo_arguments::{CargoOptions, SplitArguments, without};
-use crate::cargo_config::target_directory_name;
 use crate::exit_code;
 use crate::failure::{Failure, Result};
 use crate::isolated_build::{self, IsolatedBuild, gpus};
@@ -232,15 +231,10 @@ impl Job<'_> {
 
     /// Copies the program from a target directory, in which the next build writes its own.
     fn keep(&self, target_directory: &Path, name: &str) -> Result<PathBuf> {
-        let profile = self
-            .cargo
-            .value("--profile")
-            .unwrap_or("release".to_owned());
-        let triple = self.cargo.value("--target");
-        let triple = triple.as_deref().or(self.project.config.build_target());
+        let config = &self.project.config;
+        let directories = config.profile_directories(self.cargo, "release");
         let mut file = target_directory.to_owned();
-        file.extend(triple.map(target_directory_name));
-        file.push(if profile == "dev" { "debug" } else { &profile });
+        file.extend(directories.first());
         file.push(self.name);
         let kept = self.kept.join(name).join(self.name);
         output::copy(&file, &kept)?;

@@ -175,8 +175,7 @@ impl Diagnosis {
     /// Adds what the cudarc in Cargo.lock requires of the toolkit.
     fn add_cudarc(&mut self, toolkit: &Toolkit, project: &Project) {
         let version = toolkit.version();
-        let workspace = project.workspace.as_ref();
-        let newest = workspace.and_then(|it| it.dependencies.newest_for_cudarc());
+        let newest = project.needs.dependencies.newest_for_cudarc();
         let newest = newest.filter(|newest| newest.major < version.major);
         let unmet = newest.and_then(|it| DriverLimit::of_cudarc(it).unmet(version));
         let failure = match note_about_cudarc(project, version) {

@@ -64,6 +64,7 @@ fn target(text: &str) -> Result<Target, String> {
 impl AddArgs {
     fn requests(&self) -> Vec<AddRequest> {
         let request = |release: &ReleaseToFetch| AddRequest {
+            whole_lock: true,
             release: release.clone(),
             components: self.components.clone(),
             only: self.only.clone(),

@@ -1,28 +1,32 @@
-//! The target directory of a build, and what it was last built with.
+//! The target directories of builds, and what each was built with.
 //!
-//! All builds of a workspace share `<target>/cargo-cuda`, whatever the toolkit and the list of capabilities. Build
-//! scripts that look for CUDA by themselves do not declare what they read, so the directory has a record of what the
-//! last build set. If that differs, cargo compiles again the packages that can depend on it (see
-//! [`dependent_packages`]), and their dependents.
+//! Build scripts that look for CUDA by themselves do not declare what they read, so Cargo does not run them again after
+//! a change. Therefore each combination of toolkit, list of capabilities and variables has a target directory of its
+//! own. Cargo's layout below that directory is not known here, except for the profile directories, which are public.
 //!
 //! ```text
-//! <target>/cargo-cuda/
-//!   debug/, release/ …           Cargo's output
-//!   .cuda/view -> views/…        the toolkit as one root, at a stable path
-//!   .cuda/views/                 the views; Cargo would add a directory in debug/ or release/ to the loader path
-//!   .cuda/toolkit.toml           the toolkit, for build scripts with cuda-build
-//!   .cuda/built-with.json        the record
-//!   .cuda/dependent/             the packages that may depend on CUDA, for all dependencies that were built here
-//!   .cuda/.lock                  locked while cargo runs: shared by builds with the same record
-//!   .wheel/                      the same for wheels
-//!   .separate/13.5-0123…/        the same for one toolkit and list, if `CUDA_BUILD_SEPARATE` is set, and for programs
-//!   latest -> .                  the directory of the last build
+//! <target>/cargo-cuda/             or the directory of `--target-dir`
+//!   13.5-0123456789abcdef/         one combination: a target directory of Cargo
+//!     debug/, release/ …           Cargo's output
+//!     .cuda/view -> views/…        the toolkit as one root
+//!     .cuda/views/                 the views; Cargo would add a directory in debug/ or release/ to the loader path
+//!     .cuda/toolkit.toml           the toolkit, for build scripts with cuda-build
+//!     .cuda/built-with.json        the record: the combination, and the components
+//!     .cuda/used-by                the command that used the directory last
+//!     .cuda/.lock                  locked while a build uses the directory
+//!   debug -> 13.5-…/debug          the profile directory that was built last
+//!   latest -> 13.5-…               the directory that was used last
+//!   environments/                  the same without a build, for shells and programs
+//!   .lock                          locked while directories are made and removed
 //! ```
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cuda_build::{Component, Toolkit, ToolkitVersion, view::VIEWS_VARIABLE};
 use cuda_find_core::output as files;
@@ -30,13 +34,11 @@ use cuda_find_core::{env::Env, root::Root};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::dependent::dependent_packages;
 use crate::environment::Variable;
-use crate::failure::Failure;
-use crate::output::{self, joined};
+use crate::failure::{Failure, Result};
+use crate::output;
 use crate::project::Project;
 use crate::toolkits::builds_directory;
-use crate::workspace::Workspace;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Purpose {
@@ -60,8 +62,10 @@ const COMPILER_COMPONENTS: [Component; 5] = [
 const FLAGS: &str = "NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS NVCC_CCBIN CUDAHOSTCXX CUDAFLAGS CUDA_COMPUTE_CAP CUDAARCHS \
                      CMAKE_CUDA_ARCHITECTURES TORCH_CUDA_ARCH_LIST CUDARC_CUDA_VERSION";
 
-/// With another value than 0, each toolkit and list has a target directory of its own.
-const SEPARATE: &str = "CUDA_BUILD_SEPARATE";
+/// For how many commands target directories stay: the value of [`KEPT_VARIABLE`], otherwise this number.
+const KEPT_COMMANDS: usize = 3;
+
+const KEPT_VARIABLE: &str = "CUDA_BUILD_TARGET_DIRECTORIES";
 
 /// What a target directory was built with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,6 +77,17 @@ pub struct Record {
 }
 
 impl Record {
+    /// The record of a target directory; `None` if it has none that can be read.
+    fn read(root: &Root, directory: &Path) -> Option<Self> {
+        let text = root.text(&directory.join(RECORD_FILE)).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    fn write(&self, directory: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        output::write_if_changed(&directory.join(RECORD_FILE), text.as_bytes())
+    }
+
     /// The record of a build that sets `variables`.
     pub fn new(
         project: &Project,
@@ -110,106 +125,108 @@ impl Record {
     }
 }
 
+/// A target directory, which no other command removes while this value or a copy of it exists.
 #[derive(Clone, Debug)]
 pub struct TargetDirectory {
     /// The absolute path. Cargo gets it as the value of `--target-dir`.
     pub path: PathBuf,
+    /// The directory that has links to what was built last.
+    pub base: PathBuf,
+    _lock: Option<Arc<File>>,
 }
 
 impl TargetDirectory {
-    /// The directory for a build. `named` is the value of `--target-dir`.
+    /// A directory that the command which has started this process uses.
+    pub fn of_parent(path: PathBuf) -> Self {
+        Self {
+            base: output::parent(&path).to_owned(),
+            path,
+            _lock: None,
+        }
+    }
+
+    /// The directory for a build, which is created if there is none yet. `named` is the value of `--target-dir`.
     pub fn choose(
         project: &Project,
         purpose: Purpose,
         named: Option<&Path>,
         version: ToolkitVersion,
         record: &Record,
-    ) -> Result<Self, Failure> {
-        if let Some(path) = named {
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-            return Ok(Self { path });
+    ) -> Result<Self> {
+        let base = match named {
+            Some(path) => std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            None => builds_directory(&project.env, project.workspace.as_ref())?,
+        };
+        create_target_directory(named.unwrap_or(output::parent(&base)))?;
+        // A shell uses its directory after this command has ended, so these directories stay.
+        let base = match purpose {
+            Purpose::Program => base.join("environments"),
+            Purpose::Cargo | Purpose::Wheel => base,
+        };
+        let _choosing = output::lock(&base)?;
+        let name = format!("{version}-{}", record.inputs);
+        let mut paths = (1..).map(|number| match number {
+            1 => base.join(&name),
+            // The same inputs, but a component that another one has was changed or removed.
+            _ => base.join(format!("{name}-{number}")),
+        });
+        let path =
+            paths.find(|path| Record::read(&project.root, path).is_none_or(|it| it.serves(record)));
+        let path = path.unwrap_or_default();
+        if Record::read(&project.root, &path).is_none() {
+            // A command was killed before it had written the record, so that nothing was built.
+            files::remove_directory(&path)?;
         }
-        let base = builds_directory(&project.env, project.workspace.as_ref())?;
-        let value = project.env.peek(SEPARATE);
-        let is_requested = value.is_some_and(|value| !value.is_empty() && value != "0");
-        // Variables for a shell hold while other builds run, and the packages of `cargo install` are not known.
-        let is_separate =
-            is_requested || purpose == Purpose::Program || project.workspace.is_none();
-        let path = match purpose {
-            _ if is_separate => base.join(format!(".separate/{version}-{}", digest(record))),
-            Purpose::Wheel => base.join(".wheel"),
-            Purpose::Cargo | Purpose::Program => base,
+        create_target_directory(&path)?;
+        record.write(&path)?;
+        let lock = output::lock_shared(&path.join(OWN))?;
+        output::write(&path.join(USED_BY), this_command().as_bytes())?;
+        let directory = Self {
+            path,
+            base,
+            _lock: Some(Arc::new(lock)),
         };
-        Ok(Self { path })
-    }
-
-    /// Waits until no build with another record uses the directory, and makes cargo compile again what depends on the
-    /// difference. Until the returned file is dropped, builds with another record wait.
-    pub fn enter(&self, project: &Project, record: &Record) -> Result<File, Failure> {
-        let (root, file) = (&project.root, self.path.join(RECORD_FILE));
-        let old_record = || {
-            let old = serde_json::from_str::<Record>(&root.text(&file).ok()?).ok()?;
-            Some(old).filter(|old| old.serves(record))
-        };
-        let text = serde_json::to_string_pretty(record).unwrap_or_default();
-        // The program that cargo has started may start `cargo cuda` itself.
-        let started_by = project.env.peek("CUDA_BUILD_TOOLKIT");
-        let is_nested = started_by == Some(self.toolkit_file().as_os_str());
-        let directory = self.path.join(".cuda");
-        loop {
-            let shared = output::lock_shared(&directory)?;
-            if old_record().is_some_and(|old| old == *record) {
-                let list = self.list_of_dependent_packages(project);
-                if !root.is_file(&list) {
-                    self.examine(project, &list)?;
-                }
-                return Ok(shared);
-            }
-            drop(shared);
-            if is_nested {
-                let path = self.path.display();
-                let text = format!("{path} is in use by the build that has started this one");
-                let hint = format!("set {SEPARATE}=1, or give another directory with --target-dir");
-                return Err(Failure::usage(text).hint(hint));
-            }
-            let _alone = output::lock(&directory)?;
-            // If there is one, the toolkit has more components, which change nothing that was compiled.
-            if old_record().is_none() {
-                // If this process is killed, the next one begins again.
-                files::remove(&file)?;
-                let list = self.list_of_dependent_packages(project);
-                let mut independent = self.examine(project, &list)?;
-                for list in root.names(output::parent(&list)) {
-                    let names = root.text(&self.path.join(DEPENDENT).join(list));
-                    let names = names.unwrap_or_default();
-                    independent.retain(|name| !names.lines().any(|it| it == name));
-                }
-                forget_except(root, &self.path, &independent)?;
-                files::remove_directory(&self.wrapper_files())?;
-                files::create_directory(&self.wrapper_files())?;
-            }
-            output::write(&file, text.as_bytes())?;
+        if purpose != Purpose::Program {
+            remove_unused(&project.root, &directory.base, kept_commands(&project.env)?)?;
         }
+        Ok(directory)
     }
 
-    /// Returns the packages of the workspace that cannot depend on CUDA, and writes the names of the others into
-    /// `list`.
-    fn examine(&self, project: &Project, list: &Path) -> Result<BTreeSet<String>, Failure> {
-        let Some(Workspace { metadata, .. }) = &project.workspace else {
-            return Ok(BTreeSet::new());
-        };
-        let dependent = dependent_packages(metadata, &project.root);
-        output::write(list, joined(&dependent, "\n").as_bytes())?;
-        let names = metadata.packages.iter().map(|it| it.name.to_string());
-        Ok(names.filter(|name| !dependent.contains(name)).collect())
+    /// Lets `<base>/<profile>` lead to what a command has built there. `profiles` are paths such as `release` or
+    /// `aarch64-unknown-linux-gnu/release`.
+    pub fn publish(&self, profiles: &[PathBuf]) -> Result<()> {
+        for profile in profiles {
+            let link = self.base.join(profile);
+            let name = self.path.file_name().unwrap_or_default();
+            // From `<base>/<triple>`, the directory is one level higher.
+            let above = profile.components().skip(1).map(|_| "..");
+            let target: PathBuf = above.map(OsStr::new).chain([name]).collect();
+            output::link(&target.join(profile), &link)?;
+        }
+        Ok(())
     }
 
-    /// The file for the dependencies of a workspace. Several workspaces may have one target directory, and a package
-    /// may depend on CUDA in one version and not in another.
-    fn list_of_dependent_packages(&self, project: &Project) -> PathBuf {
-        let workspace = project.workspace.as_ref();
-        let key = digest(&workspace.map(|it| (&it.root, &it.metadata.resolve)));
-        self.path.join(DEPENDENT).join(key)
+    /// Makes place for the links of [`Self::publish`] before anything is compiled. Below `<target>/cargo-cuda`, a
+    /// directory in the way is output of an earlier version of this program.
+    ///
+    /// # Errors
+    /// In a directory that the user has named, it is output of plain cargo, which is not removed.
+    pub fn check_places(&self, profiles: &[PathBuf], is_named: bool) -> Result<()> {
+        let root = Root::system();
+        let places = profiles.iter().map(|profile| self.base.join(profile));
+        for place in places.filter(|place| root.exists(place) && !root.is_link(place)) {
+            if !is_named {
+                files::remove_directory(&place)?;
+                continue;
+            }
+            let text = format!(
+                "{} was not written by `cargo cuda`, which lets this path lead to what it builds",
+                place.display()
+            );
+            return Err(Failure::usage(text)
+                .hint("give another directory with `--target-dir`, or remove this one"));
+        }
+        Ok(())
     }
 
     /// The path of the link to the view.
@@ -241,57 +258,103 @@ impl TargetDirectory {
     }
 }
 
-/// A directory with one of these files has the outputs of a profile.
-const LOCKS_OF_CARGO: [&str; 3] = [".cargo-lock", ".cargo-build-lock", ".cargo-artifact-lock"];
+/// What this program keeps in a target directory of Cargo.
+const OWN: &str = ".cuda";
 
 const RECORD_FILE: &str = ".cuda/built-with.json";
 
-const DEPENDENT: &str = ".cuda/dependent";
+const USED_BY: &str = ".cuda/used-by";
 
-/// Removes from a target directory what makes packages up to date, and the outputs of their build scripts, except those
-/// of the packages in `independent`. Also packages that are no dependencies any more are removed: a later build may
-/// have them again.
-fn forget_except(
-    root: &Root,
-    target_directory: &Path,
-    independent: &BTreeSet<String>,
-) -> Result<(), Failure> {
-    let below = |directory: &Path| -> Vec<PathBuf> {
-        let mut names = root.names(directory);
-        names.retain(|name| !name.as_encoded_bytes().starts_with(b"."));
-        let is_directory = |path: &PathBuf| root.is_dir(path) && !root.is_link(path);
-        let paths = names.into_iter().map(|name| directory.join(name));
-        paths.filter(is_directory).collect()
+/// Directories that are being removed. If a command is killed before it has removed one, the next command does it.
+const REMOVED: &str = ".removed-";
+
+/// By this text, tools for backups know a directory that can be made again, and `cargo clean` one that it may remove.
+const CACHE_TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
+     # Cargo's output, in a directory that `cargo cuda` has created.\n\
+     # For information about cache directory tags, see https://bford.info/cachedir/\n";
+
+/// Creates a directory as Cargo creates its target directory.
+fn create_target_directory(path: &Path) -> Result<()> {
+    if Root::system().exists(path) {
+        return Ok(());
+    }
+    output::create_directory(path)?;
+    output::write(&path.join("CACHEDIR.TAG"), CACHE_TAG.as_bytes())
+}
+
+/// The time and the process of this command. All directories that one command uses have the same text, and stay
+/// together.
+fn this_command() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let milliseconds = now.as_ref().map_or(0, Duration::as_millis);
+        format!("{milliseconds:020} {}", std::process::id())
+    })
+}
+
+fn kept_commands(env: &Env) -> Result<usize> {
+    let Some(text) = env.text(KEPT_VARIABLE) else {
+        return Ok(KEPT_COMMANDS);
     };
-    // For another platform than this one, profiles are below the name of the platform.
-    let first = below(target_directory);
-    let second = first.iter().flat_map(|directory| below(directory));
-    let mut profiles: Vec<PathBuf> = first.iter().cloned().chain(second).collect();
-    profiles.retain(|path| {
-        let mut locks = LOCKS_OF_CARGO.iter().map(|name| path.join(name));
-        locks.any(|lock| root.is_file(&lock))
-    });
-    for profile in profiles {
-        // A cargo may still run whose `cargo cuda` was killed.
-        let locks = LOCKS_OF_CARGO.map(|name| output::lock_file(&profile.join(name)));
-        let units = profile.join(".fingerprint");
-        if !root.is_dir(&units) {
-            // Another layout than that of today's Cargo.
-            files::remove_directory(&profile)?;
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| {
+        let text = format!("`{KEPT_VARIABLE}` is {text:?}, and not a number from 1 on");
+        Failure::usage(text).hint(format!(
+            "unset it, or set it to a number such as {KEPT_COMMANDS}"
+        ))
+    })
+}
+
+/// Removes the target directories that none of the last commands has used, unless a build still runs in them, or a
+/// profile leads to them. The caller holds the lock of `base`.
+fn remove_unused(root: &Root, base: &Path, kept_commands: usize) -> Result<()> {
+    let names = root.names(base).into_iter();
+    let (mut directories, mut commands) = (Vec::new(), BTreeSet::new());
+    for path in names.map(|name| base.join(name)) {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        if name.starts_with(REMOVED.as_bytes()) {
+            files::remove_directory(&path)?;
+        } else if !root.is_link(&path)
+            && let Ok(command) = root.text(&path.join(USED_BY))
+        {
+            commands.insert(Reverse(command.clone()));
+            directories.push((command, path));
+        }
+    }
+    let Some(Reverse(oldest_kept)) = commands.into_iter().take(kept_commands).last() else {
+        return Ok(());
+    };
+    let published = published(root, base);
+    for (command, path) in directories {
+        let name = path.file_name().unwrap_or_default();
+        let is_published = published.iter().any(|it| it.starts_with(name));
+        if command >= oldest_kept || is_published || !output::is_unlocked(&path.join(OWN)) {
             continue;
         }
-        for directory in [units, profile.join("build")] {
-            for unit in root.names(&directory) {
-                let name = unit.to_string_lossy();
-                let package = name.rsplit_once('-').map_or(&*name, |(package, _)| package);
-                if !independent.contains(package) {
-                    files::remove_directory(&directory.join(&unit))?;
-                }
-            }
-        }
-        drop(locks);
+        let removed = base.join(format!("{REMOVED}{}", name.display()));
+        files::rename(&path, &removed)?;
+        files::remove_directory(&removed)?;
     }
     Ok(())
+}
+
+/// Where the links lead that [`TargetDirectory::publish`] has made, in `base` and in the directories of platforms.
+fn published(root: &Root, base: &Path) -> Vec<PathBuf> {
+    let mut places = Vec::new();
+    for path in root.names(base).into_iter().map(|name| base.join(name)) {
+        if root.is_link(&path) {
+            places.push(path);
+        } else if !root.exists(&path.join(OWN)) {
+            let below = root.names(&path).into_iter().map(|name| path.join(name));
+            places.extend(below.filter(|path| root.is_link(path)));
+        }
+    }
+    let base = root.resolve(base);
+    let targets = places.iter().map(|place| root.resolve(place));
+    targets
+        .filter_map(|target| Some(target.strip_prefix(&base).ok()?.to_owned()))
+        .collect()
 }
 
 /// The identity of each component: a hash of its version, and of the name, size and modification
@@ -346,35 +409,37 @@ mod tests {
     }
 
     #[test]
-    fn independent_packages_stay() {
+    fn the_directories_of_the_last_commands_stay() {
         let place = tempfile::tempdir().unwrap();
-        let unit = "-0123456789abcdef";
-        let paths = |package: &str| {
-            [
-                format!("debug/.fingerprint/{package}{unit}/lib"),
-                format!("debug/build/{package}{unit}/out/x"),
-                format!("aarch64-unknown-linux-gnu/release/.fingerprint/{package}{unit}/lib"),
-            ]
+        let base = place.path();
+        let directory = |name: &str, command: &str| {
+            output::write(&base.join(name).join(USED_BY), command.as_bytes()).unwrap();
         };
-        for path in ["a-b", "cust"].map(paths).as_flattened() {
-            output::write(&place.path().join(path), b"").unwrap();
-        }
-        for other in [
-            "debug/.cargo-lock",
-            "debug/deps/libcust.rlib",
-            "aarch64-unknown-linux-gnu/release/.cargo-lock",
-            ".wheel/release/.cargo-lock",
-            "unknown/.cargo-lock",
-            "doc/index.html",
+        // One command has used two directories.
+        for (name, command) in [
+            ("a", "1"),
+            ("b", "2"),
+            ("c", "3"),
+            ("d", "3"),
+            ("e", "4"),
+            ("f", "5"),
         ] {
-            output::write(&place.path().join(other), b"").unwrap();
+            directory(name, command);
         }
-        let independent = BTreeSet::from(["a-b".to_owned()]);
-        forget_except(&Root::system(), place.path(), &independent).unwrap();
-        let exists = |path: &String| place.path().join(path).exists();
-        assert!(paths("a-b").iter().all(exists));
-        assert!(!paths("cust").iter().any(exists));
-        assert!(!place.path().join("unknown").exists());
-        assert!(place.path().join(".wheel/release").exists());
+        output::write(&base.join(".removed-x/debug/app"), b"").unwrap();
+        directory("p", "0");
+        output::write(&base.join("p/triple/debug/app"), b"").unwrap();
+        output::link(Path::new("../p/triple/debug"), &base.join("triple/debug")).unwrap();
+        let lock = output::lock_shared(&base.join("b").join(OWN)).unwrap();
+        let left = || {
+            remove_unused(&Root::system(), base, 3).unwrap();
+            let names = Root::system().names(base).into_iter();
+            let mut names = Vec::from_iter(names.map(|it| it.into_string().unwrap()));
+            names.sort();
+            names.join(" ")
+        };
+        assert_eq!(left(), "b c d e f p triple", "a build runs in b");
+        drop(lock);
+        assert_eq!(left(), "c d e f p triple");
     }
 }

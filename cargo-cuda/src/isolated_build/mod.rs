@@ -1,15 +1,13 @@
 //! One build: the toolkit, its view, the variables, and Cargo's target directory.
 //!
-//! If a build script does not emit `rerun-if-env-changed`, Cargo does not run it again when a variable changes. So the
-//! target directory has a record of the last build (see `directory`). Plain `cargo` does not use this directory.
+//! If a build script does not emit `rerun-if-env-changed`, Cargo does not run it again when a variable changes. So there
+//! is a target directory for each set of variables (see `directory`). Plain `cargo` does not use these directories.
 
 mod capabilities;
-mod dependent;
 mod directory;
 pub mod nvcc_script;
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use cuda_build::config::{Config, capabilities_variable};
@@ -32,6 +30,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::output;
 use crate::project::{CAPABILITIES, Project};
+use crate::rustflags;
 use crate::toolkits::builds_directory;
 use crate::workspace::Package;
 
@@ -44,9 +43,9 @@ pub struct IsolatedBuild {
     pub toolkit: Toolkit,
     /// The capabilities to build for, if they are known.
     pub plan: Option<Plan>,
-    /// The toolkit as one root, at a stable path, while this build uses the target directory.
+    /// The toolkit as one root, at a path that stays if the toolkit gains a component.
     pub view: View,
-    /// The path of the same view that stays.
+    /// The directory of the view, without links in its path.
     pub view_directory: PathBuf,
     /// Cargo's target directory.
     pub directory: TargetDirectory,
@@ -54,7 +53,6 @@ pub struct IsolatedBuild {
     /// The names of variables that keep the user's value.
     pub kept: Vec<String>,
     pub notes: Vec<String>,
-    record: Record,
     /// Whether `latest` is a link to the target directory after the build.
     is_latest: bool,
 }
@@ -95,8 +93,7 @@ impl IsolatedBuild {
 
         let triple = target.triple();
         let is_native_build = target.is_native() && !project.config.has_other_target(triple);
-        let workspace = project.workspace.as_ref();
-        let cudarc = workspace.and_then(|workspace| workspace.dependencies.cudarc.as_deref());
+        let cudarc = project.needs.dependencies.cudarc.as_deref();
         let inputs = Inputs {
             has_nvcc,
             version,
@@ -189,53 +186,38 @@ impl IsolatedBuild {
             variables,
             kept: environment.kept.into_iter().map(|(name, _)| name).collect(),
             notes,
-            record,
             is_latest: purpose == Purpose::Cargo && target_directory.is_none(),
         })
     }
 
-    /// Waits for other builds in the target directory, and prepares it for this one. The returned file is held as long
-    /// as the build runs.
-    pub fn enter(&self, project: &Project) -> Result<File, Failure> {
-        let workspace = project.workspace.as_ref();
-        let lock = self.directory.enter(project, &self.record)?;
+    /// Prepares the target directory for this build.
+    pub fn enter(&self, project: &Project) -> Result<(), Failure> {
         output::link(&self.view_directory, &self.directory.view())?;
         let text = self.toolkit.to_toml()?;
         output::write_if_changed(&self.directory.toolkit_file(), text.as_bytes())?;
         if self.is_latest {
-            let base = builds_directory(&project.env, workspace)?;
-            let path = self.directory.path.strip_prefix(&base);
-            let path = path.ok().filter(|path| *path != Path::new(""));
-            output::link(path.unwrap_or(Path::new(".")), &base.join("latest"))?;
+            let base = builds_directory(&project.env, project.workspace.as_ref())?;
+            let name = self.directory.path.strip_prefix(&base);
+            output::link(name.unwrap_or(&self.directory.path), &base.join("latest"))?;
         }
-        Ok(lock)
+        Ok(())
     }
 
     pub fn print_notes(&self) {
         output::messages(&self.notes);
     }
 
-    /// The variables for a program that does not load CUDA's libraries.
-    pub fn variables_without_loader_path(&self) -> Vec<Variable> {
-        let mut variables = self.variables.clone();
-        variables.retain(|(name, _)| name != environment::LOADER_PATH);
-        variables
+    /// rustc's options for the view's directories: when rustc compiles a library crate, it reads static libraries itself,
+    /// and only from `-L` directories. A cross linker does not read `LIBRARY_PATH`.
+    pub fn search_flags(&self, project: &Project) -> Vec<String> {
+        let stubs = (!project.target.is_native()).then(|| self.view.stubs());
+        let directories = [self.view.lib()].into_iter().chain(stubs);
+        directories
+            .map(|directory| format!("-Lnative={}", directory.display()))
+            .collect()
     }
 
-    /// The variable that adds `flags` to the user's rustflags, and the view's directories: when rustc compiles a
-    /// library crate, it reads static libraries itself, and only from `-L` directories. A cross linker does not read
-    /// `LIBRARY_PATH`.
-    pub fn rustflags(&self, project: &Project, mut flags: Vec<String>) -> Variable {
-        let Project { target, config, .. } = project;
-        let stubs = (!target.is_native()).then(|| self.view.stubs());
-        let search = [self.view.lib()].into_iter().chain(stubs);
-        flags.extend(search.map(|directory| format!("-Lnative={}", directory.display())));
-        flags.extend(config.rustflags(&project.env, target.triple()));
-        let value = flags.join("\x1f").into();
-        ("CARGO_ENCODED_RUSTFLAGS".to_owned(), value)
-    }
-
-    /// The same with rustflags that make two checkouts of a commit produce the same native module.
+    /// The variable with rustflags that make two checkouts of a commit produce the same native module.
     ///
     /// A module contains absolute paths: panics in generated code name a file below `OUT_DIR`, and those in crates from
     /// a registry a file below `CARGO_HOME`. Cargo leaves `--remap-path-prefix` out of the hashes in symbols and file
@@ -254,7 +236,14 @@ impl IsolatedBuild {
             .filter_map(|(from, to)| Some((from?, to)));
         let flags =
             prefixes.map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
-        self.rustflags(project, flags.collect())
+        let flags = flags.chain(self.search_flags(project)).collect();
+        let Project {
+            config,
+            env,
+            target,
+            ..
+        } = project;
+        rustflags::variable(flags, config, env, target.triple())
     }
 }
 
@@ -276,8 +265,7 @@ pub fn note_about_cudarc(
     project: &Project,
     version: ToolkitVersion,
 ) -> Result<Option<String>, Failure> {
-    let workspace = project.workspace.iter();
-    let mut selected = workspace.flat_map(|workspace| &workspace.dependencies.selected);
+    let mut selected = project.needs.dependencies.selected.iter();
     let of_another = selected.find_map(|it| Some((it, it.component_of_another(version.major)?)));
     let Some((selected, component)) = of_another else {
         return Ok(None);

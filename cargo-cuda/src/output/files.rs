@@ -139,10 +139,12 @@ fn lock_with(
     }
 }
 
-/// Waits until no other process holds a lock of this file. `None` if there is no file, or no locks.
-pub fn lock_file(path: &Path) -> Option<fs::File> {
-    let file = fs::File::open(path).ok()?;
-    file.lock().ok().map(|()| file)
+/// Whether no process holds the lock of `directory`. `false` if that cannot be found out.
+pub fn is_unlocked(directory: &Path) -> bool {
+    match fs::File::open(directory.join(".lock")) {
+        Ok(file) => file.try_lock().is_ok(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
 }
 
 /// Waits until one of `count` files in `directory` can be locked, and holds it until the returned file is dropped.

@@ -35,6 +35,10 @@ pub struct AddRequest {
     pub accepted: AcceptedVersions,
     /// Components to fetch as well, with those that they need, if that is possible.
     pub optional: Vec<Component>,
+    /// Components to lock as well, with those that they need, if that is possible. They are not fetched.
+    pub only_locked: Vec<Component>,
+    /// Fetch everything that the lock file pins for the release, not only what this request needs.
+    pub whole_lock: bool,
     /// Where the components come from; by default where the lock file says, else Python packages.
     pub from: Option<FetchFrom>,
     /// Look for newer versions than those in the lock file and in the store.
@@ -116,14 +120,14 @@ pub struct AddedToolkit {
 /// upgrade. The lock file is written if the set has changed.
 pub fn add(request: &AddRequest, env: &Env) -> Result<AddedToolkit> {
     let run = Run::new(request, env)?;
-    let (set, wanted, is_locked) = run.decide()?;
-    let fetched = run.ensure(&set, &wanted)?;
+    let decision = run.decide()?;
+    let (name, fetched) = run.ensure(&decision)?;
     // A set that the lock file already pins is not recorded, so that it does not affect other
     // workspaces.
-    if !is_locked {
-        run.remember(&set)?;
+    if !decision.is_locked {
+        run.remember(&decision.set)?;
     }
-    let toolkit = listed(&run.store, set.name(run.target.directory())).unwrap_or_default();
+    let toolkit = listed(&run.store, name).unwrap_or_default();
     let mut unavailable = request.optional.clone();
     unavailable.retain(|it| !toolkit.components.contains(&it.to_string()));
     Ok(AddedToolkit {
@@ -137,10 +141,23 @@ pub fn add(request: &AddRequest, env: &Env) -> Result<AddedToolkit> {
 /// Pins the set to which a request is resolved, without fetching it.
 pub fn lock(request: &AddRequest, env: &Env) -> Result<()> {
     let run = Run::new(request, env)?;
-    match run.decide()? {
-        (_, _, true) => Ok(()),
-        (set, ..) => run.remember(&set),
+    let decision = run.decide()?;
+    match decision.is_locked {
+        true => Ok(()),
+        false => run.remember(&decision.set),
     }
+}
+
+/// The packages to which a request was resolved.
+struct Decision {
+    /// The whole set, which the lock file pins.
+    set: PackageSet,
+    /// Whether the lock file pins it already.
+    is_locked: bool,
+    /// The packages of the set that the request needs.
+    to_fetch: PackageSet,
+    /// The components that have to be found in what is fetched.
+    wanted: BTreeSet<Component>,
 }
 
 struct Run<'a> {
@@ -187,9 +204,9 @@ impl<'a> Run<'a> {
         ))
     }
 
-    /// The set to fetch, the components that it is for, and whether the lock file pins it. It has the optional
-    /// components if there is such a set; if the lock file may not change, those that it pins.
-    fn decide(&self) -> Result<(PackageSet, BTreeSet<Component>, bool)> {
+    /// The set that the request needs. It has the optional components, and those that are only locked, if there is such
+    /// a set; if the lock file may not change, those that it pins.
+    fn decide(&self) -> Result<Decision> {
         let request = self.request;
         let lock = Lock::of(self.env)?;
         let locked = lock.find(&request.release);
@@ -199,27 +216,43 @@ impl<'a> Run<'a> {
         let locked = locked.filter(|set| set.from == from);
         let wanted = request.wanted(from)?;
         let major = request.release.major();
-        let optional = request.optional.iter();
-        let mut optional = Vec::from_iter(optional.map(|it| with_needed(&[*it], major, from)));
         if request.locked {
             self.check_locked(locked, &wanted)?;
-            optional.retain(|it| {
-                locked.is_some_and(|set| set.lacking(it.clone(), &request.accepted).is_none())
-            });
-        } else {
-            let has_package = |component: &Component| from.has_package(*component, major);
-            optional.retain(|it| it.iter().all(has_package));
         }
-        let all = optional.iter().flatten().chain(&wanted).copied().collect();
-        let set = match self.set_for(from, locked, &all) {
-            // There is no consistent set with the optional components, or the index does not have them.
-            Err(failure) if !optional.is_empty() && is_unavailable(&failure) => {
-                self.set_for(from, locked, &wanted)?
-            }
-            set => set?,
+
+        // Each component with those that it needs.
+        let possible = |components: &[Component]| -> BTreeSet<Component> {
+            let groups = components.iter().map(|it| with_needed(&[*it], major, from));
+            let is_possible = |group: &BTreeSet<Component>| match (request.locked, locked) {
+                (true, Some(set)) => set.lacking(group.clone(), &request.accepted).is_none(),
+                (true, None) => false,
+                (false, _) => group.iter().all(|it| from.has_package(*it, major)),
+            };
+            groups.filter(is_possible).flatten().collect()
         };
-        let is_locked = locked == Some(&set);
-        Ok((set, wanted, is_locked))
+        let needed = &wanted | &possible(&request.optional);
+        let all = &needed | &possible(&request.only_locked);
+        // There may be no consistent set with all of them, or the index does not have them.
+        let mut set = self.set_for(from, locked, &all);
+        for fewer in [&needed, &wanted] {
+            if set.as_ref().is_err_and(is_unavailable) && *fewer != all {
+                set = self.set_for(from, locked, fewer);
+            }
+        }
+        let set = set?;
+
+        // Without a lock file, the versions are those of a toolkit in the store, which is used as a whole.
+        let is_part = !request.whole_lock && lock_file(self.env).is_some();
+        let to_fetch = match is_part {
+            true => set.only(&needed),
+            false => set.clone(),
+        };
+        Ok(Decision {
+            is_locked: locked == Some(&set),
+            set,
+            to_fetch,
+            wanted,
+        })
     }
 
     /// The set in the lock file, with what is missing there. A new set has the newest versions of the index, so that
@@ -279,24 +312,24 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Makes sure that the store has the complete set. Returns the names of the packages that were fetched; `None` if
-    /// the store had the set.
-    fn ensure(
-        &self,
-        set: &PackageSet,
-        wanted: &BTreeSet<Component>,
-    ) -> Result<Option<Vec<String>>> {
+    /// Makes sure that the store has a toolkit with the packages to fetch. Returns its name, and the names of the
+    /// packages that were fetched; `None` if the store had the toolkit.
+    fn ensure(&self, decision: &Decision) -> Result<(String, Option<Vec<String>>)> {
+        let (set, wanted) = (&decision.to_fetch, &decision.wanted);
+        let name = set.name(self.target.directory());
+        if let Some(larger) = self.larger(decision)? {
+            return Ok((larger, None));
+        }
         if self.problem(set)?.is_none() {
-            return Ok(None);
+            return Ok((name, None));
         }
         let started = Instant::now();
         let lock = self.store.lock()?;
         // Another process may have added the set before this one got the lock.
         let Some(problem) = self.problem(set)? else {
-            return Ok(None);
+            return Ok((name, None));
         };
         let (version, platform) = (&set.version, self.target.directory());
-        let name = set.name(platform);
         let is_repair = Root::system().exists(&self.store.path(&name));
         if is_repair {
             output::status("Repairing", &format!("CUDA {version}: {problem}"));
@@ -327,7 +360,15 @@ impl<'a> Run<'a> {
         let text = format!("CUDA {version} ({size}) in {seconds} s to {place}");
         output::status("Fetched", &text);
         let names = set.packages.iter().map(|package| package.name.clone());
-        Ok(Some(names.collect()))
+        Ok((name, Some(names.collect())))
+    }
+
+    /// The toolkit of the store that has the whole set, if only a part of the set is needed.
+    fn larger(&self, decision: &Decision) -> Result<Option<String>> {
+        let whole = decision.set.name(self.target.directory());
+        let is_there = Root::system().exists(&self.store.path(&whole));
+        let is_usable = is_there && self.problem(&decision.set)?.is_none();
+        Ok(is_usable.then_some(whole))
     }
 
     /// Why the set in the store is missing or damaged; `None` if it is complete.

@@ -1,5 +1,6 @@
 //! CUDA releases as users request them, exact packages with their hashes, and the set of packages that makes a toolkit.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -267,6 +268,11 @@ impl PackageSet {
         packages.find(|package| from.contains(&package.name, component, major))
     }
 
+    /// Whether there may be a package for a component where the set comes from.
+    pub fn may_have(&self, component: Component) -> bool {
+        self.from.has_package(component, self.major())
+    }
+
     /// The first component that the set has no package for, or none of an accepted version.
     pub fn lacking(
         &self,
@@ -293,6 +299,22 @@ impl PackageSet {
         let packages = std::mem::take(&mut self.packages).into_iter();
         self.packages = packages.filter(|it| self.accepts(it, accepted)).collect();
         self
+    }
+
+    /// The packages of these components, and those of which no component is known: another package may need them.
+    pub(super) fn only(&self, components: &BTreeSet<Component>) -> Self {
+        let (from, major) = (self.from, self.major());
+        let is_needed = |package: &&PinnedPackage| {
+            let mut components = components.iter();
+            components.any(|it| from.contains(&package.name, *it, major))
+                || !from.knows(&package.name, major)
+        };
+        let packages = self.packages.iter().filter(is_needed);
+        Self {
+            version: self.version.clone(),
+            from,
+            packages: packages.cloned().collect(),
+        }
     }
 
     /// The components whose package is in the set, in the order of [`Component::all`].

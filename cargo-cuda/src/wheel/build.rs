@@ -152,7 +152,7 @@ impl WheelBuild {
         );
         output::status("Building", &text);
         build.print_notes();
-        let _lock = build.enter(project)?;
+        build.enter(project)?;
         let (rewrite, note) = self.rewrite(&build.toolkit);
         output::messages(&Vec::from_iter(note));
         let compiled = match &self.purpose {
@@ -318,11 +318,11 @@ impl WheelBuild {
         })
     }
 
-    /// The variables for maturin. It starts no program that loads CUDA's libraries.
+    /// The variables for maturin.
     fn variables(&self, build: &IsolatedBuild) -> Vec<(String, OsString)> {
         let project = &self.source.project;
         let target = &build.directory.path;
-        let mut variables = build.variables_without_loader_path();
+        let mut variables = build.variables.clone();
         variables.push((NO_WARNING.0.to_owned(), NO_WARNING.1.into()));
         variables.push(("CARGO_TARGET_DIR".to_owned(), target.into()));
         if project.has_separate_build_directory() {

@@ -11,7 +11,7 @@ use crate::output::joined;
 use crate::package::pyproject::{MaturinTable, Pyproject};
 use crate::project::{BuildOptions, Project, WorkspaceOptions, WorkspaceUse};
 use crate::toolkits::LockPolicy;
-use crate::workspace::Package;
+use crate::workspace::{Package, Workspace};
 
 /// The options of maturin that `cargo cuda` sets.
 const OURS: &str = "--auditwheel --skip-auditwheel --manifest-path -m --out -o";
@@ -56,19 +56,19 @@ impl WheelSource {
             };
             Project::open(user, root, build, &which)
         };
-        let mut project = open(manifest.clone(), Vec::new())?;
-        let workspace = project.workspace.as_ref();
-        let workspace = workspace.map_or(here, |workspace| workspace.root.clone());
-        let is_named = which.package.is_some();
-        let package = choose(&project, manifest.as_deref(), &workspace, is_named)?.clone();
-        let pyproject = Pyproject::of_crate(root, &package.manifest, &workspace);
+        let project = open(manifest.clone(), Vec::new())?;
+        let workspace = project.workspace()?;
+        let package = match &which.package {
+            Some(name) => workspace.package(name)?,
+            None => choose(workspace, manifest.as_deref(), root)?,
+        };
+        let package = package.clone();
+        let pyproject = Pyproject::of_crate(root, &package.manifest, &workspace.root);
         let maturin = pyproject.as_ref().map(Pyproject::maturin);
         let maturin = maturin.unwrap_or_default();
-        // Features and other options in `pyproject.toml` change what `cargo metadata` prints.
+        // What this package needs, with the features and other options in `pyproject.toml`.
         let added = maturin.cargo_options(passthrough);
-        if !added.is_empty() {
-            project = open(Some(package.manifest.clone()), added)?;
-        }
+        let mut project = open(Some(package.manifest.clone()), added)?;
         let packages = &mut project.packages;
         packages.retain(|member| member.name == package.name);
         if project.lock == LockPolicy::Prefer {
@@ -125,34 +125,30 @@ fn manifest_of_pyproject(root: &Root, directory: &Path) -> Option<PathBuf> {
     pyproject.manifest().or(below)
 }
 
+/// The package of a workspace from which a wheel is built, if no option names one.
 fn choose<'a>(
-    project: &'a Project,
+    workspace: &'a Workspace,
     manifest: Option<&Path>,
-    workspace: &Path,
-    is_named: bool,
+    root: &Root,
 ) -> Result<&'a Package> {
-    let root = &project.root;
-    let member = |manifest: Option<&Path>| {
-        let package = project.workspace.as_ref()?.package_at(root, manifest)?;
-        let mut packages = project.packages.iter();
-        packages.find(|member| member.name == package.name)
-    };
-    if let Some(package) = manifest.and_then(|manifest| member(Some(manifest))) {
-        return Ok(package);
-    }
-    let makes_wheel = |package: &&Package| {
-        let pyproject = || Pyproject::of_crate(root, &package.manifest, workspace);
-        is_named
-            || package.config.cdylib
-            || pyproject().is_some_and(|file| file.builds(root, &package.manifest))
-    };
-    if manifest.is_none()
-        && let Some(package) = member(None).filter(makes_wheel)
+    if manifest.is_some()
+        && let Some(package) = workspace.package_at(root, manifest)
     {
         return Ok(package);
     }
-    let packages: Vec<&Package> = project.packages.iter().filter(makes_wheel).collect();
-    let (text, hint) = match (packages.as_slice(), &project.packages[..]) {
+    let makes_wheel = |package: &&Package| {
+        let pyproject = || Pyproject::of_crate(root, &package.manifest, &workspace.root);
+        package.config.cdylib
+            || pyproject().is_some_and(|file| file.builds(root, &package.manifest))
+    };
+    let here = workspace.package_at(root, None).filter(makes_wheel);
+    if manifest.is_none()
+        && let Some(package) = here
+    {
+        return Ok(package);
+    }
+    let packages: Vec<&Package> = workspace.packages.iter().filter(makes_wheel).collect();
+    let (text, hint) = match (packages.as_slice(), &workspace.packages[..]) {
         // A single package is not ambiguous: it may be a program.
         ([package], _) => return Ok(package),
         ([], [package]) => return Ok(package),

@@ -53,6 +53,12 @@ impl StoredPackage {
     }
 }
 
+/// Whether each package of `some` is among `all`.
+fn has_all(all: &[StoredPackage], some: &[StoredPackage]) -> bool {
+    some.iter()
+        .all(|package| all.iter().any(|it| it.shares_a_file_with(package)))
+}
+
 /// The packages in the array `packages` of a table; none if the table has no such key.
 pub fn packages(table: &Table) -> Result<Vec<StoredPackage>, String> {
     let package = |package| {
@@ -121,9 +127,12 @@ impl StoredToolkit {
 
     /// Whether the toolkit has this version and each of these packages, perhaps with others.
     pub fn contains(&self, version: &Version, packages: &[StoredPackage]) -> bool {
-        let stored = self.packages.iter();
-        let has = |package: &StoredPackage| stored.clone().any(|it| it.shares_a_file_with(package));
-        self.version == *version && !packages.is_empty() && packages.iter().all(has)
+        self.version == *version && !packages.is_empty() && has_all(&self.packages, packages)
+    }
+
+    /// Whether the toolkit has this version and some of these packages, and no other: those that one build needed.
+    fn is_part_of(&self, version: &Version, packages: &[StoredPackage]) -> bool {
+        self.version == *version && !self.packages.is_empty() && has_all(packages, &self.packages)
     }
 
     /// The place that the search reads.
@@ -171,9 +180,25 @@ pub struct LockedToolkit {
     pub version: Version,
     /// Its CUDA release.
     pub release: ToolkitVersion,
-    /// The smallest stored toolkit with the locked packages, for the target; in a cross build, one for this machine
-    /// follows. Empty if the target's has not been fetched.
+    /// The stored toolkits with locked packages, for the target: those with a part of the packages, then the smallest
+    /// one with all of them. In a cross build, those for this machine follow. Empty if nothing has been fetched for the
+    /// target.
     pub paths: Vec<PathBuf>,
+    /// Whether a stored toolkit for the target has all locked packages.
+    pub is_complete: bool,
+}
+
+impl LockedToolkit {
+    /// What has not been fetched: "/a/cuda-toolkits.lock locks CUDA 13.4.3, which has not been fetched".
+    pub fn not_fetched(&self) -> String {
+        let (file, version) = (self.file.display(), &self.version);
+        match self.paths.is_empty() {
+            true => format!("{file} locks CUDA {version}, which has not been fetched"),
+            false => format!(
+                "{file} locks CUDA {version}, of which some components have not been fetched"
+            ),
+        }
+    }
 }
 
 /// The store as a search sees it.
@@ -216,6 +241,41 @@ impl StoredToolkits {
         })
     }
 
+    /// The toolkits for the target, or, in a cross build, those for this machine.
+    fn of_platform(&self, for_target: bool) -> impl Iterator<Item = &StoredToolkit> {
+        let toolkits = self.toolkits.iter();
+        toolkits.filter(move |it| (it.platform == self.platform) == for_target)
+    }
+
+    /// The smallest toolkit with all locked packages. A larger one serves, because a user may remove a toolkit of which
+    /// another one has every package.
+    fn complete(
+        &self,
+        version: &Version,
+        packages: &[StoredPackage],
+        for_target: bool,
+    ) -> Option<&StoredToolkit> {
+        let toolkits = self.of_platform(for_target);
+        let holders = toolkits.filter(|toolkit| toolkit.contains(version, packages));
+        holders.min_by_key(|toolkit| (toolkit.packages.len(), toolkit.path.clone()))
+    }
+
+    /// The toolkits with a part of the locked packages, the smallest first.
+    fn parts(
+        &self,
+        version: &Version,
+        packages: &[StoredPackage],
+        for_target: bool,
+    ) -> Vec<&StoredToolkit> {
+        let toolkits = self.of_platform(for_target);
+        let is_part = |toolkit: &&StoredToolkit| {
+            toolkit.is_part_of(version, packages) && !toolkit.contains(version, packages)
+        };
+        let mut parts: Vec<&StoredToolkit> = toolkits.filter(is_part).collect();
+        sort_by_key(&mut parts, |it| (it.packages.len(), it.path.clone()));
+        parts
+    }
+
     /// The toolkits of the lock file, newest first, and the candidates for those that have been fetched.
     pub(super) fn locked(
         &self,
@@ -237,23 +297,23 @@ impl StoredToolkits {
         sort_by_key(&mut entries, |(version, ..)| Reverse(version.clone()));
         let (mut locked, mut candidates) = (Vec::new(), Vec::new());
         for (version, release, packages) in entries {
-            // A user may remove a toolkit of which a larger one has every package.
-            let smallest = |for_target: bool| {
-                let toolkits = self.toolkits.iter();
-                let toolkits = toolkits.filter(|it| (it.platform == self.platform) == for_target);
-                let holders = toolkits.filter(|toolkit| toolkit.contains(&version, &packages));
-                holders.min_by_key(|toolkit| (toolkit.packages.len(), toolkit.path.clone()))
-            };
-            let fetched = smallest(true).into_iter();
-            let fetched = fetched.flat_map(|toolkit| [Some(toolkit), smallest(false)]);
+            let complete = self.complete(&version, &packages, true);
+            let is_complete = complete.is_some();
+            let mut fetched = self.parts(&version, &packages, true);
+            fetched.extend(complete);
+            if !fetched.is_empty() {
+                fetched.extend(self.parts(&version, &packages, false));
+                fetched.extend(self.complete(&version, &packages, false));
+            }
             let label = format!("CUDA {version} of `{LOCK_FILE}`");
             let candidate = |it: &StoredToolkit| it.candidate(SearchStep::Locked, &label);
-            let fetched: Vec<Candidate> = fetched.flatten().map(candidate).collect();
+            let fetched: Vec<Candidate> = fetched.into_iter().map(candidate).collect();
             locked.push(LockedToolkit {
                 file: file.clone(),
                 version,
                 release,
                 paths: fetched.iter().map(|place| place.path.clone()).collect(),
+                is_complete,
             });
             candidates.extend(fetched);
         }
