@@ -17,7 +17,7 @@ use cuda_build::config::capabilities_variable;
 use cuda_build::view::WRAPPED_NVCC;
 use cuda_build::{Capability, Component, Error, Plan, ToolkitVersion};
 use cuda_find_core::capability::Declared;
-use cuda_find_core::command::Invocation;
+use cuda_find_core::command::{Finished, Invocation};
 use cuda_find_core::output as files;
 use cuda_find_core::{
     env::Env,
@@ -45,6 +45,16 @@ struct Wrapper {
     working: PathBuf,
     env: Env,
     root: Root,
+}
+
+/// What has become of a call whose output may be kept.
+enum Kept {
+    /// The output was taken from the output store, or made and put there.
+    Yes(ExitCode),
+    /// nvcc has failed, and printed this.
+    Refused(String, ExitCode),
+    /// Nothing was done.
+    No,
 }
 
 /// Runs one call. `arguments` are those in the script, then those of the call.
@@ -94,43 +104,141 @@ impl Wrapper {
             Some(list) => original.for_list(self.single, list),
             None => ForList::Stays(None),
         };
-        let (with_list, reason) = match for_list {
-            ForList::Stays(reason) => (None, reason),
-            ForList::Changed(with_list) => (Some(with_list), None),
-            ForList::UnlessUsed(letter, with_list) => {
-                match self.letter_counts(&original, letter, &with_list) {
-                    None => (Some(with_list), None),
-                    reason => (None, reason),
+        match for_list {
+            ForList::Stays(reason) => self.as_written(&original, words, reason.as_deref()),
+            ForList::Changed(changed) => self.for_list(changed, &original, words),
+            ForList::WithoutSuffix(capability, changed) => {
+                self.without_suffix(capability, changed, &original, words)
+            }
+        }
+    }
+
+    /// Makes a call as it is written. `reason` is why it is not made for the list, if that could be expected.
+    fn as_written(&self, original: &Call, words: &[String], reason: Option<&str>) -> ExitCode {
+        if let Some(reason) = reason.filter(|_| !original.inspects()) {
+            self.note(self.lacking(original, reason));
+        }
+        let mut call = original.clone();
+        match self.keep(&mut call) {
+            Kept::Yes(code) => code,
+            Kept::Refused(output, code) => {
+                output::of_program(&output);
+                code
+            }
+            Kept::No if call.host_compiler() != original.host_compiler() => {
+                self.exec(&call.words())
+            }
+            Kept::No => self.exec(words),
+        }
+    }
+
+    /// Makes a call for the list.
+    fn for_list(&self, mut changed: Call, original: &Call, words: &[String]) -> ExitCode {
+        match self.keep(&mut changed) {
+            Kept::Yes(code) => code,
+            Kept::Refused(output, code) => {
+                output::of_program(&output);
+                self.explain_list(&changed);
+                code
+            }
+            // A call that inspects prints, or writes to standard output.
+            Kept::No if changed.inspects() => self.exec(&changed.words()),
+            Kept::No => self.run_with_list(&changed, original, words),
+        }
+    }
+
+    /// Makes a call that requests code for a capability with a suffix. If the code needs the suffix, the call stays as it
+    /// is written. The scan does not see instructions that macros put together, but nvcc refuses them without the suffix:
+    /// then the call is made once more, as it is written.
+    fn without_suffix(
+        &self,
+        capability: Capability,
+        mut changed: Call,
+        original: &Call,
+        words: &[String],
+    ) -> ExitCode {
+        let list = changed.requested_capabilities();
+        let reason = match self.wrapped() {
+            Ok(nvcc) => nvcc.needs_suffix(original, capability, &list),
+            Err(error) => Some(format!(
+                "whether it needs {capability} is not known: {error}"
+            )),
+        };
+        if let Some(reason) = reason {
+            return self.as_written(original, words, Some(&reason));
+        }
+        let ptx = changed.ptx().zip(self.output_of(&changed));
+        if changed.ptx().is_some() && ptx.is_none() {
+            let reason = "where its PTX is written is not known";
+            return self.as_written(original, words, Some(reason));
+        }
+        let made = match self.keep(&mut changed) {
+            Kept::Yes(code) => Ok(code),
+            Kept::Refused(output, _) => Err(output),
+            Kept::No if changed.inspects() => return self.exec(&changed.words()),
+            Kept::No => match self.invocation(&changed.words()).run() {
+                Ok(finished) if finished.success => {
+                    output::of_program(&finished.output());
+                    Ok(ExitCode::SUCCESS)
+                }
+                Ok(finished) => Err(finished.stderr),
+                Err(error) => Err(error.to_string()),
+            },
+        };
+        let refused = match (made, ptx) {
+            (Ok(code), None) => return code,
+            (Ok(code), Some((plain, file))) => {
+                let nvcc = self.wrapped();
+                match nvcc.is_ok_and(|nvcc| nvcc.accepts_ptx(&file, plain)) {
+                    true => return code,
+                    false => format!("the assembler does not accept its PTX for {plain}"),
                 }
             }
+            (Err(messages), _) => {
+                let refusal = messages.lines().next().unwrap_or_default();
+                format!("nvcc refuses it without the suffix: {refusal}")
+            }
         };
-        if let Some(reason) = reason.filter(|_| !original.inspects()) {
-            self.note(self.lacking(&original, &reason));
+        let (is_made, code) = self.run_as_written(original, words);
+        if is_made {
+            self.note(self.lacking(original, &refused));
         }
-        let is_changed = with_list.is_some();
-        let mut to_run = with_list.unwrap_or_else(|| original.clone());
-        match self.keep(&mut to_run, is_changed) {
-            Ok(Some(code)) => return code,
-            // nvcc itself reports a host compiler that it refuses.
-            Ok(None) | Err(Error::HostCompiler { .. }) => {}
-            Err(error) => output::message(&format!(
-                "note: what nvcc makes is not kept, and compilers are not limited: {error}"
-            )),
+        code
+    }
+
+    /// Makes a call as it is written, and returns whether nvcc has succeeded.
+    fn run_as_written(&self, original: &Call, words: &[String]) -> (bool, ExitCode) {
+        match self.keep(&mut original.clone()) {
+            Kept::Yes(code) => (true, code),
+            Kept::Refused(output, code) => {
+                output::of_program(&output);
+                (false, code)
+            }
+            Kept::No => match self.invocation(words).run() {
+                Ok(finished) => {
+                    output::of_program(&finished.output());
+                    (finished.success, exit_code_of(&finished).into())
+                }
+                Err(_) => (false, self.exec(words)),
+            },
         }
-        // A call that inspects prints, or writes to standard output.
-        if is_changed && !to_run.inspects() {
-            return self.run_with_list(&to_run, &original, words);
-        }
-        if is_changed || to_run.host_compiler() != original.host_compiler() {
-            return self.exec(&to_run.words());
-        }
-        self.exec(words)
+    }
+
+    /// The file that a call writes, if its output can be kept.
+    fn output_of(&self, call: &Call) -> Option<PathBuf> {
+        let keepable = call.keepable(&self.working, &self.root, self.default_capability())?;
+        Some(keepable.output().to_owned())
+    }
+
+    /// A call of nvcc, whose messages and those of its host compiler are read if the build fails.
+    fn invocation<A: Into<OsString> + Clone>(&self, words: &[A]) -> Invocation {
+        let nvcc = Invocation::new(&self.nvcc);
+        nvcc.args(words.iter().cloned()).in_english()
     }
 
     /// Replaces this process with nvcc.
     fn exec<A: Into<OsString> + Clone>(&self, words: &[A]) -> ExitCode {
-        let nvcc = Invocation::new(&self.nvcc).args(words.iter().cloned());
-        match process::replace(&nvcc, &self.env) {
+        match process::replace(&self.invocation(words), &self.env) {
             Ok(code) => code.into(),
             Err(failure) => {
                 output::message(&failure.to_string());
@@ -142,7 +250,7 @@ impl Wrapper {
     /// Runs a call for the list. nvcc may refuse an option that the table lacks together with several architectures, so
     /// such a call is made as it is written if it fails.
     fn run_with_list(&self, call: &Call, original: &Call, words: &[String]) -> ExitCode {
-        let run = |words: &[String]| Invocation::new(&self.nvcc).args(words).run();
+        let run = |words: &[String]| self.invocation(words).run();
         let Ok(finished) = run(&call.words()) else {
             return self.exec(words);
         };
@@ -159,8 +267,7 @@ impl Wrapper {
         if !finished.success {
             self.explain_list(call);
         }
-        let code = finished.code.and_then(|code| u8::try_from(code).ok());
-        code.unwrap_or(exit_code::FAILURE).into()
+        exit_code_of(&finished).into()
     }
 
     fn wrapped(&self) -> Result<WrappedNvcc<'_>, Error> {
@@ -193,34 +300,33 @@ impl Wrapper {
         Ok(output::lock_one_of(&self.directory.wrapper_files(), most))
     }
 
-    /// Why a call for a capability with a letter stays as it is; `None` if its code does not need the letter.
-    fn letter_counts(&self, call: &Call, letter: Capability, changed: &Call) -> Option<String> {
-        let uses_letter = || {
-            let _slot = self.slot()?;
-            let list = changed.requested_capabilities();
-            self.wrapped()?.uses_letter(call, letter, &list)
-        };
-        match uses_letter() {
-            Ok(false) => None,
-            Ok(true) => Some(format!(
-                "it uses what {letter} has and {} lacks",
-                letter.base()
-            )),
-            Err(error) => Some(format!("whether it needs {letter} is not known: {error}")),
-        }
-    }
-
     /// What nvcc compiles for without an option.
     fn default_capability(&self) -> Option<Capability> {
         Some(release::facts(self.release?)?.default_capability)
     }
 
-    /// Carries out a call that compiles one source, when fewer compilers run than allowed. `None` if the output of such
-    /// a call is not kept.
-    fn keep(&self, call: &mut Call, is_changed: bool) -> Result<Option<ExitCode>, Error> {
+    /// Carries out a call that compiles one source, when fewer compilers run than allowed, if its output can be kept.
+    fn keep(&self, call: &mut Call) -> Kept {
+        match self.keep_or_fail(call) {
+            Ok(kept) => kept,
+            Err(Error::Compile {
+                output, exit_code, ..
+            }) => Kept::Refused(output, exit_code.unwrap_or(exit_code::FAILURE).into()),
+            // nvcc itself reports a host compiler that it refuses.
+            Err(Error::HostCompiler { .. }) => Kept::No,
+            Err(error) => {
+                output::message(&format!(
+                    "note: what nvcc makes is not kept, and compilers are not limited: {error}"
+                ));
+                Kept::No
+            }
+        }
+    }
+
+    fn keep_or_fail(&self, call: &mut Call) -> Result<Kept, Error> {
         let default = self.default_capability();
         let Some(keepable) = call.keepable(&self.working, &self.root, default) else {
-            return Ok(None);
+            return Ok(Kept::No);
         };
         let nvcc = self.wrapped()?;
         if self.env.peek("CXX").is_none() && nvcc.refuses_host_compiler(call) {
@@ -234,21 +340,11 @@ impl Wrapper {
         let _slot = self.slot()?;
         let own = nvcc.directory_of(&keepable).with_extension("lock");
         let _own = output::lock_one_of(&own, 1);
-        match nvcc.compile(call, &keepable) {
-            Err(Error::Compile {
-                output, exit_code, ..
-            }) => {
-                output::of_program(&output);
-                if is_changed {
-                    self.explain_list(call);
-                }
-                Ok(Some(exit_code.unwrap_or(exit_code::FAILURE).into()))
-            }
-            compiled => Ok(compiled?.map(|printed| {
-                output::of_program(&printed);
-                ExitCode::SUCCESS
-            })),
-        }
+        let Some(printed) = nvcc.compile(call, &keepable)? else {
+            return Ok(Kept::No);
+        };
+        output::of_program(&printed);
+        Ok(Kept::Yes(ExitCode::SUCCESS))
     }
 
     /// What an output lacks of the declared list, if anything.
@@ -279,4 +375,9 @@ impl Wrapper {
             self.package
         ));
     }
+}
+
+fn exit_code_of(finished: &Finished) -> u8 {
+    let code = finished.code.and_then(|code| u8::try_from(code).ok());
+    code.unwrap_or(exit_code::FAILURE)
 }

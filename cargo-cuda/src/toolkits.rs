@@ -526,9 +526,14 @@ pub fn distinct_majors(releases: &[RequestedRelease]) -> Result<Vec<RequestedRel
 
 /// Where `cargo cuda view` creates a view: in the directory that [`VIEWS_VARIABLE`] names, else in the
 /// workspace's target directory, else in the user's cache directory.
-pub fn view_place(env: &Env, workspace: Option<&Workspace>, target: &Target) -> Result<ViewPlace> {
+pub fn view_place(
+    env: &Env,
+    root: &Root,
+    workspace: Option<&Workspace>,
+    target: &Target,
+) -> Result<ViewPlace> {
     if workspace.is_none() || env.peek(VIEWS_VARIABLE).is_some() {
-        return Ok(ViewPlace::from_env(env, target)?);
+        return Ok(ViewPlace::from_env(env, target, root)?);
     }
     let base = builds_directory(env, workspace)?;
     Ok(ViewPlace::below(&base.join("views"), target))

@@ -78,6 +78,13 @@ impl Invocation {
         self
     }
 
+    /// Makes the program report in English, because what it prints is read. Without an empty `LANGUAGE`, messages could
+    /// be in the language of that variable: for the C library, only the locale `C` itself has none.
+    #[must_use]
+    pub fn in_english(self) -> Self {
+        self.variable("LC_ALL", "C.UTF-8").variable("LANGUAGE", "")
+    }
+
     /// Runs a compiler or another program without a time limit. Standard input is empty.
     ///
     /// # Errors

@@ -56,7 +56,12 @@ pub fn query(root: &Root, env: &Env, nvcc: &Path) -> Result<NvccAnswer, Error> {
 /// Starts nvcc and returns the output of a dry run. If the dry run fails, as it does without a host compiler,
 /// returns the output of `--version`.
 fn dry_run_output(env: &Env, nvcc: &Path) -> Result<String, Error> {
-    let query = |arguments: &[&str]| Invocation::new(nvcc).args(arguments).query(env);
+    let query = |arguments: &[&str]| {
+        Invocation::new(nvcc)
+            .args(arguments)
+            .in_english()
+            .query(env)
+    };
     let dry_run = query(&["--dryrun", "-E", "-x", "cu", "/dev/null"])?;
     if !dry_run.success {
         return Ok(query(&["--version"])?.output());

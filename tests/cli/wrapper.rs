@@ -231,67 +231,123 @@ mod online {
         );
     }
 
-    /// Code for `sm_90a` is replaced only if it does not use what the letter stands for.
+    /// Code for `sm_90a` is replaced only if it does not need the suffix.
     #[test]
-    fn a_letter_counts_if_the_code_uses_it() {
-        let project = project("wrapped-letters", "capabilities = [\"9.0\", \"12.0\"]");
+    fn a_suffix_counts_if_the_code_needs_it() {
+        let project = project("wrapped-suffix", "capabilities = [\"9.0\", \"12.0\"]");
         let guarded = "__global__ void k(int *p) {\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    *p = 1;\n#else\n    \
                        __trap();\n#endif\n}\n";
         let unguarded = "__global__ void k() { asm volatile(\"wgmma.fence.sync.aligned;\"); }\n";
-        project.write("src/guarded.cu", guarded);
-        project.write("src/unguarded.cu", unguarded);
-        let letter = "-gencode=arch=compute_90a,code=sm_90a";
+        // The guard is in a header, and its name is put together.
+        let composed = "#include \"guard.cuh\"\n__global__ void k(int *p) {\n#if GUARD(FEAT_SM90_ALL)\n    *p = 1;\n\
+                        #else\n    __trap();\n#endif\n}\n";
+        project.write(
+            "src/guard.cuh",
+            "#define GUARD(x) defined(__CUDA_ARCH_##x)\n",
+        );
+        // Its name is not in any file.
+        let hidden = "#define TEXT(x) #x\n#define JOINED(a, b) TEXT(a##b.fence.sync.aligned;)\n\
+                      __global__ void k() { asm volatile(JOINED(wg, mma)); }\n";
+        for (name, text) in [
+            ("guarded", guarded),
+            ("unguarded", unguarded),
+            ("composed", composed),
+            ("hidden", hidden),
+        ] {
+            project.write(&format!("src/{name}.cu"), text);
+        }
+        let suffix = "-gencode=arch=compute_90a,code=sm_90a";
         let mut calls = Vec::new();
-        for name in ["kernel", "guarded", "unguarded"] {
-            calls.push(format!("{letter} -c src/{name}.cu -o OUT/{name}.o"));
+        let with_suffix = ["guarded", "unguarded", "composed", "hidden"];
+        for name in [&["kernel"][..], &with_suffix].concat() {
+            calls.push(format!("{suffix} -c src/{name}.cu -o OUT/{name}.o"));
             calls.push(format!("-arch=sm_90a -ptx src/{name}.cu -o OUT/{name}.ptx"));
+            // The output of such a call is not kept.
+            calls.push(format!(
+                "{suffix} --keep --keep-dir OUT -c src/{name}.cu -o OUT/{name}.other.o"
+            ));
         }
         // Linked with what the objects have.
         for name in ["kernel", "guarded"] {
-            calls.push(format!("{letter} -dc src/{name}.cu -o OUT/{name}.dc.o"));
+            calls.push(format!("{suffix} -dc src/{name}.cu -o OUT/{name}.dc.o"));
             calls.push(format!(
-                "{letter} -dlink OUT/{name}.dc.o -o OUT/{name}.link.o"
+                "{suffix} -dlink OUT/{name}.dc.o -o OUT/{name}.link.o"
             ));
         }
         // A library has what each of its objects has. One that `-l` names is not read.
         calls.extend([
             "-lib OUT/kernel.dc.o OUT/guarded.dc.o -o OUT/libboth.a".to_owned(),
             "-lib OUT/guarded.dc.o -o OUT/libguarded.a".to_owned(),
-            format!("{letter} -dlink OUT/libboth.a -o OUT/named.link.o"),
-            format!("{letter} -dlink OUT/kernel.dc.o -LOUT -lguarded -o OUT/searched.link.o"),
+            format!("{suffix} -dlink OUT/libboth.a -o OUT/named.link.o"),
+            format!("{suffix} -dlink OUT/kernel.dc.o -LOUT -lguarded -o OUT/searched.link.o"),
         ]);
         let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
         project.write("build.rs", &script(&calls));
-        let out = || project.out("wrapped-letters", "kernel.o");
         let check = |list: &str, of_kernel: &[&str]| {
             let run = project.run(&["build", "--capabilities", list]);
             run.succeeded();
-            assert_eq!(cuobjdump(&out().join("kernel.o")), of_kernel, "{list}");
+            let out = project.out("wrapped-suffix", "libguarded.a");
             let exact: &[&str] = &["sm_90a.cubin"];
+            for name in ["kernel", "kernel.other"] {
+                let object = out.join(format!("{name}.o"));
+                assert_eq!(cuobjdump(&object), of_kernel, "{list} {name}");
+            }
             let guarded = ["guarded", "named", "searched"].map(|name| (name, exact));
             for (name, expected) in [("kernel", of_kernel)].into_iter().chain(guarded) {
-                let linked = out().join(format!("{name}.link.o"));
+                let linked = out.join(format!("{name}.link.o"));
                 assert_eq!(cuobjdump(&linked), expected, "{list}");
             }
-            for name in ["guarded", "unguarded"] {
-                assert_eq!(
-                    cuobjdump(&out().join(name).with_extension("o")),
-                    ["sm_90a.cubin"],
-                    "{list}"
-                );
-                let ptx = fs::read_to_string(out().join(name).with_extension("ptx")).unwrap();
-                assert!(ptx.contains(".target sm_90a"), "{ptx}");
+            for name in with_suffix {
+                for object in [format!("{name}.o"), format!("{name}.other.o")] {
+                    assert_eq!(cuobjdump(&out.join(&object)), exact, "{list} {object}");
+                }
+                let ptx = fs::read_to_string(out.join(name).with_extension("ptx")).unwrap();
+                assert!(ptx.contains(".target sm_90a"), "{name}: {ptx}");
             }
+            let ptx = fs::read_to_string(out.join("kernel.ptx")).unwrap();
+            assert!(ptx.contains(".target sm_90\n"), "{ptx}");
             run.stderr
         };
         let notes = check("9.0,12.0", &["sm_120.cubin", "sm_90.cubin"]);
-        let note = "src/guarded.cu is compiled for 9.0a, and not for 12.0: it uses what 9.0a has and 9.0 lacks";
-        assert!(notes.contains(note), "{notes}");
-        let ptx = fs::read_to_string(out().join("kernel.ptx")).unwrap();
-        assert!(ptx.contains(".target sm_90\n"), "{ptx}");
-        // Code for 9.0a runs on the only GPU of the list.
-        check("9.0", &["sm_90a.cubin"]);
+        for note in [
+            "src/guarded.cu is compiled for 9.0a, and not for 12.0: ",
+            "guarded.cu uses `CUDA_ARCH_FEAT_`, which 9.0a has and 9.0 may lack",
+            "composed.cu uses `FEAT_SM90_ALL`, which 9.0a has and 9.0 may lack",
+            "src/hidden.cu is compiled for 9.0a, and not for 12.0: nvcc refuses it without the suffix: ",
+        ] {
+            assert!(notes.contains(note), "{note}: {notes}");
+        }
+        check("9.0", &["sm_90.cubin"]);
         check("9.0a,12.0", &["sm_120.cubin", "sm_90a.cubin"]);
+    }
+
+    /// Code for 10.0a runs on no other GPU, code for 10.0 on 10.3, too.
+    #[test]
+    fn a_suffix_without_use_is_left_out() {
+        let project = project("wrapped-wider", "capabilities = [\"10.0\"]");
+        let calls = [
+            "-gencode=arch=compute_100a,code=sm_100a -c src/kernel.cu -o OUT/kernel.o",
+            "-gencode=arch=compute_100a,code=[sm_100a,compute_100a] -c src/kernel.cu -o OUT/both.o",
+        ];
+        project.write("build.rs", &script(&calls));
+        let images = |list: &str| {
+            project.run(&["build", "--capabilities", list]).succeeded();
+            ["kernel.o", "both.o"]
+                .map(|name| cuobjdump(&project.made("wrapped-wider", name)).join(" "))
+        };
+        assert_eq!(images("10.0"), ["sm_100.cubin"; 2]);
+        assert_eq!(
+            images("10.0,12.0+PTX"),
+            ["sm_100.cubin sm_120.cubin sm_120.ptx"; 2]
+        );
+        // A list with PTX for the capability itself.
+        assert_eq!(images("10.0+PTX"), ["sm_100.cubin sm_100.ptx"; 2]);
+        let guarded = "__global__ void k(int *p) {\n#if __CUDA_ARCH_HAS_FEATURE__(SM100_ALL)\n    *p = 1;\n#endif\n}\n";
+        project.write_later("src/kernel.cu", guarded);
+        let run = project.run(&["build", "--capabilities", "10.0"]);
+        run.succeeded();
+        let note = "src/kernel.cu is compiled for 10.0a, and not for 10.0: ";
+        assert!(run.stderr.contains(note), "{run:?}");
     }
 
     /// Whatever decides the bytes of an output: if it changes, the output does.

@@ -22,7 +22,12 @@ pub struct ViewArgs {
 pub fn run(arguments: &ViewArgs, user_env: &Env, root: &Root) -> Result<String> {
     let build = arguments.search.clone().into();
     let project = Project::open(user_env, root, &build, &arguments.workspace)?;
-    let place = toolkits::view_place(&project.env, project.workspace.as_ref(), &project.target)?;
+    let place = toolkits::view_place(
+        &project.env,
+        root,
+        project.workspace.as_ref(),
+        &project.target,
+    )?;
     // A view without a compiler serves what links libraries.
     let finder = project.finder();
     let toolkit = finder.find().or_else(|failure| match failure.code {

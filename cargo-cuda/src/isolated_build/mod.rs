@@ -348,7 +348,7 @@ fn view(
 ) -> Result<View, Failure> {
     let Project { env, target, .. } = project;
     let mut place = match env.peek(VIEWS_VARIABLE) {
-        Some(_) => ViewPlace::from_env(env, target)?,
+        Some(_) => ViewPlace::from_env(env, target, &project.root)?,
         None => ViewPlace::below(&directory.views(), target),
     };
     place.nvcc_wrapper = nvcc_wrapper;

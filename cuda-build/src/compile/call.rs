@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use super::identity::Variables;
 use super::step::{Form, Image};
-use crate::includes::options;
+use crate::includes::options::{self, FileOptions};
 use crate::nvcc_options::{Argument, Meaning, Product, arguments};
-use cuda_find_core::capability::{Capability, Plan, Suffix};
+use cuda_find_core::capability::{self, Capability, Plan, sass_runs_on};
 use cuda_find_core::command::split_words;
 use cuda_find_core::env::Env;
+use cuda_find_core::release::NEWEST_MAJOR;
 use cuda_find_core::root::Root;
+use cuda_find_core::version::ToolkitVersion;
 
 /// gcc writes a depfile if one of these variables is set.
 const WRITTEN_BY_GCC: [&str; 2] = ["DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"];
@@ -51,8 +53,8 @@ pub enum ForList {
     Stays(Option<String>),
     /// The call for the list.
     Changed(Call),
-    /// The call for the list, unless the code uses what the letter of this capability stands for.
-    UnlessUsed(Capability, Call),
+    /// The call for the list, unless the code needs the suffix of this capability.
+    WithoutSuffix(Capability, Call),
 }
 
 /// A call that compiles one source, whose output can be kept.
@@ -67,7 +69,12 @@ pub struct KeepableCall {
     pub(super) depfile: Option<(PathBuf, String)>,
 }
 
-impl KeepableCall {}
+impl KeepableCall {
+    /// The file that the call writes.
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+}
 
 impl Call {
     /// Reads the words of a call.
@@ -247,20 +254,26 @@ impl Call {
             _ => Image::of_plan(list),
         };
         let mut capabilities = requested.iter().map(|image| image.capability());
-        let letter = capabilities.find(|capability| capability.suffix.is_some());
-        // Code for the only declared capability, with a letter, too, is what the list would give.
-        let is_served = match letter {
-            Some(_) => images.iter().all(|image| matches!(image, Image::Real(_))),
-            None => {
-                !requested.is_empty() && is_ptx || images.iter().all(|it| requested.contains(it))
-            }
+        let with_suffix = capabilities.find(|capability| capability.suffix.is_some());
+        // Code for 10.0a runs on fewer GPUs than the code for a declared 10.0.
+        let is_served = match is_ptx {
+            true => !requested.is_empty() && with_suffix.is_none(),
+            false => images.iter().all(|it| requested.contains(it)),
         };
         if images.iter().all(is_single) && is_served || images.is_empty() {
             return ForList::Stays(None);
         }
+        // The assembler checks machine code alone, so PTX without it could have instructions that no driver accepts.
+        let is_checked = |ptx: &Image| match ptx {
+            Image::Ptx(capability) => is_ptx || images.contains(&Image::Real(*capability)),
+            _ => true,
+        };
+        if with_suffix.is_some() && !images.iter().all(is_checked) {
+            return stays("the list has PTX that no machine code of the list checks");
+        }
         let changed = self.with_images(images);
-        match letter {
-            Some(letter) => ForList::UnlessUsed(letter, changed),
+        match with_suffix {
+            Some(capability) => ForList::WithoutSuffix(capability, changed),
             None => ForList::Changed(changed),
         }
     }
@@ -288,8 +301,8 @@ impl Call {
         }
     }
 
-    /// What compiles one source of the call for one image alone, into the file `output`.
-    pub(super) fn single(&self, source: &str, image: Image, output: PathBuf) -> KeepableCall {
+    /// The options that decide what is compiled, without those for architectures and files.
+    fn compiling_options(&self) -> Vec<String> {
         let is_needed = |it: &&Argument| match it.meaning {
             Meaning::Language | Meaning::Relocatable | Meaning::Unknown => true,
             meaning => {
@@ -301,13 +314,26 @@ impl Call {
         if let Some(Product::Object(Some(is_linkable))) = self.product {
             options.push(format!("-rdc={is_linkable}"));
         }
-        KeepableCall {
-            source: source.into(),
-            form: Form::Single,
-            images: vec![image],
-            options,
-            output,
-            depfile: None,
+        options
+    }
+
+    /// The files and directories that the options of the call, and those in nvcc's variables, name, except those of
+    /// these meanings.
+    fn file_options(&self, except: &[Meaning]) -> FileOptions {
+        let others = self.all().filter(|it| !except.contains(&it.meaning));
+        options::read_arguments(&others.cloned().collect::<Vec<_>>())
+    }
+
+    /// Where the compilers of the call look for headers. Options for other files than sources and headers do not matter.
+    pub(super) fn header_options(&self) -> FileOptions {
+        self.file_options(&[Meaning::Input, Meaning::OtherFiles])
+    }
+
+    /// Whether the call writes PTX alone, and for which capability.
+    pub fn ptx(&self) -> Option<Capability> {
+        match (self.product, &self.requested) {
+            (Some(Product::Ptx), Requested::Images(images)) => Some(images.first()?.capability()),
+            _ => None,
         }
     }
 
@@ -341,9 +367,7 @@ impl Call {
         });
         let serves = |declared: &Image, image: &Image| {
             let [wanted, made] = [declared, image].map(|it| it.capability());
-            // Code for a family runs on more GPUs than code with the letter `a`.
-            let is_wider =
-                [wanted.suffix, made.suffix] == [Some(Suffix::Family), Some(Suffix::ArchSpecific)];
+            let is_wider = wanted.suffix != made.suffix && runs_on_more(wanted, made);
             match (declared, image) {
                 _ if self.product == Some(Product::Ptx) => made.number() <= wanted.number(),
                 (Image::Ptx(_), Image::Real(_)) => self.product == Some(Product::Cubin),
@@ -440,12 +464,13 @@ impl Call {
             let target = target.unwrap_or_else(|| made.to_string_lossy().into_owned());
             (working.join(file), target)
         });
-        let others = self.all().filter(|it| it.meaning != Meaning::Input);
-        let read = options::read_arguments(&others.cloned().collect::<Vec<_>>());
-        if !read.not_understood.is_empty() {
+        if !self
+            .file_options(&[Meaning::Input])
+            .not_understood
+            .is_empty()
+        {
             return None;
         }
-        let single = self.single("", Image::Ptx(capability), PathBuf::new());
         let output = working.join(output);
         let has_directory = |file: &Path| file.parent().is_some_and(|parent| root.is_dir(parent));
         let is_other = |file: &Path| root.is_link(file) || root.exists(file) && !root.is_file(file);
@@ -457,11 +482,18 @@ impl Call {
             source,
             form,
             images,
-            options: single.options,
+            options: self.compiling_options(),
             output,
             depfile,
         })
     }
+}
+
+/// Whether code for `one` runs on a known GPU on which code for `other` does not.
+fn runs_on_more(one: Capability, other: Capability) -> bool {
+    let newest = ToolkitVersion::new(NEWEST_MAJOR, 0);
+    let mut gpus = capability::all().map(|facts| facts.capability);
+    gpus.any(|gpu| sass_runs_on(one, gpu, newest) && !sass_runs_on(other, gpu, newest))
 }
 
 /// Whether an option neither chooses what a call makes nor where, and its files are known.
@@ -580,7 +612,9 @@ mod tests {
     fn for_list(call: &Call, single: u32, list: &str) -> String {
         match call.for_list(single, &declared(list)) {
             ForList::Changed(call) => call.words().join(" "),
-            ForList::UnlessUsed(letter, call) => format!("{letter}? {}", call.words().join(" ")),
+            ForList::WithoutSuffix(capability, call) => {
+                format!("{capability}? {}", call.words().join(" "))
+            }
             ForList::Stays(reason) => reason.unwrap_or_default(),
         }
     }
@@ -632,11 +666,11 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_is_left_to_the_code() {
-        let letter = parse("-gencode=arch=compute_90a,code=sm_90a -c k.cu");
+    fn a_suffix_is_left_to_the_code() {
+        let suffix = parse("-gencode=arch=compute_90a,code=sm_90a -c k.cu");
         let list = "-gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_120,code=sm_120";
         assert_eq!(
-            for_list(&letter, 90, "9.0, 12.0"),
+            for_list(&suffix, 90, "9.0, 12.0"),
             format!("9.0a? {list} -c k.cu")
         );
         let ptx = parse("-arch=sm_90a -ptx k.cu");
@@ -644,10 +678,11 @@ mod tests {
             for_list(&ptx, 90, "9.0, 12.0"),
             "9.0a? -arch=compute_90 -ptx k.cu"
         );
-        // Its code runs on the only GPU of the list.
-        for list in ["9.0", "9.0a"] {
-            assert_eq!(for_list(&letter, 90, list), "", "{list}");
-        }
+        let plain = "-gencode=arch=compute_90,code=sm_90 -c k.cu";
+        assert_eq!(for_list(&suffix, 90, "9.0"), format!("9.0a? {plain}"));
+        assert_eq!(for_list(&suffix, 90, "9.0a"), "");
+        let unchecked = "the list has PTX that no machine code of the list checks";
+        assert_eq!(for_list(&suffix, 90, "8.0, 90-virtual"), unchecked);
         let plain = parse("-arch=sm_90 -c k.cu");
         assert_eq!(
             for_list(&plain, 90, "9.0a"),

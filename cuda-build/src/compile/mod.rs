@@ -7,6 +7,8 @@
 mod call;
 mod depfile;
 mod diagnostics;
+#[cfg(feature = "nvcc-wrapper")]
+mod feature_sets;
 pub(crate) mod identity;
 mod job;
 mod joining;

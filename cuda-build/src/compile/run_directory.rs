@@ -64,7 +64,7 @@ impl RunDirectory {
         let (made, depfile) = (self.place_of(output), depfile_of(output));
         // An archiver adds to an existing archive, and a failing compiler may have left a partial file.
         output::remove(&made)?;
-        let mut redirected = invocation.clone();
+        let mut redirected = invocation.clone().in_english();
         for argument in &mut redirected.arguments {
             if argument == output.as_os_str() || argument == depfile.as_os_str() {
                 *argument = self.place_of(argument.as_ref()).into();

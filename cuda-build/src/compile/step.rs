@@ -304,7 +304,17 @@ pub(super) fn reading_of_nvcc(
     toolkit: Vec<PathBuf>,
 ) -> ReadFiles {
     let options = options.iter().chain(&variables.options);
-    let mut read = options::read(options.map(String::as_str));
+    let read = options::read(options.map(String::as_str));
+    reading_with_profile(read, variables, directory, toolkit)
+}
+
+/// What nvcc reads with these options, and because of the variables that its profile reads.
+pub(super) fn reading_with_profile(
+    mut read: FileOptions,
+    variables: &Variables,
+    directory: &Path,
+    toolkit: Vec<PathBuf>,
+) -> ReadFiles {
     let profile = options::read_host(variables.profile_options.iter().map(String::as_str));
     read.directories.extend(profile.directories);
     read.directories

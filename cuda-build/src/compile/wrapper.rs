@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Compiled;
 use super::call::{Call, KeepableCall};
+use super::feature_sets;
 use super::identity::{CompilerIdentities, Variables};
 use super::job::Tools;
 use super::joining::joins_objects;
@@ -11,12 +12,14 @@ use super::nvcc::{Nvcc, shown_nvcc};
 use super::path_names::PathNames;
 use super::progress::Progress;
 use super::run::Runner;
-use super::step::Image;
+use super::step::{ReadFiles, reading_with_profile};
 use super::store::OutputStore;
 use super::workers::Workers;
 use crate::error::Error;
 use crate::fatbin::{Decompress, MAGIC_BYTES, read_headers};
+use crate::freshness::Files;
 use crate::host_compiler;
+use crate::includes::{Scanner, SearchPath};
 use cuda_find_core::capability::Capability;
 use cuda_find_core::{command::Invocation, env::Env, hash::of_content, list::Set, output};
 use cuda_find_core::{root::Root, target::Target, toolkit::Toolkit};
@@ -44,6 +47,16 @@ pub struct WrappedNvcc<'a> {
     pub root: &'a Root,
     /// Decompresses the relocatable device code that nvcc writes.
     pub decompress: Decompress,
+}
+
+/// Where the compilers of a call look for headers.
+#[derive(Default)]
+struct HeaderSettings {
+    search: SearchPath,
+    /// Headers that options include.
+    headers: Vec<String>,
+    /// Options that may make a compiler read other files.
+    not_understood: Vec<String>,
 }
 
 /// The name for files about an output of a call. Only one call may use them at a time.
@@ -78,61 +91,120 @@ impl WrappedNvcc<'_> {
         Ok(Some(compiled.warnings.join("\n")))
     }
 
-    /// Whether a source of the call uses what the letter of a capability stands for: its PTX is another without the
-    /// letter, or nvcc refuses the source then. Both answers are kept as outputs are. An object does so if it has
-    /// code for the capability with the letter, but not for the whole `list`, and so may libraries that it links.
-    ///
-    /// # Errors
-    /// Those of [`Self::compile`], except [`Error::Compile`].
-    pub fn uses_letter(
+    /// Why a call needs the suffix of `capability`; `None` if its code is the same for the plain capability. The sources
+    /// are scanned with everything that they may include. Objects need it if they have code for the capability with the
+    /// suffix, but not for the whole `list`, and so do libraries that the call links.
+    pub fn needs_suffix(
         &self,
         call: &Call,
-        letter: Capability,
+        capability: Capability,
         list: &[Capability],
-    ) -> Result<bool, Error> {
+    ) -> Option<String> {
         let objects = call.inputs().filter(|input| !call.is_cuda(input));
         for path in objects.map(PathBuf::from).chain(call.libraries()) {
-            let bytes = self.root.bytes(&self.working.join(path));
+            let bytes = self.root.bytes(&self.working.join(&path));
             let mut of_objects = capabilities_in(bytes.as_deref().unwrap_or_default());
             if of_objects
-                .any(|has| has.contains(&letter) && list.iter().any(|it| !has.contains(it)))
+                .any(|has| has.contains(&capability) && list.iter().any(|it| !has.contains(it)))
             {
-                return Ok(true);
+                return Some(format!(
+                    "{} has code for {capability} alone",
+                    path.display()
+                ));
             }
         }
+        let uses = |what: &str, place: &str| {
+            let plain = capability.base();
+            Some(format!(
+                "{place} uses `{what}`, which {capability} has and {plain} may lack"
+            ))
+        };
+        let settings = self.read_settings(call);
+        if let Some(option) = settings.not_understood.first() {
+            return Some(format!(
+                "the option `{option}` may name other files to compile"
+            ));
+        }
+        for text in call
+            .words()
+            .iter()
+            .chain(&Variables::of_nvcc(self.env).options)
+        {
+            if let Some(found) = feature_sets::mention(text) {
+                return uses(&found, "an option");
+            }
+        }
+        let mut files = Files::default();
+        let mut scanner = Scanner::default();
         for source in call.inputs().filter(|input| call.is_cuda(input)) {
-            let mut texts = Vec::new();
-            for capability in [letter, letter.base()] {
-                let output = PathBuf::from(format!("{source}.{}.ptx", capability.sm()));
-                match self.single(call, &call.single(source, Image::Ptx(capability), output)) {
-                    Ok(ptx) => texts.push(ptx),
-                    Err(Error::Compile { .. }) => return Ok(true),
-                    Err(error) => return Err(error),
+            let source = self.working.join(source);
+            let sources = [source.clone()];
+            let (headers, search) = (&settings.headers, &settings.search);
+            let scan = scanner.scan(&mut files, sources, headers, [], search);
+            if let Some(reason) = scan.unknown_include {
+                return Some(format!("what it includes is not known: {reason}"));
+            }
+            let mut names = scan.user_names.iter().chain(&scan.toolkit_names);
+            if let Some(header) = names.find(|name| feature_sets::is_of_kernels(name)) {
+                return uses(header, &source.display().to_string());
+            }
+            for path in [source].iter().chain(&scan.files) {
+                let bytes = files.bytes(path).unwrap_or_default();
+                if let Some(found) = feature_sets::mention(&String::from_utf8_lossy(&bytes)) {
+                    return uses(&found, &path.display().to_string());
                 }
             }
-            if without_target(&texts[0]) != without_target(&texts[1]) {
-                return Ok(true);
-            }
         }
-        Ok(false)
+        None
     }
 
-    /// What a call makes that compiles for one image.
-    fn single(&self, call: &Call, keepable: &KeepableCall) -> Result<String, Error> {
-        let name = name_of_output(&self.working.join(&keepable.output));
-        let out = self
+    /// Where the compilers of a call look for headers. The directories that gcc searches without an option belong to the
+    /// user, too.
+    fn read_settings(&self, call: &Call) -> HeaderSettings {
+        const VARIABLES_OF_GCC: [&str; 3] = ["CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"];
+        let mut toolkit_includes = self.toolkit.include_dirs();
+        toolkit_includes.push(self.view.clone());
+        let variables = Variables::of_nvcc(self.env);
+        let options = call.header_options();
+        let reading = reading_with_profile(options, &variables, self.working, toolkit_includes);
+        let ReadFiles::Headers {
+            mut search,
+            headers,
+            not_understood,
+        } = reading
+        else {
+            return HeaderSettings::default();
+        };
+        for value in VARIABLES_OF_GCC
+            .iter()
+            .filter_map(|name| self.env.peek(name))
+        {
+            search.directories.extend(std::env::split_paths(value));
+        }
+        let default = ["/usr/local/include", "/usr/include"];
+        search
+            .directories
+            .extend(default.map(|path| self.root.locate(path)));
+        HeaderSettings {
+            search,
+            headers,
+            not_understood,
+        }
+    }
+
+    /// Whether the assembler accepts PTX for its own capability. nvcc writes PTX without assembling it.
+    pub fn accepts_ptx(&self, ptx: &Path, capability: Capability) -> bool {
+        let name = name_of_output(ptx);
+        let cubin = self
             .temporary
-            .join(format!("{name}.{}", std::process::id()));
-        let made = self.compile_into(call, keepable, &out, Progress::default());
-        let made = made.and_then(|compiled| match compiled {
-            Some(_) => Ok(output::read(&made_in(&out, keepable))?),
-            None => Err(Error::usage(
-                "nvcc calls another host compiler",
-                "set `NVCC_CCBIN`",
-            )),
-        });
-        let _ = output::remove_directory(&out);
-        made.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .join(format!("{name}.{}.cubin", std::process::id()));
+        let architecture = format!("-arch={}", capability.sm());
+        let nvcc = Invocation::new(&self.program)
+            .args(["-cubin", &architecture, "-o"])
+            .args([cubin.as_path(), ptx]);
+        let is_accepted = nvcc.run().is_ok_and(|finished| finished.success);
+        let _ = output::remove(&cubin);
+        is_accepted
     }
 
     /// Compiles in the directory `out`. `None` if nvcc would call another host compiler than this build expects.
@@ -219,14 +291,6 @@ fn capabilities_in(bytes: &[u8]) -> impl Iterator<Item = Set<Capability>> {
 /// Where a step of a call writes.
 fn made_in(out: &Path, keepable: &KeepableCall) -> PathBuf {
     out.join(keepable.output.file_name().unwrap_or_default())
-}
-
-/// PTX without the line that names its architecture, and without comments.
-fn without_target(ptx: &str) -> Vec<&str> {
-    let lines = ptx.lines();
-    lines
-        .filter(|line| !line.starts_with(".target") && !line.starts_with("//"))
-        .collect()
 }
 
 /// The number of compilers that may run at once: the jobs of Cargo.

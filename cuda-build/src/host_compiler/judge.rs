@@ -115,7 +115,7 @@ impl Judge<'_> {
                 .args([include])
                 .args(["-include", HEADER]);
         }
-        Ok(call.args(["/dev/null"]).query(self.env)?)
+        Ok(call.args(["/dev/null"]).in_english().query(self.env)?)
     }
 
     /// Reads the answer of [`Judge::query`].

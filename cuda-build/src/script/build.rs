@@ -263,7 +263,7 @@ impl Build {
             return Ok(view);
         }
         let toolkit = self.toolkit()?;
-        let place = ViewPlace::from_env(&self.env, &self.target()?)?;
+        let place = ViewPlace::from_env(&self.env, &self.target()?, &self.root)?;
         let view = View::create(toolkit, &place, &self.root, &self.env)?;
         Ok(self.view.get_or_init(|| view))
     }

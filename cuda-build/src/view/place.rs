@@ -1,9 +1,10 @@
 //! Where views are written, and views that exist.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use cuda_find_core::{cache, env::Env, list::Set, target::Target};
+use cuda_find_core::{cache, env::Env, list::Set, root::Root, target::Target};
 
 /// The variable that names the directory of views. `cargo cuda` sets it for build scripts.
 pub const VIEWS_VARIABLE: &str = "CUDA_BUILD_VIEWS";
@@ -87,8 +88,9 @@ impl View {
 /// use cuda_build::{Build, View};
 /// use cuda_find_core::{env::Env, root::Root, target::Target};
 /// let (env, target) = (Env::from_process(), Target::from_triple("x86_64-unknown-linux-gnu")?);
-/// let place = ViewPlace::from_env(&env, &target)?;
-/// let view = View::create(Build::new()?.toolkit()?, &place, &Root::system(), &env)?;
+/// let root = Root::system();
+/// let place = ViewPlace::from_env(&env, &target, &root)?;
+/// let view = View::create(Build::new()?.toolkit()?, &place, &root, &env)?;
 /// assert!(view.lib().starts_with(view.root()));
 /// # Ok(())
 /// # }
@@ -113,7 +115,7 @@ impl ViewPlace {
     /// [`Error::Find`] if no variable names a cache directory. [`Error::ViewNotCreated`] if the place is below
     /// Cargo's profile directory (`target/debug`): Cargo adds link search paths below that directory
     /// to the loader path of `cargo run`, so programs would load the stub of the driver.
-    pub fn from_env(env: &Env, target: &Target) -> Result<Self, Error> {
+    pub fn from_env(env: &Env, target: &Target, root: &Root) -> Result<Self, Error> {
         if target.is_windows() {
             return Err(Error::usage(
                 format!(
@@ -127,21 +129,20 @@ impl ViewPlace {
             None => cache::required_cache_dir(env)?.join("views"),
         };
         let place = Self::below(&directory, target);
-        // <target>/<profile>/build/<package>-<hash>/out
-        let out = env.peek("OUT_DIR").map(Path::new);
-        match out.and_then(|out| out.ancestors().nth(3)) {
-            Some(profile) if place.directory.starts_with(profile) => Err(Error::ViewNotCreated {
-                path: directory,
-                reason: format!(
-                    "Cargo puts libraries below {} on the loader path, and programs would load the stub of the driver",
-                    profile.display()
-                ),
-                hint: format!(
-                    "name another directory with `{VIEWS_VARIABLE}` or `CUDA_BUILD_CACHE_DIR`"
-                ),
-            }),
-            _ => Ok(place),
-        }
+        let profile = profile_directory_above(&place.directory, env, root);
+        let Some(profile) = profile else {
+            return Ok(place);
+        };
+        Err(Error::ViewNotCreated {
+            path: directory,
+            reason: format!(
+                "Cargo puts libraries below {} on the loader path, and programs would load the stub of the driver",
+                profile.display()
+            ),
+            hint: format!(
+                "name another directory with `{VIEWS_VARIABLE}` or `CUDA_BUILD_CACHE_DIR`"
+            ),
+        })
     }
 
     /// A directory below `directory`. Its name is the release and a digest of the view's plan, so a
@@ -155,14 +156,54 @@ impl ViewPlace {
     }
 }
 
+/// The file by which a target directory of Cargo is known.
+const CACHE_TAG: &str = "CACHEDIR.TAG";
+
+/// The profile directory in which `place` lies: `<target>/<profile>` or `<target>/<triple>/<profile>`, in any target
+/// directory of Cargo, because `build.build-dir` may put `OUT_DIR` into another one than programs. Cargo's layout below
+/// a profile directory is not known here.
+fn profile_directory_above(place: &Path, env: &Env, root: &Root) -> Option<PathBuf> {
+    let out = Path::new(env.peek("OUT_DIR")?);
+    let is_target_directory = |path: &&Path| root.is_file(&path.join(CACHE_TAG));
+    let Some(of_out) = out.ancestors().find(is_target_directory) else {
+        // Cargo writes no such file into a directory that existed before.
+        let profile = env.peek("PROFILE")?;
+        let above_out = out.ancestors();
+        let directory = above_out
+            .into_iter()
+            .find(|it| it.file_name() == Some(profile));
+        return directory
+            .filter(|directory| place.starts_with(directory))
+            .map(Path::to_owned);
+    };
+    let is_triple = |name: &OsStr| {
+        let mut triples = ["TARGET", "HOST"].into_iter().filter_map(|it| env.peek(it));
+        triples.any(|triple| triple == name)
+    };
+    let below = out.strip_prefix(of_out).unwrap_or(out);
+    let profile = below.iter().find(|name| !is_triple(name))?;
+    place
+        .ancestors()
+        .filter(is_target_directory)
+        .find_map(|target| {
+            let mut below = place.strip_prefix(target).unwrap_or(place).iter();
+            let (first, second) = (below.next()?, below.next());
+            if first == profile {
+                return Some(target.join(first));
+            }
+            let second = second.filter(|second| is_triple(first) && *second == profile)?;
+            Some(target.join(first).join(second))
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn place(pairs: &[(&str, &str)]) -> Result<PathBuf, Error> {
+    fn place(root: &Root, pairs: &[(&str, &str)]) -> Result<PathBuf, Error> {
         let target = Target::from_triple("x86_64-unknown-linux-gnu").unwrap();
         let windows = Target::from_triple("x86_64-pc-windows-msvc").unwrap();
-        let refused = ViewPlace::from_env(&Env::default(), &windows)
+        let refused = ViewPlace::from_env(&Env::default(), &windows, root)
             .map(drop)
             .unwrap_err();
         assert!(
@@ -170,27 +211,110 @@ mod tests {
             "{refused:?}"
         );
         let env = Env::from_pairs(pairs.iter().copied());
-        ViewPlace::from_env(&env, &target).map(|place| place.directory)
+        ViewPlace::from_env(&env, &target, root).map(|place| place.directory)
     }
 
     #[test]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the test makes target directories"
+    )]
     fn views_are_never_on_the_loader_path() {
-        let out = "/w/target/debug/build/a-0123/out";
-        let place = |views: &str| place(&[("OUT_DIR", out), (VIEWS_VARIABLE, views)]);
-        for views in [out, "/w/target/debug", "/w/target/debug/cuda/views"] {
-            let error = place(views).unwrap_err();
-            assert!(matches!(error, Error::ViewNotCreated { .. }), "{views}");
+        let top = tempfile::tempdir().unwrap();
+        let at = |path: &str| top.path().join(path).to_str().unwrap().to_owned();
+        for target in ["tagged", "build/tagged", "intermediate"] {
+            std::fs::create_dir_all(at(target)).unwrap();
+            std::fs::write(at(&format!("{target}/{CACHE_TAG}")), "").unwrap();
         }
-        assert!(place("/w/target/cuda/views").is_ok());
+        let root = Root::system();
+        let triple = "x86_64-unknown-linux-gnu";
+        let is_refused = |out: &str, profile: &str, views: &str| {
+            let (out, views) = (at(out), at(views));
+            let views = (VIEWS_VARIABLE, views.as_str());
+            let pairs = [
+                ("OUT_DIR", out.as_str()),
+                ("PROFILE", profile),
+                ("TARGET", triple),
+                views,
+            ];
+            match place(&root, &pairs) {
+                Ok(_) => false,
+                Err(error) => matches!(error, Error::ViewNotCreated { .. }),
+            }
+        };
+        // Both layouts of Cargo, a profile of the user's, a package below a directory called `build`, a separate
+        // directory for intermediate files, and a target directory that Cargo has not created.
+        for (out, profile, inside) in [
+            ("tagged/debug/build/a-0123/out", "debug", "tagged/debug"),
+            ("tagged/debug/build/a/0123/out", "debug", "tagged/debug"),
+            ("tagged/dist/build/build/0123/out", "release", "tagged/dist"),
+            (
+                "build/tagged/debug/build/a/0123/out",
+                "debug",
+                "build/tagged/debug",
+            ),
+            (
+                "intermediate/release/build/a/0123/out",
+                "release",
+                "tagged/release",
+            ),
+            (
+                "tagged/x86_64-unknown-linux-gnu/debug/build/a/0123/out",
+                "debug",
+                "tagged/x86_64-unknown-linux-gnu/debug",
+            ),
+            (
+                "tagged/debug/build/a/0123/out",
+                "debug",
+                "tagged/x86_64-unknown-linux-gnu/debug",
+            ),
+            (
+                "debug/plain/debug/build/a/0123/out",
+                "debug",
+                "debug/plain/debug",
+            ),
+        ] {
+            for views in ["", "/cuda", "/cuda/views", "/build/a/0123/out"] {
+                assert!(
+                    is_refused(out, profile, &format!("{inside}{views}")),
+                    "{out} {views}"
+                );
+            }
+        }
+        for (out, profile, views) in [
+            (
+                "tagged/debug/build/a/0123/out",
+                "debug",
+                "tagged/cuda/views",
+            ),
+            (
+                "tagged/debug/build/a/0123/out",
+                "debug",
+                "tagged/release/views",
+            ),
+            (
+                "tagged/debug/build/a/0123/out",
+                "debug",
+                "tagged/.cuda/views/debug",
+            ),
+            (
+                "tagged/debug/build/a/0123/out",
+                "debug",
+                "build/debug/views",
+            ),
+            ("debug/plain/debug/build/a/0123/out", "debug", "debug/views"),
+        ] {
+            assert!(!is_refused(out, profile, views), "{out} {views}");
+        }
     }
 
     #[test]
     fn the_variable_precedes_the_cache() {
         let cache = Path::new("/h/.cache/cuda-build/views");
-        assert_eq!(place(&[("HOME", "/h")]).unwrap(), cache);
-        let named = place(&[("HOME", "/h"), (VIEWS_VARIABLE, "/v")]);
+        assert_eq!(place(&Root::system(), &[("HOME", "/h")]).unwrap(), cache);
+        let named = place(&Root::system(), &[("HOME", "/h"), (VIEWS_VARIABLE, "/v")]);
         assert_eq!(named.unwrap(), Path::new("/v"));
-        let error = place(&[]).unwrap_err().to_string();
+        let error = place(&Root::system(), &[]).unwrap_err().to_string();
         assert!(error.contains("CUDA_BUILD_CACHE_DIR"), "{error}");
     }
 }

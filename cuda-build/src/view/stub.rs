@@ -129,7 +129,7 @@ impl Stub {
             .args("-shared -nostdlib -fPIC -O1 -g0 -Wl,--build-id=none".split(' '))
             .args([&soname])
             .args(["-o".as_ref(), path.as_os_str(), source.as_os_str()]);
-        let result = call.run()?;
+        let result = call.clone().in_english().run()?;
         fs::remove_file(&source).map_err(Error::io("remove", &source))?;
         if !result.success {
             return Err(cuda_find_core::error::Error::Program {

@@ -20,7 +20,7 @@ use crate::cache::{cache_dir, distrust};
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
-use crate::list::sort_by_key;
+use crate::list::{matches, sort_by_key};
 use crate::root::Root;
 use crate::target::Target;
 use crate::toml::{self, Table, Value};
@@ -321,20 +321,12 @@ impl StoredToolkits {
     }
 }
 
-/// The path of the lock file to use, which may not exist:
-/// - the file that `CUDA_BUILD_LOCK` names;
-/// - otherwise the file of the workspace of the nearest `Cargo.toml` above `OUT_DIR`, because that manifest belongs to
-///   the workspace that is being built;
-/// - otherwise the file beside the `Cargo.toml` of the package's own workspace, unless the package is
-///   a dependency from a registry, from git or from a vendor directory.
+/// The path of the lock file to use, which may not exist: the file that `CUDA_BUILD_LOCK` names, otherwise the file
+/// beside the `Cargo.toml` of the package's workspace. A dependency from a registry, from git or from a vendor directory
+/// has no lock file of its own. Where the target directory lies does not matter.
 pub fn lock_file(root: &Root, env: &Env) -> Option<PathBuf> {
     if let Some(named) = env.path(LOCK_VARIABLE) {
         return Some(named);
-    }
-    let out = env.peek("OUT_DIR").map(Path::new);
-    let mut above_out = out.iter().flat_map(|out| out.ancestors());
-    if let Some(built) = above_out.find(|directory| root.is_file(&directory.join("Cargo.toml"))) {
-        return Some(workspace_root(root, built)?.join(LOCK_FILE));
     }
     let package = Path::new(env.peek("CARGO_MANIFEST_DIR")?);
     if is_dependency(root, env, package) {
@@ -415,17 +407,30 @@ pub fn workspace_manifest(root: &Root, directory: &Path) -> Result<Option<PathBu
         let Some(workspace) = manifest.get("workspace") else {
             continue;
         };
-        let is_in = |key: &str| {
-            let paths = match workspace {
-                Value::Table(workspace) => toml::strings(workspace, key).unwrap_or_default(),
-                _ => Vec::new(),
-            };
-            let mut paths = paths.iter();
-            paths.any(|path| directory.starts_with(ancestor.join(path)))
+        let listed = |key: &str| match workspace {
+            Value::Table(workspace) => toml::strings(workspace, key).unwrap_or_default(),
+            _ => Vec::new(),
         };
-        return Ok((is_in("members") || !is_in("exclude")).then_some(path));
+        let below = directory.strip_prefix(ancestor).unwrap_or(directory);
+        let is_member = listed("members").iter().any(|it| is_below(below, it));
+        let is_excluded = listed("exclude").iter().any(|it| below.starts_with(it));
+        return Ok((is_member || !is_excluded).then_some(path));
     }
     Ok(None)
+}
+
+/// Whether `path` is a directory that a member of a workspace names, or one below it. A member may be a pattern, as in
+/// `crates/*`.
+fn is_below(path: &Path, member: &str) -> bool {
+    let mut parts = path.components();
+    let mut patterns = Path::new(member).components();
+    patterns.all(|pattern| match pattern {
+        std::path::Component::CurDir => true,
+        pattern => parts.next().is_some_and(|part| {
+            let [pattern, part] = [pattern, part].map(|it| it.as_os_str().to_string_lossy());
+            matches(&pattern, &part)
+        }),
+    })
 }
 
 fn read_manifest(root: &Root, path: &Path) -> Result<Table, Error> {
@@ -553,7 +558,7 @@ mod stored_tests {
 
     #[cfg(unix)]
     #[test]
-    fn the_lock_of_the_built_workspace_is_found() {
+    fn the_lock_is_that_of_the_packages_workspace() {
         let top = tempfile::tempdir().unwrap();
         let top = &top.path().canonicalize().unwrap();
         for package in ["ws", "dep", "home/registry/dep", "vendor/dep"].map(|name| top.join(name)) {
@@ -562,14 +567,13 @@ mod stored_tests {
             file(&package.join(LOCK_FILE), "");
         }
         file(&top.join("bare/Cargo.toml"), "[workspace]\n");
-        file(
-            &top.join("members/Cargo.toml"),
-            "[workspace]\nmembers = [\"m\"]\n",
-        );
-        file(
-            &top.join("members/m/Cargo.toml"),
-            "[package]\nname = \"m\"\n",
-        );
+        let workspace =
+            "[workspace]\nmembers = [\"m\", \"./crates/*\"]\nexclude = [\"crates\", \"other\"]\n";
+        file(&top.join("members/Cargo.toml"), workspace);
+        for member in ["m", "crates/a", "crates/a/inner", "other/b"] {
+            let manifest = top.join("members").join(member).join("Cargo.toml");
+            file(&manifest, "[package]\nname = \"m\"\n");
+        }
         file(&top.join("vendor/dep/.cargo-checksum.json"), "{}");
         file(&top.join("named.lock"), "");
         let found = |variables: &str| {
@@ -581,17 +585,17 @@ mod stored_tests {
                 lock.strip_prefix(top).unwrap().display().to_string()
             })
         };
-        // A dependency, wherever it is, is built for the workspace of `OUT_DIR`, perhaps one without a lock file. The
-        // last ones have a target directory elsewhere.
+        // A dependency has no lock, and a target directory below another workspace changes nothing.
         for case in "\
-OUT_DIR=ws/target/debug/build/p-0/out CARGO_MANIFEST_DIR=home/registry/dep -> ws/cuda-toolkits.lock
-OUT_DIR=ws/target/debug/build/p-0/out CUDA_BUILD_LOCK=named.lock -> named.lock
-OUT_DIR=ws/target/debug/build/p-0/out CUDA_BUILD_LOCK=absent.lock -> absent.lock
-OUT_DIR=bare/target/out CARGO_MANIFEST_DIR=dep -> bare/cuda-toolkits.lock
-OUT_DIR=members/m/target/out CARGO_MANIFEST_DIR=dep -> members/cuda-toolkits.lock
-OUT_DIR=elsewhere/out CARGO_MANIFEST_DIR=dep -> dep/cuda-toolkits.lock
-OUT_DIR=elsewhere/out CARGO_MANIFEST_DIR=home/registry/dep ->
-OUT_DIR=elsewhere/out CARGO_MANIFEST_DIR=vendor/dep ->
+OUT_DIR=ws/target/debug/out CARGO_MANIFEST_DIR=home/registry/dep ->
+OUT_DIR=ws/target/debug/out CARGO_MANIFEST_DIR=vendor/dep ->
+OUT_DIR=ws/target/debug/out CUDA_BUILD_LOCK=named.lock -> named.lock
+OUT_DIR=ws/target/debug/out CUDA_BUILD_LOCK=absent.lock -> absent.lock
+OUT_DIR=bare/target/out CARGO_MANIFEST_DIR=dep -> dep/cuda-toolkits.lock
+OUT_DIR=ws/target/out CARGO_MANIFEST_DIR=members/m -> members/cuda-toolkits.lock
+CARGO_MANIFEST_DIR=members/crates/a -> members/cuda-toolkits.lock
+CARGO_MANIFEST_DIR=members/crates/a/inner -> members/cuda-toolkits.lock
+CARGO_MANIFEST_DIR=members/other/b -> members/other/b/cuda-toolkits.lock
  ->"
         .lines()
         {
