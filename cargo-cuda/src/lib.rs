@@ -11,7 +11,7 @@ compile_error!(
 
 pub mod audit;
 mod bundle;
-mod cargo_arguments;
+pub mod cargo_arguments;
 mod cargo_config;
 pub mod cli;
 pub mod commands;

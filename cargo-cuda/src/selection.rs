@@ -65,6 +65,41 @@ pub struct CargoCommand<'a> {
     pub default_platform: &'a str,
 }
 
+type IsKind = fn(&Target) -> bool;
+
+/// The options that select all targets of a kind. A library and a program have tests and benchmarks of their own.
+const TARGET_KINDS: [(&str, IsKind); 6] = [
+    ("--lib", is_library),
+    ("--bins", Target::is_bin),
+    ("--examples", Target::is_example),
+    ("--tests", |target| {
+        target.is_test() || is_library(target) || target.is_bin()
+    }),
+    ("--benches", |target| {
+        target.is_bench() || is_library(target) || target.is_bin()
+    }),
+    ("--all-targets", |_| true),
+];
+
+/// The options that select targets by a name or a pattern.
+const NAMED_TARGETS: [(&str, IsKind); 4] = [
+    ("--bin", Target::is_bin),
+    ("--example", Target::is_example),
+    ("--test", Target::is_test),
+    ("--bench", Target::is_bench),
+];
+
+fn is_library(target: &Target) -> bool {
+    let is_other = [
+        target.is_bin(),
+        target.is_example(),
+        target.is_test(),
+        target.is_bench(),
+        target.is_custom_build(),
+    ];
+    !is_other.contains(&true)
+}
+
 impl CargoCommand<'_> {
     /// The platforms that it builds for.
     pub fn platforms(&self) -> Vec<String> {
@@ -95,38 +130,27 @@ impl CargoCommand<'_> {
             || is_check_of_tests()
     }
 
-    /// Whether it builds any target of a package that it selects. Options for all targets of a kind select from every
-    /// package. `cargo run` builds programs alone.
+    /// Whether it builds any target of a package that it selects. `cargo run` builds programs alone.
     fn builds_target_of(&self, package: &Package) -> bool {
-        const KINDS: [&str; 6] = [
-            "--lib",
-            "--bins",
-            "--examples",
-            "--tests",
-            "--benches",
-            "--all-targets",
-        ];
-        type IsKind = fn(&Target) -> bool;
-        const NAMED: [(&str, IsKind); 4] = [
-            ("--bin", Target::is_bin),
-            ("--example", Target::is_example),
-            ("--test", Target::is_test),
-            ("--bench", Target::is_bench),
-        ];
         let options = self.options;
-        let has_name = NAMED.iter().any(|(name, _)| options.value(name).is_some());
-        if options.has(&KINDS) {
-            return true;
+        let has = |is_kind: IsKind| package.targets.iter().any(is_kind);
+        let of_kinds = TARGET_KINDS
+            .iter()
+            .filter(|(option, _)| options.has(&[option]));
+        let mut of_kinds = of_kinds.map(|(_, is_kind)| *is_kind).peekable();
+        let named = NAMED_TARGETS.iter().flat_map(|(option, is_kind)| {
+            let patterns = options.values(option);
+            patterns.map(move |pattern| (pattern, *is_kind))
+        });
+        let mut named = named.peekable();
+        if of_kinds.peek().is_none() && named.peek().is_none() {
+            return self.name != "run" || has(Target::is_bin);
         }
-        if !has_name {
-            return self.name != "run" || package.targets.iter().any(Target::is_bin);
-        }
-        NAMED.iter().any(|(name, is_kind)| {
-            options.values(name).any(|pattern| {
-                let mut targets = package.targets.iter().filter(|target| is_kind(target));
-                targets.any(|target| matches(&pattern, &target.name))
+        of_kinds.any(has)
+            || named.any(|(pattern, is_kind)| {
+                let mut targets = package.targets.iter();
+                targets.any(|target| is_kind(target) && matches(&pattern, &target.name))
             })
-        })
     }
 
     /// The call of `cargo tree` for one platform.

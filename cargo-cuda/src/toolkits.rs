@@ -161,7 +161,11 @@ impl<'a> Finder<'a> {
         let toolkit = if self.fetch && uses_fetched {
             self.find_or_fetch(&requests, not_fetched.is_some())?
         } else {
-            let found = self.search().find_first(&requests);
+            // Of a locked toolkit, several parts may have been fetched, each for other packages.
+            let with_guesses = requests.iter().map(|it| self.with_guesses(it));
+            let with_guesses = with_guesses.filter(|_| not_fetched.is_some());
+            let in_order: Vec<Request> = with_guesses.chain(requests.iter().cloned()).collect();
+            let found = self.search().find_first(&in_order);
             let is_locked = found.as_ref().is_ok_and(Toolkit::is_locked);
             if let Some(locked) = not_fetched
                 && self.lock != LockPolicy::Prefer

@@ -66,7 +66,7 @@ impl Replay {
         let cargo = project.path.with_file_name("cargo");
         let real = env!("CARGO");
         let script = format!(
-            "#!/bin/sh\nif [ \"$1\" = metadata ]; then exec '{real}' \"$@\"; fi\ncat \"$MESSAGES\" >&2\nexit 101\n"
+            "#!/bin/sh\ncase $1 in metadata | tree) exec '{real}' \"$@\";; esac\ncat \"$MESSAGES\" >&2\nexit 101\n"
         );
         fs::write(&cargo, script).unwrap();
         fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
@@ -87,6 +87,9 @@ impl Replay {
         assert_eq!(run.code, 101, "{run:?}");
         let place = project.path.to_str().unwrap();
         let text = run.stderr.replace(place, "/home/user/app");
+        // The recorded messages have no name of a combination.
+        let latest = fs::read_link(project.target.join("cargo-cuda/latest")).unwrap();
+        let text = text.replace(&format!("/{}/.cuda/", latest.display()), "/.cuda/");
         let mut lines = text.lines().map(str::trim_start);
         let hint = lines.rfind(|line| line.starts_with("hint: "));
         hint.map(|line| line["hint: ".len()..].to_owned())

@@ -121,7 +121,7 @@ mod online {
         let script = "printf '%s\\n' \"$CUDA_HOME\" \"$(command -v nvcc)\"; cargo build -q";
         let output = in_shell("bash", script);
         output.succeeded();
-        let mut builds = fs::read_dir(project.target.join("cargo-cuda/.separate"))
+        let mut builds = fs::read_dir(project.target.join("cargo-cuda/environments"))
             .unwrap()
             .map(Result::unwrap);
         let build = builds.find(|entry| entry.path().is_dir()).unwrap();

@@ -32,6 +32,7 @@ mod environment;
 mod freshness;
 mod guesses;
 mod help;
+mod inherited;
 mod interrupted;
 #[path = "../build/layout_files.rs"]
 #[allow(dead_code, reason = "these tests use some parts of it")]
@@ -48,6 +49,7 @@ mod python_package;
 mod redist;
 mod redist_nvcc;
 mod run;
+mod selection;
 mod skipped;
 mod splits;
 mod support;

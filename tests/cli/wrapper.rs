@@ -391,7 +391,7 @@ mod online {
             "src/k.cu",
             "__global__ void k(int *p) { *p = sizeof(PATH); }\n",
         );
-        let out = project.out("wrapped-reads", "k.o");
+        let out = project.out("wrapped-reads", "kernel.o");
         let [short, long] = ["x", "longer"].map(|name| {
             let out = out.join(name).display().to_string();
             let line = format!("-arch=sm_80 -c src/k.cu -o k.o -DPATH=\"{out}\"");

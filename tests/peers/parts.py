@@ -80,7 +80,8 @@ def call(place: pathlib.Path, ours: pathlib.Path, rounds: int = 20) -> None:
     (package / "host.cpp").write_text("int host() { return 0; }\n")
     env = cargo_environment(package / "target") | toolkit.root_only() | {"CUDA_BUILD_IMAGES": str(place / "images")}
     measured([cargo_cuda(), "cuda", "build", "-q", "--target-dir", package / "target"], cwd=package, env=env)
-    programs = [package / "target/.cuda/view/bin/nvcc", package / "target/.cuda/view/nvcc/bin/nvcc"]
+    view = (package / "target/debug").resolve().parent / ".cuda/view"
+    programs = [view / "bin/nvcc", view / "nvcc/bin/nvcc"]
     both = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90"]
     one = ["-arch=sm_80"]
     calls = {

@@ -27,8 +27,6 @@ STEPS = [
     ("4 → 5", FIVE),
     ("5 → 4", FOUR),
 ]
-# The parts of a target directory that say what has been built.
-PARTS = ["debug/build", "debug/.fingerprint", "release/build", "release/.fingerprint"]
 # Not sccache's default, which another server may use.
 PORT = 42261
 # With this at its start, a build script can be compiled and run without building anything.
@@ -147,8 +145,7 @@ class Peer:
             for profile in ["dev", "release"]:
                 self.build(capabilities, profile, "--lib", PEERS_PREPARE="1")
             target = self.target(capabilities)
-            for part in PARTS:
-                self.copy(target / part, self.prepared(target) / part)
+            self.copy(target, self.prepared(target))
         lock = (self.directory / "Cargo.lock").read_text()
         version = re.search(f'name = "{way.package}"\nversion = "(.*)"', lock)
         self.version = version[1] if version else ""
@@ -162,12 +159,11 @@ class Peer:
     def prepared(self, target: pathlib.Path) -> pathlib.Path:
         return self.directory / "prepared" / target.name
 
-    def reset(self, profile: str) -> None:
-        """As if the build script had never run for this profile."""
+    def reset(self) -> None:
+        """As if the build script had never run."""
         for target in {self.target(capabilities) for capabilities in [ONE, FOUR, FIVE]}:
-            for part in (part for part in PARTS if part.startswith(profile)):
-                shutil.rmtree(target / part)
-                self.copy(self.prepared(target) / part, target / part)
+            shutil.rmtree(target)
+            self.copy(self.prepared(target), target)
 
     def target(self, capabilities: list[str]) -> pathlib.Path:
         """Cargo's target directory: one for each list under `cargo cuda`."""
@@ -192,8 +188,7 @@ class Peer:
         return measured(command, cwd=self.directory, env=env)[0]
 
     def round(self) -> None:
-        self.reset("debug")
-        self.reset("release")
+        self.reset()
         images, cache = self.directory / "images", self.directory / "launcher-cache"
         for directory in [images, cache]:
             shutil.rmtree(directory, ignore_errors=True)
@@ -215,15 +210,16 @@ class Peer:
         time.sleep(0.05)
         self.project.change(step)
         if step == "clean, cache full":
-            self.reset("debug")
+            self.reset()
         release = step == "release after dev"
         self.toolkit.forget()
         before = self.server.cpu() if self.server else 0
         used = self.build(capabilities, "release" if release else "dev")
         cpu = used.cpu + (self.server.cpu() - before if self.server else 0)
         calls = self.toolkit.calls()
-        profile = self.target(capabilities) / ("release" if release else "debug")
-        program, archives = profile / "twelve", profile.glob("build/twelve-*/out/**/libkernels.a")
+        profile = (self.target(capabilities) / ("release" if release else "debug")).resolve()
+        # Wherever Cargo puts what build scripts write.
+        program, archives = profile / "twelve", profile.rglob("libkernels.a")
         right = not self.way.package or (
             subprocess.check_output([program], text=True) == self.project.expected()
             and all(self.toolkit.has_exactly(archive, capabilities, FIVE, FILES) for archive in archives)

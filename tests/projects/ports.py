@@ -130,8 +130,8 @@ class Port:
 
     def device_code(self):
         """The capabilities in each output, as NVIDIA's cuobjdump lists them."""
-        latest = self.package / "target/cargo-cuda/latest/release/build"
-        outputs = [path for path in latest.rglob("*") if path.suffix in (".fatbin", ".a") and path.is_file()]
+        built = (self.package / "target/cargo-cuda/release").resolve()
+        outputs = [path for path in built.rglob("*") if path.suffix in (".fatbin", ".a") and path.is_file()]
         print("\ndevice code:")
         for output in sorted(outputs):
             listed = subprocess.run(

@@ -237,8 +237,8 @@ def device_code(tool: str, package: pathlib.Path, lists: pathlib.Path) -> collec
 
     A package of its own, `lists`, has `cuobjdump`, which the Python packages have for CUDA 13.2 and newer only.
     """
-    release = package / "target/cargo-cuda/latest/release"
-    libraries = [path for path in (release / "build").glob("*/out/**/*.a") if path.is_file()]
+    release = (package / "target/cargo-cuda/release").resolve()
+    libraries = [path for path in release.rglob("*.a") if path.is_file()]
     images = collections.Counter()
     for path in libraries or [release / "app"]:
         for kind, prefix in (("elf", ""), ("ptx", "ptx")):

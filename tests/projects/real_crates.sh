@@ -130,7 +130,7 @@ way() {
             printf '  %s\n%s\n' "$file" "$(uses "$file")" >&2
         done < <(
             echo "$(built)/app"
-            find "$(built)/build" -type f -path '*/out/*' -name 'lib*.so*' -printf '%f %p\n' 2>/dev/null |
+            find "$(built)" -type f -name 'lib*.so*' -printf '%f %p\n' 2>/dev/null |
                 sort -u -k1,1 | cut -d' ' -f2-
         )
         rows+=("$name|$label|builds in $((SECONDS - started)) s|$found")

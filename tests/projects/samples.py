@@ -141,14 +141,15 @@ def main():
 def outputs(package: pathlib.Path) -> dict[str, str]:
     """The contents of each object and module, without the names of nvcc's temporary files."""
     found = {}
-    for out in (package / "target/cargo-cuda/latest/debug/build").glob("*/out"):
-        for path in out.glob("*.fatbin"):
-            found[path.name] = path.read_bytes().hex()
-        for path in out.glob("*.a"):
-            shown = subprocess.run(["objdump", "-s", "-t", "-r", path], capture_output=True, text=True, check=True)
-            for member in re.split(r"\n(?=\S+:\s+file format)", shown.stdout)[1:]:
-                name, _, content = member.partition(":")
-                found[f"{path.name}: {name}"] = re.sub(r"tmpxft_[0-9a-f_]+|compute_\d+[af]?\.cudafe1", "", content)
+    # Wherever Cargo puts what build scripts write.
+    built = (package / "target/cargo-cuda/debug").resolve()
+    for path in built.rglob("*.fatbin"):
+        found[path.name] = path.read_bytes().hex()
+    for path in built.rglob("*.a"):
+        shown = subprocess.run(["objdump", "-s", "-t", "-r", path], capture_output=True, text=True, check=True)
+        for member in re.split(r"\n(?=\S+:\s+file format)", shown.stdout)[1:]:
+            name, _, content = member.partition(":")
+            found[f"{path.name}: {name}"] = re.sub(r"tmpxft_[0-9a-f_]+|compute_\d+[af]?\.cudafe1", "", content)
     return found
 
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Switches a package at random between lists of capabilities, CUDA releases, the nvcc wrapper, features and profiles.
+"""Switches a workspace at random between lists of capabilities, CUDA releases, the nvcc wrapper, features, profiles,
+members and branches.
 
-    tests/projects/switches.py [--count N] [--seed SEED]
+    tests/projects/switches.py [--count N] [--seed SEED…] [--toolchain beta]
 
-All builds are in the one target directory of `cargo cuda`. After each switch the program has to have the same bytes as
-after a build in an empty target directory at the same path. The package has cudarc and cust, and crates of git whose
-build scripts and procedural macro read CUDA's variables, call CMake or call nvcc, and declare nothing of it. Needs git,
-CMake, and the toolkits of both releases (`cargo cuda toolkit add 12 13`); no GPU and no driver.
+After each switch the program, where `target/cargo-cuda/<profile>` leads, has to have the same bytes as after a build in
+an empty target directory at the same path. The workspace has cudarc and cust as published, and crates of git whose build
+scripts and procedural macro read CUDA's variables, call CMake or call nvcc, and declare nothing of it. Needs git, CMake,
+and the toolkits of both releases (`cargo cuda toolkit add 12 13`); no GPU and no driver.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "peers"))
 from measure import cargo_cuda, machine
@@ -78,8 +80,13 @@ fn main() {
     println!("{:?}", cust::CudaApiVersion::get());
 }
 """
+TOOL = """
+fn main() {
+    println!("{} {:?} {}", reads::FOUND, compiles::FOUND, app_own::FOUND);
+    unsafe { cudarc::driver::sys::cuInit(0); }
+}
+"""
 LISTS_OF_CAPABILITIES = [["8.0", "80"], ["8.0,9.0", "sm_80;9.0", "90 80"], ["9.0,12.0+PTX"]]
-INDEPENDENT = ["serde_json", "itoa", "serde_core", "half", "libloading", "cmake"]
 
 
 def write(path: pathlib.Path, text: str) -> None:
@@ -104,63 +111,114 @@ def of_git(work: pathlib.Path) -> str:
     return "".join(f'{name} = {{ git = "file://{repository}" }}\n' for name in [*SCRIPTS, "expands"])
 
 
-class Package:
-    def __init__(self, work: pathlib.Path):
-        self.directory, self.target = work / "app", work / "app/target"
+class Workspace:
+    def __init__(self, work: pathlib.Path, toolchain: str | None):
+        self.directory, self.target, self.toolchain = work / "app", work / "app/target", toolchain
         features = '["std", "driver", "runtime", "cuda-version-from-build-system", "dynamic-linking"]'
-        manifest = MANIFEST.replace("NAME", "app") + '[features]\ncust = ["dep:cust"]\n[workspace]\n[dependencies]\n'
-        manifest += f'cudarc = {{ version = "0.19", default-features = false, features = {features} }}\n'
-        manifest += 'cust = { version = "0.3", optional = true }\nserde_json = "1"\napp-own = { path = "own" }\n'
-        write(self.directory / "Cargo.toml", manifest + of_git(work))
+        cudarc = f'cudarc = {{ version = "0.19", default-features = false, features = {features} }}\n'
+        crates = of_git(work)
+        manifest = MANIFEST.replace("NAME", "app") + '[features]\ncust = ["dep:cust"]\n[workspace]\nmembers = ["tool"]\n'
+        manifest += f'[dependencies]\n{cudarc}cust = {{ version = "0.3", optional = true }}\nserde_json = "1"\n'
+        write(self.directory / "Cargo.toml", manifest + 'app-own = { path = "own" }\n' + crates)
         write(self.directory / "src/main.rs", MAIN)
         write(self.directory / "own/Cargo.toml", MANIFEST.replace("NAME", "app-own"))
         write(self.directory / "own/build.rs", SCRIPT.replace("BODY", READS))
         write(self.directory / "own/src/lib.rs", INCLUDED)
+        manifest = MANIFEST.replace("NAME", "tool") + f"[dependencies]\n{cudarc}"
+        write(self.directory / "tool/Cargo.toml", manifest + 'app-own = { path = "../own" }\n' + crates)
+        write(self.directory / "tool/src/main.rs", TOOL)
+        write(self.directory / ".gitignore", "target\nCargo.lock\n")
+        self.git("init", "-q", "-b", "main")
+        self.commit()
+        # Another script, another dependency, another member's text.
+        self.git("checkout", "-q", "-b", "other")
+        script = SCRIPT.replace("BODY", READS.replace("CUDAARCHS", "TORCH_CUDA_ARCH_LIST"))
+        write(self.directory / "own/build.rs", script)
+        manifest = (self.directory / "Cargo.toml").read_text()
+        write(self.directory / "Cargo.toml", manifest.replace('serde_json = "1"\n', ""))
+        main = MAIN.replace("serde_json::json!({\"independent\": 1})", "\"other\"")
+        write(self.directory / "src/main.rs", main)
+        write(self.directory / "tool/src/main.rs", TOOL.replace("{:?} {}", "{:?} other {}"))
+        self.commit()
 
-    def build(self, capabilities: str, release: str, wrapper: str, features: tuple, profile: tuple) -> tuple[str, list]:
+    def git(self, *words: str) -> None:
+        identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        subprocess.run(["git", "-C", self.directory, *identity, *words], check=True)
+
+    def commit(self) -> None:
+        self.git("add", ".")
+        self.git("commit", "-q", "-m", "x")
+
+    def build(self, capabilities: str, state: "State") -> tuple[str, list]:
         """The digest of the program, and the packages that were compiled."""
-        unset = {"CARGO_TARGET_DIR", "RUSTC_WRAPPER", "RUSTFLAGS"}
+        unset = {"CARGO_TARGET_DIR", "RUSTC_WRAPPER", "RUSTFLAGS", "CUDA_BUILD_TARGET_DIRECTORIES"}
         env = {name: value for name, value in os.environ.items() if name not in unset}
-        env |= {"CUDA_BUILD_WRAPPER": wrapper, "CARGO_INCREMENTAL": "0"}
-        command = [cargo_cuda(), "cuda", "build", "--cuda", release, "--capabilities", capabilities, *features, *profile]
+        env |= {"CUDA_BUILD_WRAPPER": state.wrapper, "CARGO_INCREMENTAL": "0"}
+        if self.toolchain:
+            env["RUSTUP_TOOLCHAIN"] = self.toolchain
+        self.git("checkout", "-q", state.branch)
+        command = [cargo_cuda(), "cuda", "build", "-p", state.member, "--cuda", state.release]
+        command += ["--capabilities", capabilities, *state.features, *state.profile]
         done = subprocess.run(command, cwd=self.directory, env=env, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{command}: exit status {done.returncode}\n{done.stderr}")
-        program = self.target / "cargo-cuda" / ("release" if profile else "debug") / "app"
+        program = self.target / "cargo-cuda" / ("release" if state.profile else "debug") / state.member
         compiled = re.findall(r"(?m)^ +Compiling (\S+) v", done.stderr)
         return hashlib.sha256(program.read_bytes()).hexdigest(), compiled
 
-    def fresh_build(self, *state) -> str:
+    def fresh_build(self, capabilities: str, state: "State") -> str:
         kept = self.target.with_name("kept")
         self.target.rename(kept)
-        digest = self.build(*state)[0]
+        digest = self.build(capabilities, state)[0]
         shutil.rmtree(self.target)
         kept.rename(self.target)
         return digest
 
 
+@dataclass(frozen=True)
+class State:
+    release: str
+    wrapper: str
+    features: tuple
+    profile: tuple
+    member: str
+    branch: str
+
+    @staticmethod
+    def random(choose: random.Random) -> "State":
+        member = choose.choice(["app", "tool"])
+        return State(
+            release=choose.choice(["13", "12"]),
+            wrapper=choose.choice(["1", "1", "0"]),
+            features=choose.choice([(), ("--features", "cust")]) if member == "app" else (),
+            profile=choose.choice([(), ("--release",)]),
+            member=member,
+            branch=choose.choice(["main", "other"]),
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--count", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=10, help="switches for each seed")
+    parser.add_argument("--seed", type=int, nargs="+", default=[1])
+    parser.add_argument("--toolchain", help="a toolchain of rustup, such as beta")
     arguments = parser.parse_args()
-    choose, fresh, profiles = random.Random(arguments.seed), {}, set()
+    fresh = {}
     with tempfile.TemporaryDirectory() as work:
-        package = Package(pathlib.Path(work))
-        print(f"{arguments.count} switches, seed {arguments.seed}; {machine()}", flush=True)
-        for number in range(arguments.count):
-            spellings = choose.choice(LISTS_OF_CAPABILITIES)
-            rest = (choose.choice(["13", "12"]), choose.choice(["1", "0"]))
-            rest += (choose.choice([(), ("--features", "cust")]), choose.choice([(), ("--release",)]))
-            digest, compiled = package.build(choose.choice(spellings), *rest)
-            state = (spellings[0], *rest)
-            if state not in fresh:
-                fresh[state] = package.fresh_build(*state)
-            again = [name for name in compiled if name in INDEPENDENT and (name, rest[-1]) in profiles]
-            profiles |= {(name, rest[-1]) for name in compiled}
-            print(f"{number}: {state}: compiled {', '.join(sorted(set(compiled))) or 'nothing'}", flush=True)
-            if digest != fresh[state] or again:
-                sys.exit(f"not as after a build in an empty directory, or compiled again for nothing: {again}")
+        workspace = Workspace(pathlib.Path(work), arguments.toolchain)
+        print(f"{arguments.count} switches for each seed of {arguments.seed}; {machine()}", flush=True)
+        for seed in arguments.seed:
+            choose = random.Random(seed)
+            for number in range(arguments.count):
+                spellings, state = choose.choice(LISTS_OF_CAPABILITIES), State.random(choose)
+                digest, compiled = workspace.build(choose.choice(spellings), state)
+                key = (spellings[0], state)
+                if key not in fresh:
+                    fresh[key] = workspace.fresh_build(spellings[0], state)
+                print(f"{seed} {number}: {spellings[0]} {state}: compiled {len(compiled)}", flush=True)
+                if digest != fresh[key]:
+                    sys.exit("not as after a build in an empty directory")
+    print(f"{arguments.count * len(arguments.seed)} switches right", flush=True)
 
 
 main()

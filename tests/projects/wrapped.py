@@ -88,13 +88,17 @@ class Package:
         build.wait()
 
     def clean(self, target: str = "target") -> None:
-        for kind in ["build", ".fingerprint"]:
-            for path in (self.directory / target / "debug" / kind).glob(f"{self.name}-*"):
+        # Everything that has the package's name, wherever Cargo puts it.
+        for path in sorted((self.directory / target).rglob(f"*{self.name}*"), key=lambda path: len(path.parts)):
+            if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
 
     def outputs(self, target: str = "target") -> list[pathlib.Path]:
-        out = next((self.directory / target / "debug/build").glob(f"{self.name}-*/out"))
-        return sorted(path for path in out.rglob("*") if path.suffix in (".a", ".ptx") and "CMakeFiles" not in path.parts)
+        built = (self.directory / target / "debug").resolve()
+        files = [path for path in built.rglob("*") if path.suffix in (".a", ".ptx") and "CMakeFiles" not in path.parts]
+        return sorted(path for path in files if any(self.name in part for part in path.relative_to(built).parts))
 
     def device_code(self) -> None:
         for path in self.outputs():

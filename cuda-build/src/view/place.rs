@@ -163,37 +163,49 @@ const CACHE_TAG: &str = "CACHEDIR.TAG";
 /// directory of Cargo, because `build.build-dir` may put `OUT_DIR` into another one than programs. Cargo's layout below
 /// a profile directory is not known here.
 fn profile_directory_above(place: &Path, env: &Env, root: &Root) -> Option<PathBuf> {
+    let own = own_profile_directory(env, root)?;
+    if place.starts_with(&own) {
+        return Some(own);
+    }
+    let profile = own.file_name()?;
+    let is_target_directory = |path: &&Path| is_target_directory(path, root);
+    let mut targets = place.ancestors().filter(is_target_directory);
+    targets.find_map(|target| {
+        let mut below = place.strip_prefix(target).unwrap_or(place).iter();
+        let (first, second) = (below.next()?, below.next());
+        if first == profile {
+            return Some(target.join(first));
+        }
+        let second = second.filter(|second| is_triple(first, env) && *second == profile)?;
+        Some(target.join(first).join(second))
+    })
+}
+
+/// The profile directory in which `OUT_DIR` lies. Its name is the value of `PROFILE`, or that of a profile of the user's,
+/// which is the first directory below Cargo's target directory, or below the directory of a platform there.
+fn own_profile_directory(env: &Env, root: &Root) -> Option<PathBuf> {
     let out = Path::new(env.peek("OUT_DIR")?);
-    let is_target_directory = |path: &&Path| root.is_file(&path.join(CACHE_TAG));
-    let Some(of_out) = out.ancestors().find(is_target_directory) else {
-        // Cargo writes no such file into a directory that existed before.
-        let profile = env.peek("PROFILE")?;
-        let above_out = out.ancestors();
-        let directory = above_out
-            .into_iter()
-            .find(|it| it.file_name() == Some(profile));
-        return directory
-            .filter(|directory| place.starts_with(directory))
-            .map(Path::to_owned);
-    };
-    let is_triple = |name: &OsStr| {
-        let mut triples = ["TARGET", "HOST"].into_iter().filter_map(|it| env.peek(it));
-        triples.any(|triple| triple == name)
-    };
-    let below = out.strip_prefix(of_out).unwrap_or(out);
-    let profile = below.iter().find(|name| !is_triple(name))?;
-    place
-        .ancestors()
-        .filter(is_target_directory)
-        .find_map(|target| {
-            let mut below = place.strip_prefix(target).unwrap_or(place).iter();
-            let (first, second) = (below.next()?, below.next());
-            if first == profile {
-                return Some(target.join(first));
-            }
-            let second = second.filter(|second| is_triple(first) && *second == profile)?;
-            Some(target.join(first).join(second))
-        })
+    let target = out.ancestors().find(|path| is_target_directory(path, root));
+    let above_out = out.ancestors().take_while(|path| Some(*path) != target);
+    let mut above_out = above_out.collect::<Vec<_>>().into_iter();
+    let profile = env.peek("PROFILE");
+    if let Some(named) = above_out.clone().find(|path| path.file_name() == profile) {
+        return Some(named.to_owned());
+    }
+    target?;
+    let of_user = above_out.rfind(|path| path.file_name().is_some_and(|it| !is_triple(it, env)));
+    of_user.map(Path::to_owned)
+}
+
+/// Whether Cargo has created this directory as a target directory. Cargo writes no such file into a directory that existed
+/// before.
+fn is_target_directory(path: &Path, root: &Root) -> bool {
+    root.is_file(&path.join(CACHE_TAG))
+}
+
+fn is_triple(name: &OsStr, env: &Env) -> bool {
+    let mut triples = ["TARGET", "HOST"].into_iter().filter_map(|it| env.peek(it));
+    triples.any(|triple| triple == name)
 }
 
 #[cfg(test)]
@@ -303,6 +315,11 @@ mod tests {
                 "build/debug/views",
             ),
             ("debug/plain/debug/build/a/0123/out", "debug", "debug/views"),
+            (
+                "tagged/tmp/debug/build/a/0123/out",
+                "debug",
+                "tagged/tmp/views",
+            ),
         ] {
             assert!(!is_refused(out, profile, views), "{out} {views}");
         }

@@ -180,9 +180,8 @@ pub struct LockedToolkit {
     pub version: Version,
     /// Its CUDA release.
     pub release: ToolkitVersion,
-    /// The stored toolkits with locked packages, for the target: those with a part of the packages, then the smallest
-    /// one with all of them. In a cross build, those for this machine follow. Empty if nothing has been fetched for the
-    /// target.
+    /// The stored toolkits with locked packages, for the target: the smallest one with all of them, then those with a
+    /// part of them. In a cross build, those for this machine follow. Empty if nothing has been fetched for the target.
     pub paths: Vec<PathBuf>,
     /// Whether a stored toolkit for the target has all locked packages.
     pub is_complete: bool,
@@ -260,7 +259,7 @@ impl StoredToolkits {
         holders.min_by_key(|toolkit| (toolkit.packages.len(), toolkit.path.clone()))
     }
 
-    /// The toolkits with a part of the locked packages, the smallest first.
+    /// The toolkits with a part of the locked packages, the largest first.
     fn parts(
         &self,
         version: &Version,
@@ -272,7 +271,9 @@ impl StoredToolkits {
             toolkit.is_part_of(version, packages) && !toolkit.contains(version, packages)
         };
         let mut parts: Vec<&StoredToolkit> = toolkits.filter(is_part).collect();
-        sort_by_key(&mut parts, |it| (it.packages.len(), it.path.clone()));
+        sort_by_key(&mut parts, |it| {
+            (Reverse(it.packages.len()), it.path.clone())
+        });
         parts
     }
 
@@ -299,11 +300,11 @@ impl StoredToolkits {
         for (version, release, packages) in entries {
             let complete = self.complete(&version, &packages, true);
             let is_complete = complete.is_some();
-            let mut fetched = self.parts(&version, &packages, true);
-            fetched.extend(complete);
+            let mut fetched = Vec::from_iter(complete);
+            fetched.extend(self.parts(&version, &packages, true));
             if !fetched.is_empty() {
-                fetched.extend(self.parts(&version, &packages, false));
                 fetched.extend(self.complete(&version, &packages, false));
+                fetched.extend(self.parts(&version, &packages, false));
             }
             let label = format!("CUDA {version} of `{LOCK_FILE}`");
             let candidate = |it: &StoredToolkit| it.candidate(SearchStep::Locked, &label);
