@@ -40,6 +40,7 @@ mod layout_files;
 mod library;
 mod linking;
 mod locked;
+mod members;
 #[path = "../support/objects.rs"]
 mod objects;
 mod project;
