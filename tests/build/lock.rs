@@ -112,7 +112,7 @@ impl Workspace {
         let env = self
             .env(more)
             .with("CARGO_MANIFEST_DIR", root.join(package))
-            .with("OUT_DIR", root.join("ws/target/debug/build/p-0/out"))
+            .with("OUT_DIR", root.join("ws/target/debug/p-0/out"))
             .with("TARGET", "x86_64-unknown-linux-gnu");
         let build = Build::from_env(env, Root::below(root))
             .unwrap()

@@ -80,4 +80,39 @@ fn main() {
         assert!(is_there());
         assert_eq!(compiled(&plain(&project)), [""; 0]);
     }
+
+    /// Cargo puts search paths below a profile directory on the loader path, whatever its layout there.
+    #[test]
+    fn a_view_on_the_loader_path_is_refused() {
+        let run = "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run().map(drop) }";
+        let cuda = "components = [\"cuda-driver\"]";
+        // The package lies below a directory called `build`.
+        let project = Project::at("build", "view-refused", &[13], cuda, run, CALLS_THE_DRIVER);
+        let project = project.alone(&[13]);
+        let target = project.target.clone();
+        let elsewhere = format!("build.build-dir={:?}", project.path.join("intermediate"));
+        let build = |views: &str, arguments: &[&str]| {
+            let mut cargo = Command::new("cargo");
+            project.prepare(cargo.arg("build").args(arguments));
+            cargo.env("CUDA_BUILD_VIEWS", target.join(views));
+            Finished::of(cargo.output().unwrap())
+        };
+        let custom = "profile.dist.inherits='release'";
+        for (views, arguments) in [
+            ("debug/views", &[][..]),
+            ("release/views", &["--release"]),
+            ("dist/views", &["--profile", "dist", "--config", custom]),
+            ("debug/views", &["--config", &elsewhere]),
+        ] {
+            let refused = build(views, arguments);
+            refused.ended_with(101, &["programs would load the stub of the driver"]);
+        }
+        for (views, arguments) in [
+            ("views", &[][..]),
+            ("views", &["--config", &elsewhere]),
+            ("release/views", &[]),
+        ] {
+            build(views, arguments).succeeded();
+        }
+    }
 }

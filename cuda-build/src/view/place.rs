@@ -185,16 +185,20 @@ fn profile_directory_above(place: &Path, env: &Env, root: &Root) -> Option<PathB
 /// which is the first directory below Cargo's target directory, or below the directory of a platform there.
 fn own_profile_directory(env: &Env, root: &Root) -> Option<PathBuf> {
     let out = Path::new(env.peek("OUT_DIR")?);
-    let target = out.ancestors().find(|path| is_target_directory(path, root));
-    let above_out = out.ancestors().take_while(|path| Some(*path) != target);
-    let mut above_out = above_out.collect::<Vec<_>>().into_iter();
     let profile = env.peek("PROFILE");
-    if let Some(named) = above_out.clone().find(|path| path.file_name() == profile) {
-        return Some(named.to_owned());
-    }
-    target?;
-    let of_user = above_out.rfind(|path| path.file_name().is_some_and(|it| !is_triple(it, env)));
-    of_user.map(Path::to_owned)
+    let has_its_name = |path: &&Path| path.file_name() == profile;
+    let Some(target) = out.ancestors().find(|path| is_target_directory(path, root)) else {
+        return out.ancestors().find(has_its_name).map(Path::to_owned);
+    };
+    let below = out.ancestors().take_while(|path| *path != target);
+    let mut from_target: Vec<&Path> = below.collect();
+    from_target.reverse();
+    let is_no_triple = |path: &&Path| path.file_name().is_some_and(|it| !is_triple(it, env));
+    let mut directories = from_target.into_iter();
+    let named = directories.clone().find(has_its_name);
+    named
+        .or_else(|| directories.find(is_no_triple))
+        .map(Path::to_owned)
 }
 
 /// Whether Cargo has created this directory as a target directory. Cargo writes no such file into a directory that existed
@@ -254,39 +258,44 @@ mod tests {
                 Err(error) => matches!(error, Error::ViewNotCreated { .. }),
             }
         };
-        // Both layouts of Cargo, a profile of the user's, a package below a directory called `build`, a separate
-        // directory for intermediate files, and a target directory that Cargo has not created.
+        // Any layout of Cargo's below the profile directory, a profile of the user's, a package below a directory called
+        // `build`, a separate directory for intermediate files, and target directories that Cargo has not created.
         for (out, profile, inside) in [
-            ("tagged/debug/build/a-0123/out", "debug", "tagged/debug"),
-            ("tagged/debug/build/a/0123/out", "debug", "tagged/debug"),
+            ("tagged/debug/private/out", "debug", "tagged/debug"),
+            ("tagged/debug/some/private/out", "debug", "tagged/debug"),
             ("tagged/dist/build/build/0123/out", "release", "tagged/dist"),
             (
-                "build/tagged/debug/build/a/0123/out",
+                "build/tagged/debug/some/private/out",
                 "debug",
                 "build/tagged/debug",
             ),
             (
-                "intermediate/release/build/a/0123/out",
+                "intermediate/release/some/private/out",
                 "release",
                 "tagged/release",
             ),
             (
-                "tagged/x86_64-unknown-linux-gnu/debug/build/a/0123/out",
+                "tagged/x86_64-unknown-linux-gnu/debug/some/private/out",
                 "debug",
                 "tagged/x86_64-unknown-linux-gnu/debug",
             ),
             (
-                "tagged/debug/build/a/0123/out",
+                "tagged/debug/some/private/out",
                 "debug",
                 "tagged/x86_64-unknown-linux-gnu/debug",
             ),
             (
-                "debug/plain/debug/build/a/0123/out",
+                "debug/plain/debug/some/private/out",
                 "debug",
                 "debug/plain/debug",
             ),
+            (
+                "tagged/tmp/debug/some/private/out",
+                "debug",
+                "tagged/tmp/debug",
+            ),
         ] {
-            for views in ["", "/cuda", "/cuda/views", "/build/a/0123/out"] {
+            for views in ["", "/cuda", "/cuda/views", "/some/private/out"] {
                 assert!(
                     is_refused(out, profile, &format!("{inside}{views}")),
                     "{out} {views}"
@@ -295,28 +304,28 @@ mod tests {
         }
         for (out, profile, views) in [
             (
-                "tagged/debug/build/a/0123/out",
+                "tagged/debug/some/private/out",
                 "debug",
                 "tagged/cuda/views",
             ),
             (
-                "tagged/debug/build/a/0123/out",
+                "tagged/debug/some/private/out",
                 "debug",
                 "tagged/release/views",
             ),
             (
-                "tagged/debug/build/a/0123/out",
+                "tagged/debug/some/private/out",
                 "debug",
                 "tagged/.cuda/views/debug",
             ),
             (
-                "tagged/debug/build/a/0123/out",
+                "tagged/debug/some/private/out",
                 "debug",
                 "build/debug/views",
             ),
-            ("debug/plain/debug/build/a/0123/out", "debug", "debug/views"),
+            ("debug/plain/debug/some/private/out", "debug", "debug/views"),
             (
-                "tagged/tmp/debug/build/a/0123/out",
+                "tagged/tmp/debug/some/private/out",
                 "debug",
                 "tagged/tmp/views",
             ),
