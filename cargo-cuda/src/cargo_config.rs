@@ -89,8 +89,7 @@ impl CargoConfig {
         self.0.get(table)?.get(key)
     }
 
-    /// The platforms in `[build] target`, or the value of `CARGO_BUILD_TARGET`.
-    pub fn build_targets(&self) -> impl Iterator<Item = &str> {
+    fn build_targets(&self) -> impl Iterator<Item = &str> {
         let targets = match self.get("build", "target") {
             Some(Value::Array(targets)) => targets.as_slice(),
             target => target.map_or(&[][..], std::slice::from_ref),
@@ -141,7 +140,7 @@ impl CargoConfig {
             .collect()
     }
 
-    /// The directories below the target directory in which Cargo puts final artifacts: `release`, or
+    /// The directories below the target directory in which Cargo puts programs and libraries: `release`, or
     /// `<triple>/release` for each platform that the user names. `default` is the profile of the command.
     pub fn profile_directories(&self, options: &CargoOptions, default: &str) -> Vec<PathBuf> {
         let named = options.value("--profile");
@@ -156,15 +155,26 @@ impl CargoConfig {
             "bench" => "release",
             other => other,
         };
-        let mut platforms: Vec<String> = options.values("--target").collect();
-        if platforms.is_empty() {
-            platforms.extend(self.build_targets().map(str::to_owned));
-        }
+        self.below_platforms(options, directory)
+    }
+
+    /// `directory`, or `<triple>/<directory>` for each platform that the user names.
+    pub fn below_platforms(&self, options: &CargoOptions, directory: &str) -> Vec<PathBuf> {
+        let platforms = self.named_platforms(options);
         if platforms.is_empty() {
             return vec![PathBuf::from(directory)];
         }
         let names = platforms.iter().map(|it| target_directory_name(it));
         names.map(|name| Path::new(&name).join(directory)).collect()
+    }
+
+    /// The platforms of `--target`, otherwise of the configuration; none if Cargo builds for its own.
+    pub fn named_platforms(&self, options: &CargoOptions) -> Vec<String> {
+        let named: Vec<String> = options.values("--target").collect();
+        match named.is_empty() {
+            true => self.build_targets().map(str::to_owned).collect(),
+            false => named,
+        }
     }
 
     /// `env` as build scripts see it, with the variables of `[env]`. If `env` sets a variable too,
@@ -332,6 +342,31 @@ mod tests {
             ("build.target = ['t', 'u']", true),
         ] {
             assert_eq!(config(text).has_other_target("t"), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn artifacts_lie_where_cargo_puts_them() {
+        let of_one = "build.target = 't'";
+        for (text, options, expected) in [
+            ("", "", "debug"),
+            ("", "-r", "release"),
+            ("", "--profile bench", "release"),
+            ("", "--profile=test", "debug"),
+            ("", "--profile dist --target a/own.json", "own/dist"),
+            (of_one, "--release", "t/release"),
+            (of_one, "--target u --target v", "u/debug v/debug"),
+            ("build.target = ['t', 'u']", "", "t/debug u/debug"),
+        ] {
+            let words: Vec<_> = options.split_whitespace().map(Into::into).collect();
+            let options = CargoOptions::parse(&words);
+            let directories = config(text).profile_directories(&options, "dev");
+            let shown = directories.iter().map(|it| it.display());
+            assert_eq!(
+                crate::output::joined(shown, " "),
+                expected,
+                "{text} {words:?}"
+            );
         }
     }
 

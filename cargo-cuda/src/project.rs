@@ -269,10 +269,7 @@ impl Project {
 
     /// The platforms that a command of cargo builds for, as the user spells them.
     pub fn platforms(&self, options: &CargoOptions) -> Vec<String> {
-        let mut platforms: Vec<String> = options.values("--target").collect();
-        if platforms.is_empty() {
-            platforms.extend(self.config.build_targets().map(str::to_owned));
-        }
+        let mut platforms = self.config.named_platforms(options);
         if platforms.is_empty() {
             platforms.push(host());
         }

@@ -99,4 +99,59 @@ LD_ORIGIN_PATH=/app/bin exec $as_root chroot root /app/bin/bundled
         let run = Finished::of(python.output().unwrap());
         assert!(run.stderr.contains(expected), "{run:?}");
     }
+
+    /// The program that chooses a build runs on every machine, the builds on those that the user's flags are for.
+    #[test]
+    fn the_start_program_is_for_the_oldest_machine() {
+        let project = Project::bare_at("bundle-start", "start-app", &[12, 13]);
+        project.write(
+            "Cargo.toml",
+            "[package]\nname = \"start-app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n",
+        );
+        project.write("src/main.rs", "fn main() {}\n");
+        let wrapper = project.path.join("wrapper");
+        let log = format!(
+            "#!/bin/sh\necho \"$@\" >> {:?}\nexec \"$@\"\n",
+            project.path.join("calls")
+        );
+        project.write("wrapper", &log);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&wrapper, mode).unwrap();
+        let flags = "-Ctarget-cpu=x86-64-v2 -C link-arg=-Wl,--as-needed";
+        let configured = format!("[build]\nrustflags = {flags:?}\n");
+        for (config, variable) in [
+            ("", Some(("RUSTFLAGS", flags))),
+            (configured.as_str(), None),
+        ] {
+            project.write(".cargo/config.toml", config);
+            let _ = fs::remove_file(project.path.join("calls"));
+            // Equal flags from another place compile nothing.
+            let _ = fs::remove_dir_all(&project.target);
+            let words = [
+                "bundle",
+                "--cuda",
+                "12,13",
+                "--capabilities",
+                "8.0",
+                "--output",
+                "dist/app",
+            ];
+            let mut bundle = project.command(&words);
+            bundle.envs(variable).env("RUSTC_WRAPPER", &wrapper);
+            Finished::of(bundle.output().unwrap()).succeeded();
+            let calls = fs::read_to_string(project.path.join("calls")).unwrap();
+            let of_crate = |name: &str| {
+                let name = format!("--crate-name {name} ");
+                let mut lines = calls.lines().filter(|line| line.contains(&name));
+                lines
+                    .next_back()
+                    .unwrap_or_else(|| panic!("{name}: {calls}"))
+                    .to_owned()
+            };
+            let (start, app) = (of_crate("start"), of_crate("start_app"));
+            assert!(app.contains("target-cpu=x86-64-v2"), "{app}");
+            assert!(!start.contains("target-cpu"), "{start}");
+            assert!(start.contains("--as-needed"), "{start}");
+        }
+    }
 }

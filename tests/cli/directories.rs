@@ -192,6 +192,40 @@ mod online {
         assert_eq!(printed("debug"), "");
     }
 
+    /// As on a CI machine with one `CARGO_TARGET_DIR`.
+    #[test]
+    fn several_workspaces_share_a_target_directory() {
+        let [first, second] = ["shares-one", "shares-two"].map(counting);
+        let shared = Project::bare_at("shared-crate", "shared", &[13]);
+        let manifest = MANIFEST
+            .replace("counting", "shared")
+            .replace("[workspace]", "");
+        shared.write("Cargo.toml", &manifest);
+        let lib = "pub const LIST: &str = include_str!(concat!(env!(\"OUT_DIR\"), \"/list\"));\n";
+        shared.write("src/lib.rs", lib);
+        let _ = fs::remove_file(shared.path.join("src/main.rs"));
+        let script = "fn main() {\n    println!(\"cargo::rerun-if-changed=build.rs\");\n    let out = std::env::var(\"OUT_DIR\").unwrap();\n    \
+                      std::fs::write(out + \"/list\", std::env::var(\"CUDAARCHS\").unwrap()).unwrap();\n}\n";
+        shared.write("build.rs", script);
+        let target = shared.path.with_file_name("target");
+        for (project, list) in [(&first, "8.0"), (&second, "9.0")] {
+            let dependency = format!("[dependencies]\nshared = {{ path = {:?} }}\n", shared.path);
+            let declared = format!("[package.metadata.cuda]\ncapabilities = [\"{list}\"]\n");
+            project.write("Cargo.toml", &format!("{MANIFEST}{dependency}{declared}"));
+            project.write(
+                "src/main.rs",
+                "fn main() { print!(\"{}\", shared::LIST); }\n",
+            );
+        }
+        for _ in 0..2 {
+            for (project, expected) in [(&first, "80-real"), (&second, "90-real")] {
+                let mut run = project.command(&["run"]);
+                let run = Finished::of(run.env("CARGO_TARGET_DIR", &target).output().unwrap());
+                assert_eq!(run.stdout, expected, "{run:?}");
+            }
+        }
+    }
+
     #[test]
     fn builds_with_different_releases_run_at_once() {
         let project = counting("at-once");

@@ -143,7 +143,7 @@ pub fn run(
 fn filled_directories(command: &str, cargo: &CargoOptions, project: &Project) -> Vec<PathBuf> {
     match command {
         "build" | "run" | "rustc" => project.config.profile_directories(cargo, "dev"),
-        "doc" => vec![PathBuf::from("doc")],
+        "doc" => project.config.below_platforms(cargo, "doc"),
         _ => Vec::new(),
     }
 }

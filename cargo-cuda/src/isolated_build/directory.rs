@@ -153,11 +153,19 @@ impl TargetDirectory {
         version: ToolkitVersion,
         record: &Record,
     ) -> Result<Self> {
-        let base = match named {
-            Some(path) => std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
-            None => builds_directory(&project.env, project.workspace.as_ref())?,
+        let base = match (named, &project.workspace) {
+            (Some(path), _) => {
+                create_target_directory(path)?;
+                std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+            }
+            (None, workspace) => {
+                let of_cargo = workspace.iter().map(|it| it.target_directory.as_path());
+                of_cargo
+                    .map(create_target_directory)
+                    .collect::<Result<()>>()?;
+                builds_directory(&project.env, workspace.as_ref())?
+            }
         };
-        create_target_directory(named.unwrap_or(output::parent(&base)))?;
         // A shell uses its directory after this command has ended, so these directories stay.
         let base = match purpose {
             Purpose::Program => base.join("environments"),
