@@ -87,22 +87,23 @@ fn main() {
         let run = "fn main() -> Result<(), cuda_build::Error> { cuda_build::Build::new()?.run().map(drop) }";
         let cuda = "components = [\"cuda-driver\"]";
         let project = Project::new("view-refused", &[13], cuda, run, CALLS_THE_DRIVER);
-        let target = project.target.clone();
-        let elsewhere = format!(
-            "build.build-dir={:?}",
-            target.with_extension("intermediate")
-        );
-        let build = |views: &str, arguments: &[&str]| {
-            let mut cargo = Command::new("cargo");
-            project.prepare(cargo.arg("build").args(arguments));
-            cargo.env("CUDA_BUILD_VIEWS", target.join(views));
-            Finished::of(cargo.output().unwrap())
-        };
-        for arguments in [&[][..], &["--config", &elsewhere]] {
-            let refused = build("debug/views", arguments);
+        let shared = project.target.clone();
+        // Cargo marks a target directory that it creates. Intermediate files are compiled once for all runs.
+        let marked = project.path.join("marked");
+        let elsewhere = shared.with_extension("intermediate");
+        let elsewhere = format!("build.build-dir={elsewhere:?}");
+        for (target, arguments) in [(&shared, &[][..]), (&marked, &["--config", &elsewhere])] {
+            let build = |views: &str| {
+                let mut cargo = Command::new("cargo");
+                project.prepare(cargo.arg("build").args(arguments));
+                cargo.env("CARGO_TARGET_DIR", target);
+                cargo.env("CUDA_BUILD_VIEWS", target.join(views));
+                Finished::of(cargo.output().unwrap())
+            };
+            let refused = build("debug/views");
             refused.ended_with(101, &["programs would load the stub of the driver"]);
             for views in ["views", "release/views"] {
-                build(views, arguments).succeeded();
+                build(views).succeeded();
             }
         }
     }
