@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::project::Project;
-use crate::support::Finished;
+use crate::support::{Finished, interruptible};
 use crate::wheel_template::{files, wheel};
 
 /// A build script that starts a program and waits for it, as one that calls nvcc.
@@ -58,8 +58,9 @@ fn is_running(id: u32) -> bool {
 
 /// Starts a command whose standard input is no terminal, as in CI.
 fn start(mut command: Command) -> Child {
-    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
-    command.stderr(Stdio::null()).spawn().unwrap()
+    let command = interruptible(&mut command).stdin(Stdio::null());
+    let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
 }
 
 fn send(child: &Child, name: &str) {
@@ -193,7 +194,7 @@ fn main() {
         let counting = project("counts", "fn main() {}\n", COUNTS);
         counting.run(&["build", "-q"]).succeeded();
         let mut command = Command::new("python3");
-        command.args(["-c", TERMINAL, program, "cuda", "run", "-q"]);
+        interruptible(&mut command).args(["-c", TERMINAL, program, "cuda", "run", "-q"]);
         counting.prepare(&mut command);
         let run = Finished::of(command.output().unwrap());
         assert_eq!(run.stdout, "41\n", "{run:?}");

@@ -165,6 +165,24 @@ impl Finished {
     }
 }
 
+/// Makes SIGINT end the command, also if the tests run in the background of a shell, which ignores the signal for them
+/// and for everything that they start.
+pub fn interruptible(command: &mut Command) -> &mut Command {
+    use std::os::unix::process::CommandExt as _;
+    unsafe extern "C" {
+        fn signal(signal: i32, handler: usize) -> usize;
+    }
+    const SIGINT: i32 = 2;
+    const DEFAULT: usize = 0;
+    let restore = || {
+        // SAFETY: `signal` may be called between `fork` and `exec`.
+        unsafe { signal(SIGINT, DEFAULT) };
+        Ok(())
+    };
+    // SAFETY: the closure calls nothing else.
+    unsafe { command.pre_exec(restore) }
+}
+
 /// The exit code, and for a signal what a shell makes of it.
 fn exit_code(status: &std::process::ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt as _;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use cargo_cuda::exit_code;
 
-use crate::support::{Finished, Sandbox, Tool};
+use crate::support::{Finished, Sandbox, Tool, interruptible};
 
 const RUNTIME: &str = "nvidia/cu13/lib/libcudart.so.13";
 
@@ -268,7 +268,10 @@ mod online {
         );
         sandbox.shim("uv", &wait, uv());
         let mut add = sandbox.toolkit(&ADD);
-        let child = add.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = interruptible(&mut add)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
         let deadline = Instant::now() + Duration::from_secs(60);
         while !pid.exists() {
             assert!(Instant::now() < deadline, "it never began");

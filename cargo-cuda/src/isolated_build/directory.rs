@@ -153,17 +153,16 @@ impl TargetDirectory {
         version: ToolkitVersion,
         record: &Record,
     ) -> Result<Self> {
-        let base = match (named, &project.workspace) {
-            (Some(path), _) => {
+        let base = match named {
+            Some(path) => {
                 create_target_directory(path)?;
                 std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
             }
-            (None, workspace) => {
-                let of_cargo = workspace.iter().map(|it| it.target_directory.as_path());
-                of_cargo
-                    .map(create_target_directory)
-                    .collect::<Result<()>>()?;
-                builds_directory(&project.env, workspace.as_ref())?
+            None => {
+                if let Some(workspace) = &project.workspace {
+                    create_target_directory(&workspace.target_directory)?;
+                }
+                builds_directory(&project.env, project.workspace.as_ref())?
             }
         };
         // A shell uses its directory after this command has ended, so these directories stay.
@@ -172,19 +171,7 @@ impl TargetDirectory {
             Purpose::Cargo | Purpose::Wheel => base,
         };
         let _choosing = output::lock(&base)?;
-        let name = format!("{version}-{}", record.inputs);
-        let mut paths = (1..).map(|number| match number {
-            1 => base.join(&name),
-            // The same inputs, but a component that another one has was changed or removed.
-            _ => base.join(format!("{name}-{number}")),
-        });
-        let path =
-            paths.find(|path| Record::read(&project.root, path).is_none_or(|it| it.serves(record)));
-        let path = path.unwrap_or_default();
-        if Record::read(&project.root, &path).is_none() {
-            // A command was killed before it had written the record, so that nothing was built.
-            files::remove_directory(&path)?;
-        }
+        let path = Self::place(&project.root, &base, version, record)?;
         create_target_directory(&path)?;
         record.write(&path)?;
         let lock = output::lock_shared(&path.join(OWN))?;
@@ -198,6 +185,33 @@ impl TargetDirectory {
             remove_unused(&project.root, &directory.base, kept_commands(&project.env)?)?;
         }
         Ok(directory)
+    }
+
+    /// The path of the directory whose record serves a build, or of a new one. The caller holds the lock of `base`.
+    fn place(
+        root: &Root,
+        base: &Path,
+        version: ToolkitVersion,
+        record: &Record,
+    ) -> Result<PathBuf> {
+        let name = format!("{version}-{}", record.inputs);
+        let mut path = base.join(&name);
+        let mut number = 1;
+        loop {
+            match Record::read(root, &path) {
+                Some(old) if old.serves(record) => return Ok(path),
+                // The same inputs, but one of its components was changed or removed since.
+                Some(_) => {
+                    number += 1;
+                    path = base.join(format!("{name}-{number}"));
+                }
+                // A command may have been killed before it had written the record: nothing was built then.
+                None => {
+                    files::remove_directory(&path)?;
+                    return Ok(path);
+                }
+            }
+        }
     }
 
     /// Lets `<base>/<profile>` lead to what a command has built there. `profiles` are paths such as `release` or
