@@ -297,4 +297,55 @@ fn main() {
             assert_eq!(run.stderr.matches(text).count(), 1, "{text}: {run:?}");
         }
     }
+
+    /// What they report is read: in another language, no hint would be found.
+    #[test]
+    fn compilers_report_in_english() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let project = project("language");
+        let log = project.path.join("languages");
+        for name in ["gcc", "g++"] {
+            let script = format!(
+                "#!/bin/sh\necho \"$LC_ALL|$LANGUAGE\" >> {:?}\nexec /usr/bin/{name} \"$@\"\n",
+                log.display()
+            );
+            project.write(&format!("bin/{name}"), &script);
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(project.path.join("bin").join(name), mode).unwrap();
+        }
+        let path = format!(
+            "{}:{}",
+            project.path.join("bin").display(),
+            std::env::var("PATH").unwrap()
+        );
+        let calls_nvcc = "fn main() {\n    let out = std::env::var(\"OUT_DIR\").unwrap() + \"/k.o\";\n    \
+                          let nvcc = std::process::Command::new(\"nvcc\").args([\"ARCH\", \"-c\", \"k.cu\", \"-o\", &out]).status();\n    \
+                          assert!(nvcc.unwrap().success());\n}\n";
+        project.write("k.cu", "__global__ void k() {}\n");
+        // A call whose output is kept, one that is passed on, one for the list, one with a suffix.
+        for arch in [
+            "-arch=sm_80",
+            "-arch=sm_75",
+            "-Xcompiler=--coverage",
+            "-gencode=arch=compute_80,code=sm_80",
+        ] {
+            let _ = fs::remove_file(&log);
+            project.write_later("build.rs", &calls_nvcc.replace("ARCH", arch));
+            let mut build = project.command(&["build", "--capabilities", "8.0,9.0"]);
+            build
+                .env("PATH", &path)
+                .env("LC_ALL", "de_DE.UTF-8")
+                .env("LANGUAGE", "de");
+            Finished::of(build.output().unwrap()).succeeded();
+            let languages = fs::read_to_string(&log).unwrap();
+            let of_compilers: Vec<&str> =
+                languages.lines().filter(|it| *it == "C.UTF-8|").collect();
+            // Cargo's linker has a language of its own.
+            let others = languages
+                .lines()
+                .filter(|it| *it != "C.UTF-8|" && !it.starts_with("C|"));
+            assert!(!of_compilers.is_empty(), "{arch}: {languages}");
+            assert_eq!(others.collect::<Vec<_>>(), [""; 0], "{arch}: {languages}");
+        }
+    }
 }
