@@ -36,7 +36,7 @@ pub mod modules {
         let mut modules = super::MODULES.iter();
         match modules.find(|(name, _)| *name == module) {
             ::core::option::Option::Some((_, code)) => super::find_code(code, major, minor),
-            ::core::option::Option::None => ::core::panic!(\"build.rs has no module `{}`\", module),
+            ::core::option::Option::None => ::core::panic!(\"{}\", ::core::format_args!(\"build.rs has no module `{module}`\")),
         }
     }
 ";
