@@ -248,20 +248,26 @@ mod online {
         // Its name is not in any file.
         let hidden = "#define TEXT(x) #x\n#define JOINED(a, b) TEXT(a##b.fence.sync.aligned;)\n\
                       __global__ void k() { asm volatile(JOINED(wg, mma)); }\n";
+        // Its templates choose by the suffix.
+        let cutlass = "#include <cutlass/arch.h>\n__global__ void k() {}\n";
+        project.write("include/cutlass/arch.h", "");
         for (name, text) in [
             ("guarded", guarded),
             ("unguarded", unguarded),
             ("composed", composed),
             ("hidden", hidden),
+            ("cutlass", cutlass),
         ] {
             project.write(&format!("src/{name}.cu"), text);
         }
-        let suffix = "-gencode=arch=compute_90a,code=sm_90a";
+        let suffix = "-Iinclude -gencode=arch=compute_90a,code=sm_90a";
         let mut calls = Vec::new();
-        let with_suffix = ["guarded", "unguarded", "composed", "hidden"];
+        let with_suffix = ["guarded", "unguarded", "composed", "hidden", "cutlass"];
         for name in [&["kernel"][..], &with_suffix].concat() {
             calls.push(format!("{suffix} -c src/{name}.cu -o OUT/{name}.o"));
-            calls.push(format!("-arch=sm_90a -ptx src/{name}.cu -o OUT/{name}.ptx"));
+            calls.push(format!(
+                "-Iinclude -arch=sm_90a -ptx src/{name}.cu -o OUT/{name}.ptx"
+            ));
             // The output of such a call is not kept.
             calls.push(format!(
                 "{suffix} --keep --keep-dir OUT -c src/{name}.cu -o OUT/{name}.other.o"
@@ -317,7 +323,12 @@ mod online {
         ] {
             assert!(notes.contains(note), "{note}: {notes}");
         }
+        assert!(
+            notes.contains("cutlass.cu uses `cutlass/arch.h`"),
+            "{notes}"
+        );
         check("9.0", &["sm_90.cubin"]);
+        check("9.0+PTX", &["sm_90.cubin", "sm_90.ptx"]);
         check("9.0a,12.0", &["sm_120.cubin", "sm_90a.cubin"]);
     }
 

@@ -20,7 +20,6 @@
 //!   .lock                          locked while directories are made and removed
 //! ```
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -340,18 +339,19 @@ fn remove_unused(root: &Root, base: &Path, kept_commands: usize) -> Result<()> {
         } else if !root.is_link(&path)
             && let Ok(command) = root.text(&path.join(USED_BY))
         {
-            commands.insert(Reverse(command.clone()));
+            commands.insert(command.clone());
             directories.push((command, path));
         }
     }
-    let Some(Reverse(oldest_kept)) = commands.into_iter().take(kept_commands).last() else {
+    // If there are fewer commands than may be kept, everything stays.
+    let Some(oldest_kept) = commands.iter().nth_back(kept_commands - 1) else {
         return Ok(());
     };
     let published = published(root, base);
     for (command, path) in directories {
         let name = path.file_name().unwrap_or_default();
         let is_published = published.iter().any(|it| it.starts_with(name));
-        if command >= oldest_kept || is_published || !output::is_unlocked(&path.join(OWN)) {
+        if command >= *oldest_kept || is_published || !output::is_unlocked(&path.join(OWN)) {
             continue;
         }
         let removed = base.join(format!("{REMOVED}{}", name.display()));

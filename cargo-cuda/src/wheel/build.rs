@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use cuda_build::{Capability, Component, Plan, Toolkit};
+use cuda_build::{Capability, Component, Plan, Toolkit, View};
 use cuda_find_core::command::Invocation;
 use cuda_find_core::select::RequestedRelease;
 use tempfile::TempDir;
@@ -26,6 +26,8 @@ use crate::output::{self, joined};
 use crate::package::archive::WheelArchive;
 use crate::package::elf::ElfFacts;
 use crate::process;
+use crate::project::Project;
+use crate::toolkits;
 
 /// Omits maturin's warning about a build backend with another name than `maturin`.
 pub const NO_WARNING: (&str, &str) = ("MATURIN_NO_MISSING_BUILD_BACKEND_WARNING", "1");
@@ -160,7 +162,7 @@ impl WheelBuild {
                 let search_path = ModuleSearchPath::new(&prepared.linked, major)?;
                 let entries = match site_packages {
                     Some(site) => search_path.below(&site.display().to_string()),
-                    None => vec![build.view_directory.join("lib").display().to_string()],
+                    None => vec![self.lasting_view(build)?.lib().display().to_string()],
                 };
                 self.compile(build, &link_arguments(&entries, []))?
             }
@@ -195,6 +197,16 @@ impl WheelBuild {
             .for_each(|wheel| wheel.seconds = started.elapsed().as_secs());
         let sdists = compiled.sdists.iter().map(|sdist| self.sdist(sdist));
         Ok((wheels, sdists.collect::<Result<_>>()?))
+    }
+
+    /// A view of the same toolkit that stays when target directories are removed: an installed module uses it.
+    fn lasting_view(&self, build: &IsolatedBuild) -> Result<View> {
+        let Project {
+            env, root, target, ..
+        } = &self.source.project;
+        let workspace = self.source.project.workspace.as_ref();
+        let place = toolkits::view_place(env, root, workspace, target)?;
+        Ok(View::create(&build.toolkit, &place, root, env)?)
     }
 
     /// Copies a source distribution of maturin's to the output, and returns its path there.
