@@ -7,8 +7,9 @@ use cuda_find_core::command::quoted;
 
 use crate::output::joined;
 
-/// Long options of cargo that take a value.
-const LONG_WITH_VALUE: &str = "--artifact-dir --bench --bin --branch --color --config --example --exclude --features \
+/// Long options of cargo and nextest that take a value.
+const LONG_WITH_VALUE: &str = "--archive-file --artifact-dir --binaries-metadata --cargo-metadata --debugger --max-fail \
+                               --tracer --bench --bin --branch --color --config --example --exclude --features \
                                --git --jobs --lint --lockfile-path --manifest-path --message-format --out-dir \
                                --package --path --profile --registry --rev --root --tag --target --target-dir --test";
 
@@ -235,7 +236,9 @@ impl CargoOptions {
 
     /// The options that select packages and features.
     pub fn selection_arguments(&self) -> Vec<String> {
-        let packages = self.arguments_of(&["--package", "-p", "--workspace", "--all", "--exclude"]);
+        let mut packages = self.arguments_of(&["--package", "-p", "--workspace", "--exclude"]);
+        // For `cargo tree`, the old name has a second meaning.
+        packages.extend(self.has(&["--all"]).then(|| "--workspace".to_owned()));
         [packages, self.feature_arguments()].concat()
     }
 }

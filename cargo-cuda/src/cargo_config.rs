@@ -1,7 +1,7 @@
 //! What `cargo cuda` needs of Cargo's configuration, from files and `--config`.
 
 use std::env::consts::{ARCH, OS};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use cargo_metadata::cargo_platform::{Cfg, Platform};
 use cuda_find_core::{command::Invocation, env::Env, root::Root};
@@ -158,14 +158,26 @@ impl CargoConfig {
         self.below_platforms(options, directory)
     }
 
-    /// `directory`, or `<triple>/<directory>` for each platform that the user names.
+    /// `directory`, or `<triple>/<directory>` for each platform that the user names. A name that is none of a directory is
+    /// left out, because Cargo refuses it.
     pub fn below_platforms(&self, options: &CargoOptions, directory: &str) -> Vec<PathBuf> {
         let platforms = self.named_platforms(options);
-        if platforms.is_empty() {
-            return vec![PathBuf::from(directory)];
+        let triples: Vec<String> = platforms
+            .iter()
+            .map(|it| target_directory_name(it))
+            .collect();
+        let are_names =
+            is_directory_name(directory) && triples.iter().all(|it| is_directory_name(it));
+        match (are_names, triples.is_empty()) {
+            (false, _) => Vec::new(),
+            (true, true) => vec![PathBuf::from(directory)],
+            (true, false) => {
+                let paths = triples
+                    .iter()
+                    .map(|triple| Path::new(triple).join(directory));
+                paths.collect()
+            }
         }
-        let names = platforms.iter().map(|it| target_directory_name(it));
-        names.map(|name| Path::new(&name).join(directory)).collect()
     }
 
     /// The platforms of `--target`, otherwise of the configuration; none if Cargo builds for its own.
@@ -195,6 +207,13 @@ impl CargoConfig {
         }
         merged
     }
+}
+
+/// Whether a text is the name of one directory: not a path, and not `..`.
+fn is_directory_name(text: &str) -> bool {
+    let mut components = Path::new(text).components();
+    let first = components.next();
+    matches!(first, Some(Component::Normal(name)) if name == text) && components.next().is_none()
 }
 
 /// The rustflags in `CARGO_<table>_RUSTFLAGS`.
@@ -357,6 +376,13 @@ mod tests {
             (of_one, "--release", "t/release"),
             (of_one, "--target u --target v", "u/debug v/debug"),
             ("build.target = ['t', 'u']", "", "t/debug u/debug"),
+            // Nothing that leads elsewhere.
+            ("", "--profile ..", ""),
+            ("", "--profile ../../x", ""),
+            ("", "--profile=", ""),
+            ("", "--profile /tmp/x", ""),
+            ("", "--target t --target /tmp/x", ""),
+            ("", "--target ../own.json", "own/debug"),
         ] {
             let words: Vec<_> = options.split_whitespace().map(Into::into).collect();
             let options = CargoOptions::parse(&words);

@@ -30,7 +30,7 @@ pub fn diagnose(project: &Project, build: &IsolatedBuild, messages: &str) -> Dia
         env: &project.env,
         root: &project.root,
         origin: Origin::Cargo(CargoBuild {
-            fetching_command: (!project.fetch).then(fetching_command),
+            fetching_command: fetching_command().filter(|_| !project.fetch),
             include: build.view.include(),
             declares_capabilities: build.plan.is_some(),
             has_driver: has_driver(),
@@ -45,8 +45,9 @@ pub fn diagnose(project: &Project, build: &IsolatedBuild, messages: &str) -> Dia
     failed.diagnose()
 }
 
-/// The command line of this process with `--fetch` after the command.
-fn fetching_command() -> String {
+/// The command line of this process with `--fetch` after the command. `None` if an installer has started it.
+fn fetching_command() -> Option<String> {
     let words: Vec<OsString> = std::env::args_os().collect();
-    command_line_with("--fetch", &words)
+    let is_of_user = words.iter().all(|word| word != "pep517");
+    is_of_user.then(|| command_line_with("--fetch", &words))
 }

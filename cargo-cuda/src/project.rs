@@ -1,7 +1,8 @@
 //! The inputs of every command: the environment, Cargo's configuration, the workspace, and the
 //! target.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
@@ -216,7 +217,8 @@ impl Project {
             })
         };
         let needs = needs_in(Scope::Command)?;
-        let needs_of_workspace = fetch.then(|| needs_in(Scope::Workspace)).transpose()?;
+        // Without a network, Cargo may not be able to resolve what is not built. Then nothing is locked for it.
+        let needs_of_workspace = fetch.then(|| needs_in(Scope::Workspace).ok()).flatten();
         let workspace_root = workspace.as_ref().map(|workspace| workspace.root.as_path());
         let jetson = needs.packages.iter().any(|it| it.config.is_for_jetson());
         let target = workspace_options.target.as_deref();
@@ -276,11 +278,23 @@ impl Project {
         platforms
     }
 
-    /// Whether Cargo puts intermediate files outside its target directory (`build.build-dir`).
-    pub fn has_separate_build_directory(&self) -> bool {
-        self.workspace
-            .as_ref()
-            .is_some_and(|it| it.has_separate_build_directory)
+    /// The arguments with which cargo puts everything below a directory: also intermediate files, which would disturb each
+    /// other otherwise.
+    pub fn target_directory_arguments(&self, directory: &Path) -> Vec<OsString> {
+        let mut arguments = vec!["--target-dir".into(), directory.into()];
+        if self.has_build_directory() {
+            // The user may have set this key with `--config`, which no variable overrides.
+            let path = toml::Value::from(&*directory.to_string_lossy());
+            arguments.extend(["--config".into(), format!("build.build-dir={path}").into()]);
+        }
+        arguments
+    }
+
+    /// Whether Cargo knows `build.build-dir`, so that intermediate files may lie elsewhere than below the target
+    /// directory.
+    pub fn has_build_directory(&self) -> bool {
+        let workspace = self.workspace.as_ref();
+        workspace.is_some_and(|it| it.metadata.build_directory.is_some())
     }
 
     pub fn finder(&self) -> Finder<'_> {

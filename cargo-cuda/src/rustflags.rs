@@ -5,10 +5,9 @@
 //! `build.rustflags` with `CARGO_BUILD_RUSTFLAGS`.
 //!
 //! Flags are added where the user's are. A variable is inherited by the programs that cargo starts and by a cargo that
-//! they start, so it is set only if the user has set it. Otherwise the flags are an option of the call:
-//! `--config target.'cfg(all())'.rustflags=[…]`. Cargo joins this table with the others that apply, whether these have
-//! lists or strings; a list for a key that has a string would be an error. Because the table switches `build.rustflags`
-//! off, those are repeated for the platform.
+//! they start, so it is set only if the user has set it. Otherwise the flags are an option of the call, a `target` table
+//! under a condition that is always met and that nobody else writes: a list for a key that has a string would be an error.
+//! Cargo joins this table with the others that apply. Because it switches `build.rustflags` off, those are repeated.
 
 use cuda_find_core::env::Env;
 
@@ -17,6 +16,9 @@ use crate::environment::Variable;
 
 const ENCODED: &str = "CARGO_ENCODED_RUSTFLAGS";
 const PLAIN: &str = "RUSTFLAGS";
+
+/// A condition that holds for every platform.
+const ALWAYS_MET: &str = "'cfg(not(cargo_cuda_never))'";
 
 /// What a call of cargo needs so that rustc gets more flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,15 +52,23 @@ pub fn add(
             false => in_variable(PLAIN, " ", &users, flags),
         };
     }
+    let triples: Vec<String> = platforms
+        .iter()
+        .map(|it| target_directory_name(it))
+        .collect();
+    let uses_build_table = |triple: &String| config.target_rustflags(env, triple).is_empty();
+    let of_build = config.build_rustflags(env);
+    let mut in_condition = Vec::new();
     let mut arguments = Vec::new();
-    for platform in platforms {
-        let triple = target_directory_name(platform);
-        let of_build = config.build_rustflags(env);
-        if config.target_rustflags(env, &triple).is_empty() && !of_build.is_empty() {
+    if triples.iter().all(uses_build_table) {
+        in_condition.extend(of_build);
+    } else if !of_build.is_empty() {
+        for triple in triples.iter().filter(|triple| uses_build_table(triple)) {
             arguments.extend(in_table(&format!("{triple:?}"), &of_build));
         }
     }
-    arguments.extend(in_table("'cfg(all())'", flags));
+    in_condition.extend_from_slice(flags);
+    arguments.extend(in_table(ALWAYS_MET, &in_condition));
     AddedRustflags {
         variable: None,
         arguments,

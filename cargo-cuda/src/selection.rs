@@ -50,9 +50,12 @@ impl SelectedPackage {
 pub enum Scope {
     /// What the command builds for its platforms.
     Command,
-    /// All members with their default features and development dependencies, for all platforms.
+    /// All members with their default features and development dependencies, for each of [`PLATFORMS_OF_LOCKS`].
     Workspace,
 }
+
+/// The platforms for which a lock file is the same. Cargo would have to download crates for others.
+const PLATFORMS_OF_LOCKS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 
 /// A command of cargo in the current directory.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +133,7 @@ impl CargoCommand<'_> {
             || is_check_of_tests()
     }
 
-    /// Whether it builds any target of a package that it selects. `cargo run` builds programs alone.
+    /// Whether it builds any target of a package that it selects.
     fn builds_target_of(&self, package: &Package) -> bool {
         let options = self.options;
         let has = |is_kind: IsKind| package.targets.iter().any(is_kind);
@@ -144,7 +147,7 @@ impl CargoCommand<'_> {
         });
         let mut named = named.peekable();
         if of_kinds.peek().is_none() && named.peek().is_none() {
-            return self.name != "run" || has(Target::is_bin);
+            return true;
         }
         of_kinds.any(has)
             || named.any(|(pattern, is_kind)| {
@@ -187,7 +190,7 @@ impl Selection {
     ) -> Result<Self> {
         let platforms = match scope {
             Scope::Command => command.platforms(),
-            Scope::Workspace => vec!["all".to_owned()],
+            Scope::Workspace => PLATFORMS_OF_LOCKS.map(str::to_owned).to_vec(),
         };
         let mut packages = BTreeSet::new();
         for platform in platforms {
@@ -291,10 +294,9 @@ fn parse_line(line: &str) -> Option<(usize, SelectedPackage)> {
     let (name, rest) = package.split_once(" v")?;
     let (version, source) = rest.split_once(' ').unwrap_or((rest, ""));
     let source = source.strip_prefix("(proc-macro)").unwrap_or(source);
-    let source = source
-        .trim_start()
-        .trim_start_matches('(')
-        .trim_end_matches(')');
+    let source = source.trim_start();
+    let source = source.strip_prefix('(').unwrap_or(source);
+    let source = source.strip_suffix(')').unwrap_or(source);
     let features = features.split(',').filter(|feature| !feature.is_empty());
     Some((
         depth,
@@ -333,6 +335,10 @@ mod tests {
             (
                 "2g v1.0.0 (https://x.example/g?branch=a|b#0123)|",
                 Some((2, "g", "1.0.0", "https://x.example/g?branch=a|b#0123", "")),
+            ),
+            (
+                "0p v0.1.0 (/a/p (copy))|",
+                Some((0, "p", "0.1.0", "/a/p (copy)", "")),
             ),
             ("", None),
             ("[dev-dependencies]", None),

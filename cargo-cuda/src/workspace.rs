@@ -19,8 +19,6 @@ pub struct Workspace {
     pub root: PathBuf,
     /// Cargo's target directory.
     pub target_directory: PathBuf,
-    /// Whether Cargo's configuration (`build.build-dir`) puts intermediate files outside the target directory.
-    pub has_separate_build_directory: bool,
     /// The packages that are members of the workspace.
     pub packages: Vec<Package>,
     /// What `cargo metadata` printed. It has only the members if cargo could not resolve the dependencies.
@@ -95,12 +93,9 @@ impl Workspace {
                 manifest,
             });
         }
-        let build_directory = metadata.build_directory.as_ref();
         Ok(Self {
             root: metadata.workspace_root.clone().into_std_path_buf(),
             target_directory: metadata.target_directory.clone().into_std_path_buf(),
-            has_separate_build_directory: build_directory
-                .is_some_and(|directory| *directory != metadata.target_directory),
             packages,
             metadata,
         })

@@ -184,12 +184,22 @@ mod online {
         let failed = project.run(&["build", "--capabilities", "7.5"]);
         failed.ended_with(101, &["cannot find value"]);
         assert_eq!(printed("debug"), "80-real");
-        // Output of an earlier version, whose target directory this was.
+        // What an earlier version or plain cargo has left there is not removed, and neither is what a profile's name leads
+        // to.
         project.write("src/main.rs", "fn main() {}\n");
         fs::remove_file(base.join("debug")).unwrap();
         project.write("target/cargo-cuda/debug/counting", "old");
-        project.run(&["build"]).succeeded();
-        assert_eq!(printed("debug"), "");
+        let refused = project.run(&["build"]);
+        refused.failed(
+            exit_code::USAGE,
+            &["cargo-cuda/debug was not written by this `cargo cuda`"],
+        );
+        for profile in ["..", "../..", "", project.path.to_str().unwrap()] {
+            project
+                .run(&["build", "--profile", profile])
+                .ended_with(101, &["error: "]);
+            assert!(base.join("debug/counting").is_file() && project.path.join("src").is_dir());
+        }
     }
 
     /// As on a CI machine with one `CARGO_TARGET_DIR`.
@@ -268,7 +278,7 @@ mod online {
         let refused = project.run(&["build", "--target-dir", "plain"]);
         refused.failed(
             exit_code::USAGE,
-            &["plain/debug was not written by `cargo cuda`"],
+            &["plain/debug was not written by this `cargo cuda`"],
         );
         assert!(project.path.join("plain/debug/counting").is_file());
         runs(&project);

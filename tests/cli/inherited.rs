@@ -73,6 +73,12 @@ mod online {
             (&target_text, none, &[], own("true false")),
             (&target_both, none, &[], own("true false")),
             (&condition, none, &[], own("true false")),
+            (
+                "target.'cfg(all())'.rustflags = '--cfg user'\n",
+                none,
+                &[],
+                own("true false"),
+            ),
             ("", none, &["--config", named_text], own("true false")),
             ("", none, &["--config", &named_list], own("true false")),
             (
@@ -346,6 +352,64 @@ fn main() {
                 .filter(|it| *it != "C.UTF-8|" && !it.starts_with("C|"));
             assert!(!of_compilers.is_empty(), "{arch}: {languages}");
             assert_eq!(others.collect::<Vec<_>>(), [""; 0], "{arch}: {languages}");
+        }
+    }
+
+    /// A nextest that prints its arguments.
+    #[test]
+    fn nextest_builds_first_where_it_can() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let project = project("nextest");
+        let log = project.path.join("calls");
+        let script = format!("#!/bin/sh\necho \"$@\" >> {:?}\n", log.display());
+        project.write("bin/cargo-nextest", &script);
+        let program = project.path.join("bin/cargo-nextest");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!(
+            "{}:{}",
+            project.path.join("bin").display(),
+            std::env::var("PATH").unwrap()
+        );
+        for (arguments, expected) in [
+            (
+                &["run"][..],
+                &["run --no-run OURS", "run --cargo-quiet --cargo-quiet OURS"][..],
+            ),
+            (
+                &["run", "-r", "--no-fail-fast", "--", "--skip", "x"],
+                &[
+                    "run -r --no-run OURS",
+                    "run -r --no-fail-fast --cargo-quiet --cargo-quiet OURS -- --skip x",
+                ],
+            ),
+            (
+                &["run", "--max-fail", "2", "--cargo-verbose"],
+                &[
+                    "run --cargo-verbose --no-run OURS",
+                    "run --max-fail 2 --cargo-verbose OURS",
+                ],
+            ),
+            (&["run", "--no-run"], &["run --no-run OURS"]),
+            (&["run", "--archive-file", "x"], &["run --archive-file x"]),
+            (&["list"], &["list OURS"]),
+            (&["show-config", "version"], &["show-config version"]),
+        ] {
+            let _ = fs::remove_file(&log);
+            let mut run = project.command(&[&["nextest"], arguments].concat());
+            Finished::of(run.env("PATH", &path).output().unwrap()).succeeded();
+            let calls = fs::read_to_string(&log).unwrap();
+            let call = |line: &str| {
+                let words = line.strip_prefix("nextest ").unwrap_or(line);
+                let Some((users, ours)) = words.split_once(" --config target.") else {
+                    return words.to_owned();
+                };
+                let after = ours
+                    .split_once(" -- ")
+                    .map_or(String::new(), |(_, it)| format!(" -- {it}"));
+                format!("{users} OURS{after}")
+            };
+            let calls: Vec<String> = calls.lines().map(call).collect();
+            assert_eq!(calls, expected, "{arguments:?}");
         }
     }
 }

@@ -189,9 +189,9 @@ mod online {
             let command = words.next().unwrap();
             let arguments: Vec<&str> = words.collect();
             let selected = selected(place, command, &arguments);
+            // `run` has no list of units. Without an option for a target, it builds what `build` builds.
             let built = match command {
-                // `run` has no list of units. It builds programs alone.
-                "run" => built(place, "build", &[&arguments[..], &["--bins"]].concat()),
+                "run" => built(place, "build", &arguments),
                 _ => built(place, command, &arguments),
             };
             all.insert(built.clone());

@@ -87,7 +87,7 @@ pub fn run(
     };
     let mut build = prepare(&project)?;
     build.print_notes();
-    (build.directory).check_places(&profiles, target_directory.is_some())?;
+    build.directory.check_places(&profiles)?;
     build.enter(&project)?;
     let mut ended = cargo_run.run(&build)?;
     let diagnosed = |ended: &Ended, build: &IsolatedBuild| match ended.code {
@@ -151,6 +151,19 @@ fn filled_directories(command: &str, cargo: &CargoOptions, project: &Project) ->
 /// The commands of nextest that build, and so accept cargo's options.
 const BUILDING_COMMANDS_OF_NEXTEST: [&str; 6] = ["run", "r", "list", "l", "archive", "bench"];
 
+/// With one of these options, nextest runs what was built before, and accepts no option of cargo.
+const OPTIONS_OF_NEXTEST_FOR_BUILT_TESTS: [&str; 3] =
+    ["--archive-file", "--binaries-metadata", "--cargo-metadata"];
+
+/// Options of nextest about the run, which it refuses beside `--no-run`.
+const OPTIONS_OF_NEXTEST_FOR_A_RUN: [&str; 5] = [
+    "--fail-fast",
+    "--no-fail-fast",
+    "--max-fail",
+    "--debugger",
+    "--tracer",
+];
+
 impl CargoRun<'_> {
     fn command(&self) -> &str {
         self.arguments.command.as_str()
@@ -159,6 +172,13 @@ impl CargoRun<'_> {
     fn command_of_nextest(&self) -> Option<&str> {
         let is_nextest = self.command() == "nextest";
         first_word(&self.arguments.for_cargo).filter(|_| is_nextest)
+    }
+
+    /// Whether the command calls cargo to build: some commands of nextest do not.
+    fn builds(&self) -> bool {
+        let command = self.command_of_nextest();
+        command.is_none_or(|command| BUILDING_COMMANDS_OF_NEXTEST.contains(&command))
+            && !self.cargo.has(&OPTIONS_OF_NEXTEST_FOR_BUILT_TESTS)
     }
 
     fn starts_programs(&self) -> bool {
@@ -206,7 +226,9 @@ impl CargoRun<'_> {
     /// The call of cargo.
     fn call(&self, build: &IsolatedBuild) -> Invocation {
         let mut arguments = self.arguments.for_cargo.clone();
-        if self.starts_programs() && self.command() == "nextest" {
+        let is_building = self.call_that_only_builds(build).is_some();
+        let is_verbose = self.cargo.has(&["--cargo-verbose"]);
+        if self.command() == "nextest" && self.starts_programs() && is_building && !is_verbose {
             // Cargo's messages were shown before. Given twice, the option hides all of them.
             arguments.extend(["--cargo-quiet", "--cargo-quiet"].map(Into::into));
         }
@@ -219,11 +241,14 @@ impl CargoRun<'_> {
     fn call_that_only_builds(&self, build: &IsolatedBuild) -> Option<Invocation> {
         let (words, option) = match self.command() {
             "run" => (&["build"][..], None),
-            _ if self.cargo.has(&["--doc"]) => return None,
+            _ if self.cargo.has(&["--doc"]) || !self.builds() => return None,
             command @ ("test" | "bench") => (&[command, "--no-run"][..], None),
             command => (&[command][..], Some("--no-run")),
         };
         let mut arguments = without(&self.arguments.for_cargo, &["--message-format"]);
+        if self.command() == "nextest" {
+            arguments = without(&arguments, &OPTIONS_OF_NEXTEST_FOR_A_RUN);
+        }
         arguments.extend(option.map(Into::into));
         Some(self.with_build(build, words, arguments))
     }
@@ -238,8 +263,7 @@ impl CargoRun<'_> {
         let directory = &build.directory.path;
         let mut call = process::cargo(self.user_env, words).args(arguments);
         call.variables.clone_from(&build.variables);
-        let nextest = self.command_of_nextest();
-        if nextest.is_some_and(|command| !BUILDING_COMMANDS_OF_NEXTEST.contains(&command)) {
+        if !self.builds() {
             return call;
         }
         let platforms = self.project.platforms(self.cargo);
@@ -247,12 +271,6 @@ impl CargoRun<'_> {
         let added = rustflags::add(&build.search_flags(self.project), &platforms, config, env);
         call.variables.extend(added.variable);
         call = call.args(added.arguments);
-        call = call.args(["--target-dir".as_ref(), directory.as_os_str()]);
-        if self.project.has_separate_build_directory() {
-            // The user may have set this key with `--config`, which no variable overrides.
-            let path = toml::Value::from(&*directory.to_string_lossy());
-            call = call.args(["--config".to_owned(), format!("build.build-dir={path}")]);
-        }
-        call
+        call.args(self.project.target_directory_arguments(directory))
     }
 }

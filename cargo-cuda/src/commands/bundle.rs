@@ -224,7 +224,7 @@ impl Job<'_> {
         let builds = builds_directory(&self.project.env, self.project.workspace.as_ref())?;
         let directory = builds.join(".fallback");
         let cargo = process::cargo(self.user_env, &["rustc"]).args(call.for_cargo);
-        let cargo = cargo.args(["--target-dir".as_ref(), directory.as_os_str()]);
+        let cargo = cargo.args(self.project.target_directory_arguments(&directory));
         check_code(process::run(&cargo.args(call.for_program), self.user_env)?)?;
         Build::fallback(&self.keep(&directory, "fallback")?)
     }

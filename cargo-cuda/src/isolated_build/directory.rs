@@ -15,7 +15,7 @@
 //!     .cuda/used-by                the command that used the directory last
 //!     .cuda/.lock                  locked while a build uses the directory
 //!   debug -> 13.5-…/debug          the profile directory that was built last
-//!   latest -> 13.5-…               the directory that was used last
+//!   latest -> 13.5-…               the directory that was used last; only below `<target>`
 //!   environments/                  the same without a build, for shells and programs
 //!   .lock                          locked while directories are made and removed
 //! ```
@@ -111,7 +111,7 @@ impl Record {
     }
 
     /// Whether a build with another record can use what was built with this one. New components change nothing.
-    fn serves(&self, other: &Self) -> bool {
+    fn can_be_used_for(&self, other: &Self) -> bool {
         let mut components = self.components.iter();
         self.inputs == other.inputs
             && components.all(|(id, identity)| other.components.get(id) == Some(identity))
@@ -169,25 +169,33 @@ impl TargetDirectory {
             Purpose::Program => base.join("environments"),
             Purpose::Cargo | Purpose::Wheel => base,
         };
-        let _choosing = output::lock(&base)?;
-        let path = Self::place(&project.root, &base, version, record)?;
+        let choosing = output::lock(&base)?;
+        let path = Self::path_for(&project.root, &base, version, record)?;
         create_target_directory(&path)?;
         record.write(&path)?;
-        let lock = output::lock_shared(&path.join(OWN))?;
+        let lock = output::lock_shared(&path.join(OURS))?;
         output::write(&path.join(USED_BY), this_command().as_bytes())?;
         let directory = Self {
             path,
             base,
             _lock: Some(Arc::new(lock)),
         };
-        if purpose != Purpose::Program {
-            remove_unused(&project.root, &directory.base, kept_commands(&project.env)?)?;
+        let unused = match purpose {
+            Purpose::Program => Vec::new(),
+            Purpose::Cargo | Purpose::Wheel => {
+                set_unused_aside(&project.root, &directory.base, kept_commands(&project.env)?)
+            }
+        };
+        drop(choosing);
+        for path in unused {
+            // What cannot be removed, such as files of another user, is left to the next command.
+            let _ = files::remove_directory(&path);
         }
         Ok(directory)
     }
 
-    /// The path of the directory whose record serves a build, or of a new one. The caller holds the lock of `base`.
-    fn place(
+    /// The path of a directory that can be used for a build with this record, or of a new one. The caller holds the lock of `base`.
+    fn path_for(
         root: &Root,
         base: &Path,
         version: ToolkitVersion,
@@ -198,7 +206,7 @@ impl TargetDirectory {
         let mut number = 1;
         loop {
             match Record::read(root, &path) {
-                Some(old) if old.serves(record) => return Ok(path),
+                Some(old) if old.can_be_used_for(record) => return Ok(path),
                 // The same inputs, but one of its components was changed or removed since.
                 Some(_) => {
                     number += 1;
@@ -227,27 +235,28 @@ impl TargetDirectory {
         Ok(())
     }
 
-    /// Makes place for the links of [`Self::publish`] before anything is compiled. Below `<target>/cargo-cuda`, a
-    /// directory in the way is output of an earlier version of this program.
-    ///
-    /// # Errors
-    /// In a directory that the user has named, it is output of plain cargo, which is not removed.
-    pub fn check_places(&self, profiles: &[PathBuf], is_named: bool) -> Result<()> {
+    /// Fails if there is something else than a link of [`Self::publish`], before anything is compiled. It may be what
+    /// plain cargo has built, or an earlier version of this program.
+    pub fn check_places(&self, profiles: &[PathBuf]) -> Result<()> {
         let root = Root::system();
-        let places = profiles.iter().map(|profile| self.base.join(profile));
-        for place in places.filter(|place| root.exists(place) && !root.is_link(place)) {
-            if !is_named {
-                files::remove_directory(&place)?;
-                continue;
-            }
-            let text = format!(
-                "{} was not written by `cargo cuda`, which lets this path lead to what it builds",
-                place.display()
-            );
-            return Err(Failure::usage(text)
-                .hint("give another directory with `--target-dir`, or remove this one"));
-        }
-        Ok(())
+        let mut places = profiles.iter().map(|profile| self.base.join(profile));
+        let Some(place) = places.find(|place| root.exists(place) && !root.is_link(place)) else {
+            return Ok(());
+        };
+        let text = format!(
+            "{} was not written by this `cargo cuda`, which lets this path lead to what it builds",
+            place.display()
+        );
+        let hint = "remove it, or give another directory with `--target-dir`";
+        Err(Failure::usage(text).hint(hint))
+    }
+
+    /// Whether `record` is still that of the directory: another build may have come with more components since. The
+    /// returned file is the lock of the base, which keeps it so.
+    pub fn lock_for(&self, project: &Project, record: &Record) -> Result<(File, bool)> {
+        let lock = output::lock(&self.base)?;
+        let is_current = Record::read(&project.root, &self.path).as_ref() == Some(record);
+        Ok((lock, is_current))
     }
 
     /// The path of the link to the view.
@@ -280,7 +289,7 @@ impl TargetDirectory {
 }
 
 /// What this program keeps in a target directory of Cargo.
-const OWN: &str = ".cuda";
+const OURS: &str = ".cuda";
 
 const RECORD_FILE: &str = ".cuda/built-with.json";
 
@@ -327,38 +336,44 @@ fn kept_commands(env: &Env) -> Result<usize> {
     })
 }
 
-/// Removes the target directories that none of the last commands has used, unless a build still runs in them, or a
-/// profile leads to them. The caller holds the lock of `base`.
-fn remove_unused(root: &Root, base: &Path, kept_commands: usize) -> Result<()> {
-    let names = root.names(base).into_iter();
-    let (mut directories, mut commands) = (Vec::new(), BTreeSet::new());
-    for path in names.map(|name| base.join(name)) {
-        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        if name.starts_with(REMOVED.as_bytes()) {
-            files::remove_directory(&path)?;
-        } else if !root.is_link(&path)
-            && let Ok(command) = root.text(&path.join(USED_BY))
-        {
+/// Gives other names to the target directories that none of the commands which are kept has used, unless a build still
+/// runs in them, or a profile leads to them. Returns what can be removed then, also what an interrupted command has left.
+/// The caller holds the lock of `base`.
+fn set_unused_aside(root: &Root, base: &Path, kept_commands: usize) -> Vec<PathBuf> {
+    let (mut directories, mut commands, mut unused) = (Vec::new(), BTreeSet::new(), Vec::new());
+    for path in root.names(base).into_iter().map(|name| base.join(name)) {
+        let Ok(command) = root.text(&path.join(USED_BY)) else {
+            continue;
+        };
+        let name = path.file_name().unwrap_or_default();
+        if name.as_encoded_bytes().starts_with(REMOVED.as_bytes()) {
+            unused.push(path);
+        } else if !root.is_link(&path) {
             commands.insert(command.clone());
             directories.push((command, path));
         }
     }
     // If there are fewer commands than may be kept, everything stays.
     let Some(oldest_kept) = commands.iter().nth_back(kept_commands - 1) else {
-        return Ok(());
+        return unused;
     };
     let published = published(root, base);
     for (command, path) in directories {
         let name = path.file_name().unwrap_or_default();
         let is_published = published.iter().any(|it| it.starts_with(name));
-        if command >= *oldest_kept || is_published || !output::is_unlocked(&path.join(OWN)) {
+        if command >= *oldest_kept || is_published || !output::is_unlocked(&path.join(OURS)) {
             continue;
         }
-        let removed = base.join(format!("{REMOVED}{}", name.display()));
-        files::rename(&path, &removed)?;
-        files::remove_directory(&removed)?;
+        let aside = base.join(format!(
+            "{REMOVED}{}-{}",
+            std::process::id(),
+            name.display()
+        ));
+        if files::rename(&path, &aside).is_ok() {
+            unused.push(aside);
+        }
     }
-    Ok(())
+    unused
 }
 
 /// Where the links lead that [`TargetDirectory::publish`] has made, in `base` and in the directories of platforms.
@@ -367,7 +382,7 @@ fn published(root: &Root, base: &Path) -> Vec<PathBuf> {
     for path in root.names(base).into_iter().map(|name| base.join(name)) {
         if root.is_link(&path) {
             places.push(path);
-        } else if !root.exists(&path.join(OWN)) {
+        } else if !root.exists(&path.join(OURS)) {
             let below = root.names(&path).into_iter().map(|name| path.join(name));
             places.extend(below.filter(|path| root.is_link(path)));
         }
@@ -410,7 +425,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_serves_a_toolkit_with_more_components() {
+    fn a_record_can_be_used_for_more_components() {
         let record = |inputs: &str, components: &[(&str, &str)]| Record {
             inputs: inputs.to_owned(),
             components: components
@@ -426,7 +441,7 @@ mod tests {
             (record("a", &[("cudart", "2")]), false),
             (record("a", &[("cudart", "1"), ("nvrtc", "1")]), false),
         ] {
-            assert_eq!(old.serves(&new), expected, "{old:?}");
+            assert_eq!(old.can_be_used_for(&new), expected, "{old:?}");
         }
     }
 
@@ -448,20 +463,28 @@ mod tests {
         ] {
             directory(name, command);
         }
-        output::write(&base.join(".removed-x/debug/app"), b"").unwrap();
+        directory(".removed-1-x", "1");
+        // Not ours.
+        output::write(&base.join(".removed-mails/1"), b"").unwrap();
         directory("p", "0");
         output::write(&base.join("p/triple/debug/app"), b"").unwrap();
         output::link(Path::new("../p/triple/debug"), &base.join("triple/debug")).unwrap();
-        let lock = output::lock_shared(&base.join("b").join(OWN)).unwrap();
+        let lock = output::lock_shared(&base.join("b").join(OURS)).unwrap();
         let left = || {
-            remove_unused(&Root::system(), base, 3).unwrap();
+            for path in set_unused_aside(&Root::system(), base, 3) {
+                files::remove_directory(&path).unwrap();
+            }
             let names = Root::system().names(base).into_iter();
             let mut names = Vec::from_iter(names.map(|it| it.into_string().unwrap()));
             names.sort();
             names.join(" ")
         };
-        assert_eq!(left(), "b c d e f p triple", "a build runs in b");
+        assert_eq!(
+            left(),
+            ".removed-mails b c d e f p triple",
+            "a build runs in b"
+        );
         drop(lock);
-        assert_eq!(left(), "c d e f p triple");
+        assert_eq!(left(), ".removed-mails c d e f p triple");
     }
 }

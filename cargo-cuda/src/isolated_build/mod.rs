@@ -53,6 +53,7 @@ pub struct IsolatedBuild {
     /// The names of variables that keep the user's value.
     pub kept: Vec<String>,
     pub notes: Vec<String>,
+    record: Record,
     /// Whether `latest` is a link to the target directory after the build.
     is_latest: bool,
 }
@@ -186,15 +187,20 @@ impl IsolatedBuild {
             variables,
             kept: environment.kept.into_iter().map(|(name, _)| name).collect(),
             notes,
+            record,
             is_latest: purpose == Purpose::Cargo && target_directory.is_none(),
         })
     }
 
     /// Prepares the target directory for this build.
     pub fn enter(&self, project: &Project) -> Result<(), Failure> {
-        output::link(&self.view_directory, &self.directory.view())?;
-        let text = self.toolkit.to_toml()?;
-        output::write_if_changed(&self.directory.toolkit_file(), text.as_bytes())?;
+        let (_lock, is_current) = self.directory.lock_for(project, &self.record)?;
+        // The view of a build with more components serves this one, too.
+        if is_current || !project.root.exists(&self.directory.toolkit_file()) {
+            output::link(&self.view_directory, &self.directory.view())?;
+            let text = self.toolkit.to_toml()?;
+            output::write_if_changed(&self.directory.toolkit_file(), text.as_bytes())?;
+        }
         if self.is_latest {
             let base = builds_directory(&project.env, project.workspace.as_ref())?;
             let name = self.directory.path.strip_prefix(&base);

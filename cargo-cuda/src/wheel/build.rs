@@ -337,7 +337,7 @@ impl WheelBuild {
         let mut variables = build.variables.clone();
         variables.push((NO_WARNING.0.to_owned(), NO_WARNING.1.into()));
         variables.push(("CARGO_TARGET_DIR".to_owned(), target.into()));
-        if project.has_separate_build_directory() {
+        if project.has_build_directory() {
             variables.push(("CARGO_BUILD_BUILD_DIR".to_owned(), target.into()));
         }
         variables.push(build.reproducible_rustflags(project));

@@ -425,7 +425,7 @@ impl Call {
             is_one && images.contains(&image) && (images.len() == 1 || !has_codes)
         };
         let (form, extension) = match self.product? {
-            // For a capability with a letter, `-arch` also makes PTX without it.
+            // For a capability with a suffix, `-arch` also makes PTX without it.
             Product::Object(_) | Product::Fatbin
                 if architectures.is_some() && capability.suffix.is_some() =>
             {
@@ -563,7 +563,7 @@ fn requested(arguments: &[Argument]) -> Requested {
         (None, [], _) => Some(Vec::new()),
         (Some(one), [], _) => match Image::parse(one) {
             Some(Image::Real(capability)) => {
-                // For a letter, nvcc also makes PTX without it.
+                // For a suffix, nvcc also makes PTX without it.
                 let base = capability.suffix.map(|_| Image::Ptx(capability.base()));
                 let both = [Image::Ptx(capability), Image::Real(capability)];
                 Some(base.into_iter().chain(both).collect())

@@ -2,7 +2,9 @@
 //!
 //! The suffix gives code instructions that the plain capability lacks. Code asks for them by a macro, and often has
 //! another branch that does nothing or traps, which nvcc compiles without a message for the plain capability. So the
-//! suffix counts if any file that a source may include mentions such a macro or instruction, under whatever condition.
+//! suffix counts if any file outside the toolkit that a source may include mentions such a macro or instruction, under
+//! whatever condition. The toolkit's own headers have a general form of everything, so only those count that are for such
+//! code.
 //!
 //! What is not seen here is one of two things: an instruction without a condition, which the assembler refuses for the
 //! plain capability; or a name that macros put together from parts, of which a part is enough to be found.
@@ -29,8 +31,16 @@ const TEXTS: [&str; 11] = [
     ".kind::",
 ];
 
-/// Directories of headers whose templates contain code with a suffix: CUTLASS, and the instructions of libcu++.
-const HEADERS: [&str; 4] = ["cutlass/", "cute/", "cuda/ptx", "cuda/__ptx/"];
+/// The starts of headers for code with a suffix: CUTLASS, the instructions of libcu++, and the formats that such GPUs
+/// convert by an instruction.
+const HEADERS: [&str; 6] = [
+    "cutlass/",
+    "cute/",
+    "cuda/ptx",
+    "cuda/__ptx/",
+    "cuda_fp4",
+    "cuda_fp6",
+];
 
 /// The macros of which a part is enough, because other macros may put a name together. Digits stand for any digits.
 const MACROS: [&str; 4] = [

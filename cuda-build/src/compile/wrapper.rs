@@ -173,7 +173,10 @@ impl WrappedNvcc<'_> {
             not_understood,
         } = reading
         else {
-            return HeaderSettings::default();
+            return HeaderSettings {
+                not_understood: vec!["nvcc".to_owned()],
+                ..HeaderSettings::default()
+            };
         };
         for value in VARIABLES_OF_GCC
             .iter()
