@@ -50,7 +50,7 @@ impl SelectedPackage {
 pub enum Scope {
     /// What the command builds for its platforms.
     Command,
-    /// All members with their default features and development dependencies, for each of [`PLATFORMS_OF_LOCKS`].
+    /// All members with their default features and development dependencies, for the platforms of lock files.
     Workspace,
 }
 
