@@ -6,8 +6,9 @@ members and branches.
 
 After each switch the program, where `target/cargo-cuda/<profile>` leads, has to have the same bytes as after a build in
 an empty target directory at the same path. The workspace has cudarc and cust as published, and crates of git whose build
-scripts and procedural macro read CUDA's variables, call CMake or call nvcc, and declare nothing of it. Needs git, CMake,
-and the toolkits of both releases (`cargo cuda toolkit add 12 13`); no GPU and no driver.
+scripts and procedural macro read CUDA's variables, call CMake or call nvcc, and declare nothing of it. Needs git, a
+CMake that finds CUDA without nvcc (4.1 does, 3.25 does not), and the toolkits of both releases (`cargo cuda toolkit add
+12 13`); no GPU and no driver.
 """
 
 import argparse
