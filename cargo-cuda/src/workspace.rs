@@ -112,8 +112,8 @@ impl Workspace {
         })
     }
 
-    /// The members of a selection. All members if it has none: Cargo then builds a dependency alone, for which the
-    /// workspace's declarations count.
+    /// The members of a selection. If Cargo builds a dependency alone, no member is selected: then all members, because
+    /// the workspace's declarations count.
     pub fn members_of(&self, selection: &Selection) -> Vec<Package> {
         let described = self.metadata.packages.iter();
         let selected: BTreeSet<&Path> = described

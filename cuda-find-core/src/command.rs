@@ -78,8 +78,8 @@ impl Invocation {
         self
     }
 
-    /// Makes the program report in English, because what it prints is read. Without an empty `LANGUAGE`, messages could
-    /// be in the language of that variable: for the C library, only the locale `C` itself has none.
+    /// Makes the program report in English, because what it prints is read. `LANGUAGE` is empty, because
+    /// the C library obeys it before `LC_ALL`, except in the locale `C` itself.
     #[must_use]
     pub fn in_english(self) -> Self {
         self.variable("LC_ALL", "C.UTF-8").variable("LANGUAGE", "")

@@ -76,7 +76,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record of a target directory; `None` if it has none that can be read.
+    /// The record of a target directory; `None` if there is no record, or if it cannot be read.
     fn read(root: &Root, directory: &Path) -> Option<Self> {
         let text = root.text(&directory.join(RECORD_FILE)).ok()?;
         serde_json::from_str(&text).ok()
