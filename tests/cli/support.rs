@@ -165,18 +165,22 @@ impl Finished {
     }
 }
 
-/// Makes SIGINT end the command, also if the tests run in the background of a shell, which ignores the signal for them
-/// and for everything that they start.
+/// Makes signals end the command, also if the tests ignore them, and so everything that they start: SIGINT in the
+/// background of a shell, SIGHUP below `nohup`.
 pub fn interruptible(command: &mut Command) -> &mut Command {
     use std::os::unix::process::CommandExt as _;
     unsafe extern "C" {
         fn signal(signal: i32, handler: usize) -> usize;
     }
+    const SIGHUP: i32 = 1;
     const SIGINT: i32 = 2;
+    const SIGTERM: i32 = 15;
     const DEFAULT: usize = 0;
     let restore = || {
-        // SAFETY: `signal` may be called between `fork` and `exec`.
-        unsafe { signal(SIGINT, DEFAULT) };
+        for number in [SIGHUP, SIGINT, SIGTERM] {
+            // SAFETY: `signal` may be called between `fork` and `exec`.
+            unsafe { signal(number, DEFAULT) };
+        }
         Ok(())
     };
     // SAFETY: the closure calls nothing else.
