@@ -61,9 +61,13 @@ impl Capabilities {
         }
         let declared = match items.is_empty() {
             true => {
-                let note =
-                    "note: no capabilities are declared; building only for this machine's GPU";
-                notes.push(note.to_owned());
+                let reason = match &project.workspace {
+                    Some(_) => "no capabilities are declared",
+                    None => "no capabilities are given",
+                };
+                notes.push(format!(
+                    "note: {reason}; building only for this machine's GPU"
+                ));
                 Declared::native()
             }
             false => Declared::parse(&items)?,
@@ -72,10 +76,10 @@ impl Capabilities {
         let all = plan(declared)?;
         let mut declared = packages.iter();
         let single = match declared.find_map(|package| package.config.single_capability.as_ref()) {
-            Some(text) => plan(Declared::parse([text])?)?.single_for(None),
+            Some(text) => plan(Declared::parse([text])?)?.single_for(None, version),
             // The wrapper adds the other capabilities. A script decides by this one what a file may contain.
-            None if wraps_nvcc => all.single_for(None),
-            None => all.single_for(gpus.first().copied()),
+            None if wraps_nvcc => all.single_for(None, version),
+            None => all.single_for(gpus.first().copied(), version),
         };
         // A package that uses cuda-build reads the whole list.
         let is_whole_list_used = packages.iter().any(|package| package.uses_cuda_build);

@@ -504,20 +504,20 @@ impl Plan {
         joined(self.all().iter().map(|c| format!("{c}{}", ptx(c))), ";")
     }
 
-    /// The capability for a consumer that takes exactly one. It is the highest capability whose SASS runs on `gpu`, the
-    /// GPU of this machine. If there is none, it is the lowest capability, because PTX for it runs on the most devices.
-    /// `None` only for an empty plan.
-    pub fn single_for(&self, gpu: Option<Capability>) -> Option<Single> {
-        let list = if self.real.is_empty() {
-            &self.ptx
-        } else {
-            &self.real
+    /// The capability for a consumer that takes exactly one. It is the highest capability whose code runs on `gpu`, the
+    /// GPU of this machine, if this toolkit compiles it. If there is none, it is the lowest capability, because PTX for
+    /// it runs on the most devices. `None` only for an empty plan.
+    pub fn single_for(&self, gpu: Option<Capability>, toolkit: ToolkitVersion) -> Option<Single> {
+        let is_ptx = self.real.is_empty();
+        let list = match is_ptx {
+            true => &self.ptx,
+            false => &self.real,
         };
-        let fits = |gpu: Capability, c: &Capability| match c.suffix {
-            Some(Suffix::ArchSpecific) => c.base() == gpu,
-            _ => c.major == gpu.major && c.minor <= gpu.minor,
+        let fits = |gpu: Capability, code: Capability| match is_ptx {
+            true => ptx_runs_on(code, gpu, toolkit),
+            false => sass_runs_on(code, gpu, toolkit),
         };
-        let for_gpu = gpu.and_then(|gpu| list.iter().rfind(|c| fits(gpu, c)));
+        let for_gpu = gpu.and_then(|gpu| list.iter().rfind(|code| fits(gpu, **code)));
         let capability = *for_gpu.or(list.first())?;
         let mut others = self.all();
         others.retain(|other| *other != capability);

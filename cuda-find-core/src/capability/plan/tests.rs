@@ -299,11 +299,11 @@ mod render {
     use crate::capability::{Capability, Declared, Plan};
     use crate::version::ToolkitVersion;
 
+    const TOOLKIT: ToolkitVersion = ToolkitVersion::new(13, 4);
+
     fn plan(declared: &str) -> Plan {
-        Declared::parse([declared])
-            .unwrap()
-            .plan(ToolkitVersion::new(13, 4), &[], None)
-            .unwrap()
+        let declared = Declared::parse([declared]).unwrap();
+        declared.plan(TOOLKIT, &[], None).unwrap()
     }
 
     #[test]
@@ -351,7 +351,7 @@ mod render {
         let declared = plan("8.0 9.0a 12.0+PTX");
         let single = |gpu: Option<(u32, u32)>| {
             let gpu = gpu.map(|(major, minor)| Capability::new(major, minor));
-            declared.single_for(gpu).unwrap()
+            declared.single_for(gpu, TOOLKIT).unwrap()
         };
         for (gpu, expected) in [((9, 0), "90"), ((8, 6), "80"), ((12, 1), "120")] {
             let single = single(Some(gpu));
@@ -366,10 +366,38 @@ mod render {
         assert_eq!(other.compute_cap(), "80");
         let warning = other.warning.unwrap();
         assert!(warning.contains("none runs on the 7.5 GPU"), "{warning}");
-        let only = plan("8.0+PTX").single_for(Some(Capability::new(9, 0)));
+        let only = plan("8.0+PTX").single_for(Some(Capability::new(9, 0)), TOOLKIT);
         assert_eq!(only.unwrap().warning, None);
-        let ptx = plan("compute_90").single_for(None).unwrap();
+        let ptx = plan("compute_90").single_for(None, TOOLKIT).unwrap();
         assert_eq!(ptx.compute_cap(), "90");
-        assert!(Plan::default().single_for(None).is_none());
+        assert!(Plan::default().single_for(None, TOOLKIT).is_none());
+    }
+
+    /// The single capability is one whose code runs, by the rule for a whole plan.
+    #[test]
+    fn the_single_capability_runs_on_the_gpu() {
+        let cuda_12 = ToolkitVersion::new(12, 9);
+        for (declared, gpu, toolkit, expected) in [
+            // 10.1 is a GPU of Jetson Thor, outside the family of 10.0.
+            ("9.0 10.0f", (10, 1), cuda_12, None),
+            ("9.0 10.0f", (10, 3), cuda_12, Some("100")),
+            ("10.0a 10.3f", (10, 0), cuda_12, Some("100")),
+            ("10.0a 10.3f", (10, 7), cuda_12, Some("103")),
+            ("10.0a 12.0", (10, 3), TOOLKIT, None),
+            ("10.0f 12.0f", (12, 1), TOOLKIT, Some("120")),
+            // Before CUDA 13, code for other GPUs does not run on Jetson Orin.
+            ("8.0 8.6", (8, 7), cuda_12, None),
+            ("8.0 8.6", (8, 7), TOOLKIT, Some("86")),
+            ("compute_80 compute_90", (12, 0), TOOLKIT, Some("90")),
+            ("compute_80 compute_90", (8, 6), TOOLKIT, Some("80")),
+            ("compute_80 compute_90", (7, 5), TOOLKIT, None),
+        ] {
+            let declared = Declared::parse([declared]).unwrap();
+            let plan = declared.plan(toolkit, &[], None).unwrap();
+            let gpu = Capability::new(gpu.0, gpu.1);
+            let single = plan.single_for(Some(gpu), toolkit).unwrap();
+            let chosen = single.warning.is_none().then(|| single.compute_cap());
+            assert_eq!(chosen.as_deref(), expected, "{plan} on {gpu}");
+        }
     }
 }
