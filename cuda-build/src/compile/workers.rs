@@ -45,20 +45,18 @@ pub(super) struct Permit {
 }
 
 impl Workers {
-    /// How many processes may run at once.
-    #[cfg(feature = "nvcc-wrapper")]
-    pub(super) fn limit(&self) -> usize {
-        self.limit.max(1)
-    }
-
-    /// The limits that Cargo passes to this build script.
+    /// The limits that Cargo passes to this build script. Without a jobserver, other build scripts may run as many
+    /// processes as this one, so it runs one process at a time.
     pub(crate) fn of_cargo(env: &Env) -> Self {
-        let text = |name| env.peek(name).and_then(|value| value.to_str());
-        let flags = text("CARGO_MAKEFLAGS").unwrap_or_default();
-        let jobs = text("NUM_JOBS").and_then(|jobs| jobs.parse().ok());
+        let flags = env.peek("CARGO_MAKEFLAGS").and_then(|flags| flags.to_str());
+        let jobserver = flags.and_then(Jobserver::open).map(Arc::new);
+        let limit = match jobserver {
+            Some(_) => jobs_of_cargo(env),
+            None => 1,
+        };
         Self {
-            jobserver: Jobserver::open(flags).map(Arc::new),
-            limit: jobs.unwrap_or(1),
+            jobserver,
+            limit,
             is_free_slot_taken: Arc::default(),
         }
     }
@@ -66,7 +64,7 @@ impl Workers {
     /// Permission to start one of `ready` steps while `running` processes run. If there are more
     /// processors than steps, the step may run several processes, but not more than `max_per_step`.
     pub(super) fn take(&self, running: usize, ready: usize, max_per_step: usize) -> Option<Permit> {
-        let free = self.limit.max(1).checked_sub(running)?;
+        let free = self.limit.checked_sub(running)?;
         if free == 0 {
             return None;
         }
@@ -90,6 +88,13 @@ impl Workers {
         }
         (permit.processes > 0).then_some(permit)
     }
+}
+
+/// How many processes Cargo allows in the whole build (`--jobs`), at least one.
+pub(super) fn jobs_of_cargo(env: &Env) -> usize {
+    let jobs = env.peek("NUM_JOBS").and_then(|jobs| jobs.to_str());
+    let jobs = jobs.and_then(|jobs| jobs.parse().ok());
+    jobs.unwrap_or(1).max(1)
 }
 
 impl Jobserver {
@@ -148,6 +153,42 @@ impl Drop for Permit {
     }
 }
 
+/// A jobserver as Cargo makes it, for tests: a pipe with a token for each process but one.
+#[cfg(all(test, target_os = "linux"))]
+pub(super) struct TestJobserver {
+    directory: tempfile::TempDir,
+    pub(super) pipe: File,
+    jobs: usize,
+}
+
+#[cfg(all(test, target_os = "linux"))]
+impl TestJobserver {
+    pub(super) fn new(jobs: usize) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("jobs");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        let open = OpenOptions::new().read(true).write(true).open(&path);
+        let mut pipe = open.unwrap();
+        pipe.write_all(&vec![b'+'; jobs - 1]).unwrap();
+        Self {
+            directory,
+            pipe,
+            jobs,
+        }
+    }
+
+    /// The variables that Cargo passes to a build script.
+    pub(super) fn env(&self) -> Env {
+        let path = self.directory.path().join("jobs");
+        let flags = format!("-j --jobserver-auth=fifo:{}", path.display());
+        Env::from_pairs([
+            ("CARGO_MAKEFLAGS", flags),
+            ("NUM_JOBS", self.jobs.to_string()),
+        ])
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests {
@@ -155,18 +196,8 @@ mod tests {
 
     #[test]
     fn tokens_are_taken_from_a_pipe_and_put_back() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("jobs");
-        let made = std::process::Command::new("mkfifo").arg(&path).status();
-        assert!(made.unwrap().success());
-        let mut pipe = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(&path)
-            .unwrap();
-        pipe.write_all(b"+-").unwrap();
-        let flags = format!("-j --jobserver-auth=fifo:{}", path.display());
-        let env = Env::from_pairs([("CARGO_MAKEFLAGS", flags.as_str()), ("NUM_JOBS", "8")]);
+        let mut jobserver = TestJobserver::new(3);
+        let env = jobserver.env().with("NUM_JOBS", "8");
         let workers = Workers::of_cargo(&env);
         // One process needs no token, and two processes take the tokens in the pipe.
         let first = workers.take(0, 8, 9).unwrap();
@@ -184,13 +215,26 @@ mod tests {
         assert_eq!(fifth.processes, 1, "the other token is still taken");
         drop((third, fourth, fifth));
         let mut left = [0; 3];
-        assert_eq!(pipe.read(&mut left).unwrap(), 2, "both are back");
+        let read = jobserver.pipe.read(&mut left).unwrap();
+        assert_eq!(read, 2, "both are back");
+    }
+
+    #[test]
+    fn without_a_jobserver_one_process_runs() {
+        let closed = "-j --jobserver-fds=987,988 --jobserver-auth=987,988";
+        for flags in ["", "-j", closed, "-j --jobserver-auth=fifo:/absent"] {
+            let env = Env::from_pairs([("NUM_JOBS", "8"), ("CARGO_MAKEFLAGS", flags)]);
+            let workers = Workers::of_cargo(&env);
+            let permit = workers.take(0, 8, 8).unwrap();
+            assert_eq!(permit.processes, 1, "{flags}");
+            assert!(workers.take(1, 8, 8).is_none(), "{flags}");
+        }
     }
 
     #[test]
     fn the_last_files_may_use_several_processes() {
-        let env = Env::from_pairs([("NUM_JOBS", "8")]);
-        let workers = Workers::of_cargo(&env);
+        let jobserver = TestJobserver::new(8);
+        let workers = Workers::of_cargo(&jobserver.env());
         let processes = |running, ready, max_per_step| {
             let permit = workers.take(running, ready, max_per_step);
             permit.map(|permit| permit.processes)

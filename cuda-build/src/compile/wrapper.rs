@@ -14,7 +14,7 @@ use super::progress::Progress;
 use super::run::Runner;
 use super::step::{ReadFiles, reading_with_profile};
 use super::store::OutputStore;
-use super::workers::Workers;
+use super::workers::{Workers, jobs_of_cargo};
 use crate::error::Error;
 use crate::fatbin::{Decompress, MAGIC_BYTES, read_headers};
 use crate::freshness::Files;
@@ -296,9 +296,9 @@ fn made_in(out: &Path, keepable: &KeepableCall) -> PathBuf {
     out.join(keepable.output.file_name().unwrap_or_default())
 }
 
-/// The number of compilers that may run at once: the jobs of Cargo.
+/// The number of compilers that may run at once in the whole build: the jobs of Cargo.
 pub fn most_compilers(env: &Env) -> usize {
-    Workers::of_cargo(env).limit()
+    jobs_of_cargo(env)
 }
 
 /// The rule of a depfile for `target`, which is written as it is. The source comes first.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::compile::identity::Variables;
 use crate::compile::step::Form;
+use crate::compile::workers::TestJobserver;
 use cuda_find_core::command::Invocation;
 use cuda_find_core::env::Env;
 
@@ -74,7 +75,8 @@ fn every_file_is_compiled_and_every_error_reported() {
         program("echo another reason >&2; exit 1", "last.o"),
         program("cp $1 $2", "good.o"),
     ];
-    let workers = Workers::of_cargo(&Env::from_pairs([("NUM_JOBS", "2")]));
+    let jobserver = TestJobserver::new(2);
+    let workers = Workers::of_cargo(&jobserver.env());
     let error = Runner::new(out).run(&steps, &workers, &Tools::default());
     let error = error.unwrap_err().to_string();
     let reasons: Vec<_> = error
@@ -202,7 +204,8 @@ fn a_part_has_a_limit_of_its_own() {
             step
         })
         .collect();
-    let workers = Workers::of_cargo(&Env::from_pairs([("NUM_JOBS", "4")]));
+    let jobserver = TestJobserver::new(4);
+    let workers = Workers::of_cargo(&jobserver.env());
     let compiled = Runner::new(out).run(&steps, &workers, &Tools::default());
     assert_eq!(compiled.unwrap().made.len(), 4);
 }
