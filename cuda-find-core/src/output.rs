@@ -96,9 +96,9 @@ pub fn remove_directory(path: &Path) -> Result<(), Error> {
     unless_absent(fs::remove_dir_all(path), path)
 }
 
-/// Creates a directory with a link to each of `targets`, which do not exist. Its modification time is set to 1970.
+/// Creates a directory with a link to each of `targets`, named 0, 1, …. Its modification time is set to 1970.
 ///
-/// Cargo ignores broken links in a declared directory. Cargo compares times of links too. The links are written in
+/// If Cargo watches the directory, it ignores broken links in it. It compares times of links too. The links are written in
 /// each run, so a target that appears counts as changed.
 pub fn link_in_old_directory(directory: &Path, targets: &[PathBuf]) -> Result<(), Error> {
     let names = (0..targets.len()).map(|number| number.to_string().into());

@@ -48,6 +48,7 @@ mod system_products;
 mod tools;
 mod view;
 mod view_faults;
+mod watched;
 #[path = "../support/wheels.rs"]
 mod wheels;
 

@@ -17,7 +17,7 @@ use crate::runtime;
 use crate::view::View;
 use cuda_find_core::capability::{self, Declared};
 use cuda_find_core::directive::{Directive, Directives};
-use cuda_find_core::list::{Set, joined, sorted_set};
+use cuda_find_core::list::{joined, sorted_set};
 use cuda_find_core::{capability::Plan, component::Component, toolkit::Toolkit};
 use cuda_find_core::{nvcc, output};
 
@@ -336,47 +336,6 @@ impl Build {
             return Ok(None);
         }
         host_compiler::choose(&self.env, &self.root, toolkit, &self.target()?).map(Some)
-    }
-
-    /// Declares the paths that compilers read, searched, or looked for in vain, so that Cargo watches them.
-    ///
-    /// Cargo checks every file below a watched directory. Therefore outputs of this script, directories that Cargo
-    /// writes to, and directories of the system or the toolkit are not declared. A path that does not exist is watched
-    /// by a link to it, unless a directory above it is watched.
-    pub(super) fn watch_inputs(
-        &self,
-        toolkit: &Toolkit,
-        inputs: &[PathBuf],
-        directives: &mut Directives,
-    ) -> Result<(), Error> {
-        let mut system = (self.root).default_search_dirs(self.target()?.multiarch());
-        system.push(self.root.locate("/usr/local/include"));
-        system.extend(toolkit.include_dirs());
-        let has_outputs = |directory: &Path| {
-            self.out.starts_with(directory)
-                || self.root.is_file(&directory.join("target/CACHEDIR.TAG"))
-                || self.root.is_file(&directory.join("CACHEDIR.TAG"))
-        };
-        let is_system = |path: &Path| system.iter().any(|dir| path.starts_with(dir));
-        let (mut files, mut directories, mut absent) = (Vec::new(), Set::default(), Vec::new());
-        for path in inputs.iter().filter(|path| !path.starts_with(&self.out)) {
-            if self.root.is_file(path) {
-                files.push(path.clone());
-            } else if is_system(path) {
-            } else if !self.root.is_dir(path) {
-                absent.push(path.clone());
-            } else if !has_outputs(path) {
-                directories.insert(path.clone());
-            }
-        }
-        absent.retain(|path| !path.ancestors().any(|above| directories.contains(above)));
-        if !absent.is_empty() {
-            let links = self.out.join("cuda-build.absent");
-            output::link_in_old_directory(&links, &absent)?;
-            files.push(links);
-        }
-        directives.rerun_if_changed(files.into_iter().chain(directories));
-        Ok(())
     }
 }
 

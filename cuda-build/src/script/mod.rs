@@ -5,6 +5,7 @@ mod code;
 mod compiling;
 mod directives;
 mod needs;
+mod watch;
 
 pub use build::{Build, Built, skipped_by};
 pub use needs::request;
