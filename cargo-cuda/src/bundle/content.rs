@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::output::{self, file_name};
 use crate::package::archive;
 use crate::package::elf::ElfFacts;
-use crate::package::licence::Licence;
+use crate::package::licence::{Licence, Redistribution};
 use crate::package::nvidia::{LibraryOrigin, component_of, origin, with_dependencies};
 use crate::project::Project;
 use crate::wheel::needs::{BuiltWith, Needs};
@@ -75,7 +75,8 @@ pub struct Build {
 }
 
 impl Build {
-    /// Finds what the program `file` needs. `release` is the one that it was built with.
+    /// Finds what the program `file` needs. `release` is the one that it was built with. `permitted` are components that
+    /// the user may redistribute, if their licence is not recognised.
     pub fn new(
         name: &str,
         place: Place,
@@ -83,6 +84,7 @@ impl Build {
         release: RequestedRelease,
         project: &Project,
         config: &Config,
+        permitted: &[Component],
     ) -> Result<Self> {
         let root = &project.root;
         let program = ElfFacts::read(archive::open(file)?.0)?;
@@ -130,7 +132,7 @@ impl Build {
         let file_name = file_name(file);
         files.insert(file_name.clone(), (None, file.to_owned(), program));
         check(&file_name, &files, &needs)?;
-        let licences = licences(&mut files, root, release.major)?;
+        let licences = licences(&mut files, root, release.major, permitted)?;
         opened.retain(|it| !linked.contains(it));
         Ok(Self {
             name: name.to_owned(),
@@ -227,9 +229,15 @@ fn check(name: &str, files: &BundledFiles, needs: &Needs) -> Result<()> {
     Err(Failure::audit(text).hint("name a release that has it, as in `--cuda 13.4`"))
 }
 
-/// The licence of each component. A library that must not be redistributed is an error if the program needs it.
-/// Otherwise it is left out, such as `libcusolverMg.so` beside `libcusolver.so`.
-fn licences(files: &mut BundledFiles, root: &Root, major: u32) -> Result<Licences> {
+/// The licence of each component. A library that may not be redistributed is an error if the program needs it.
+/// Otherwise it is left out, such as `libcusolverMg.so` beside `libcusolver.so`. `permitted` are components whose licence
+/// is not recognised, and that the user may redistribute.
+fn licences(
+    files: &mut BundledFiles,
+    root: &Root,
+    major: u32,
+    permitted: &[Component],
+) -> Result<Licences> {
     let mut messages = Vec::new();
     let mut licences = Licences::new();
     let mut left_out = Vec::new();
@@ -240,28 +248,46 @@ fn licences(files: &mut BundledFiles, root: &Root, major: u32) -> Result<Licence
         };
         let read = || Licence::of(root, path, component, major);
         let licence = licences.entry(component).or_insert_with(read);
-        let Some(file) = licence.files.first().filter(|_| !licence.permits(name)) else {
-            continue;
+        let file = licence.files.first();
+        let reason = match (licence.redistribution(name), file) {
+            (Redistribution::Permitted, _) => continue,
+            (Redistribution::Unknown, _) if permitted.contains(&component) => continue,
+            (Redistribution::NotNamed, Some(file)) => {
+                format!("its licence does not name it ({})", file.display())
+            }
+            (_, Some(file)) => format!("its licence is not recognised ({})", file.display()),
+            (_, None) => format!(
+                "no licence of {component} was found near {}",
+                path.display()
+            ),
         };
-        let reason = format!("its licence does not name it ({})", file.display());
         let main = format!("lib{}.so", component.facts().libraries[0]);
         if linked.contains(name) || name.starts_with(&main) {
-            let text = format!("{name} must not be redistributed: {reason}");
-            let hint = "let users install it, and write the program without a bundle";
-            return Err(Failure::audit(text).hint(hint));
+            return Err(not_redistributable(name, component, &reason, licence));
         }
         messages.push(format!("note: {name} is left out: {reason}"));
         left_out.push(name.clone());
     }
     files.retain(|name, _| !left_out.contains(name));
-    for (component, _) in licences.iter().filter(|(_, it)| it.files.is_empty()) {
-        messages.push(format!(
-            "warning: no licence of {component} was found near its libraries, so whether they may be redistributed was \
-             not checked"
-        ));
-    }
     output::messages(&messages);
     Ok(licences)
+}
+
+fn not_redistributable(
+    name: &str,
+    component: Component,
+    reason: &str,
+    licence: &Licence,
+) -> Failure {
+    if licence.redistribution(name) == Redistribution::NotNamed {
+        let text = format!("{name} must not be redistributed: {reason}");
+        let hint = "let users install it, and write the program without a bundle";
+        return Failure::audit(text).hint(hint);
+    }
+    let text = format!("whether {name} may be redistributed is not known: {reason}");
+    Failure::audit(text).hint(format!(
+        "read its licence; if it permits that, add `--redistribute {component}`"
+    ))
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ fn a_library_that_the_licence_does_not_name_is_left_out_or_refused() {
         }
         let program = ElfFacts::linking(&[needed], &[]);
         files.insert("app".to_owned(), (None, "app".into(), program));
-        let licences = licences(&mut files, &Root::system(), 13);
+        let licences = licences(&mut files, &Root::system(), 13, &[]);
         match licences {
             Ok(licences) if is_permitted => {
                 assert_eq!(licences[&Cusolver].files.len(), 1);
@@ -37,6 +37,32 @@ fn a_library_that_the_licence_does_not_name_is_left_out_or_refused() {
             Err(failure) if !is_permitted => assert!(failure.message.contains(several)),
             other => panic!("{other:?}"),
         }
+    }
+}
+
+#[test]
+fn a_licence_that_is_not_recognised_needs_the_users_word() {
+    let place = tempfile::tempdir().unwrap();
+    let text = b"NVIDIA: Terms of use";
+    let licence = "nvidia_cusolver-12.1.dist-info/licenses/License.txt";
+    output::write(&place.path().join(licence), text).unwrap();
+    for (component, library) in [(Cusolver, "libcusolver.so.12"), (Npp, "libnppc.so.13")] {
+        let mut files = libraries(&[(library, component, &[])]);
+        for (soname, (_, path, _)) in &mut files {
+            *path = place.path().join("nvidia/cu13/lib").join(soname);
+        }
+        let program = ElfFacts::linking(&[library], &[]);
+        files.insert("app".to_owned(), (None, "app".into(), program));
+        let of = |permitted: &[Component], files: &BundledFiles| {
+            licences(&mut files.clone(), &Root::system(), 13, permitted)
+        };
+        let refused = of(&[Cublas], &files).unwrap_err().to_string();
+        let option = format!("--redistribute {component}");
+        assert!(
+            refused.contains("is not known") && refused.contains(&option),
+            "{refused}"
+        );
+        assert!(of(&[component], &files).is_ok());
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use cuda_build::Component;
 use cuda_build::config::{Config, Fallback};
 use cuda_find_core::capability::{Plan, undeclared};
 use cuda_find_core::{env::Env, root::Root, select::RequestedRelease};
@@ -18,13 +19,13 @@ use crate::cargo_arguments::{CargoOptions, SplitArguments, without};
 use crate::exit_code;
 use crate::failure::{Failure, Result};
 use crate::isolated_build::{self, IsolatedBuild, gpus};
-use crate::output;
+use crate::output::{self, joined};
 use crate::package::archive;
 use crate::package::elf::ElfFacts;
 use crate::process;
 use crate::project::{BuildOptions, Project, WorkspaceOptions};
 use crate::toolkits::{builds_directory, distinct_majors, release_of};
-use crate::wheel::runpath::{link_arguments, needed_by_runpath};
+use crate::wheel::runpath::{MOST_LINKS, link_arguments, needed_by_runpath, no_end};
 use crate::workspace::Package;
 
 /// Write a program with the libraries of NVIDIA's that it needs, for machines with a driver alone
@@ -42,6 +43,9 @@ pub struct BundleArgs {
     /// Compute capabilities instead of the declared ones, as in 8.0,9.0,10.0,12.0+PTX
     #[arg(long, value_name = "LIST", value_parser = NonEmptyStringValueParser::new())]
     capabilities: Option<String>,
+    /// Components that you may redistribute, though their licence is not recognised or not found
+    #[arg(long, value_delimiter = ',', value_name = "COMPONENTS")]
+    redistribute: Vec<Component>,
     /// Fetch the components that are not found; `CUDA_BUILD_FETCH=1` does the same
     #[arg(long)]
     fetch: bool,
@@ -194,7 +198,7 @@ impl Job<'_> {
     ) -> Result<Build> {
         let options = self.arguments.options(release, capabilities);
         let mut direct = BTreeMap::new();
-        loop {
+        for _ in 0..MOST_LINKS {
             let search = [place.search_path()];
             let search = link_arguments(&search, direct.keys());
             let call = rustc_call(self.split, self.cargo, self.name, search);
@@ -203,12 +207,25 @@ impl Job<'_> {
             let file = self.keep(&build.directory.path, name)?;
             let program = ElfFacts::read_tables(archive::open(&file)?.0)?;
             let needed = needed_by_runpath(&program.needed, &build.toolkit)?;
-            if needed == direct {
+            if needed.keys().all(|soname| direct.contains_key(soname)) {
                 let release = release_of(build.toolkit.version());
-                return Build::new(name, place, &file, release, self.project, self.config);
+                let permitted = &self.arguments.redistribute;
+                return Build::new(
+                    name,
+                    place,
+                    &file,
+                    release,
+                    self.project,
+                    self.config,
+                    permitted,
+                );
             }
-            direct = needed;
+            direct.extend(needed);
         }
+        let names = joined(direct.keys(), ", ");
+        Err(no_end(&format!(
+            "it needs another library directly after each of them, at last {names}"
+        )))
     }
 
     /// Builds the program without CUDA, as plain cargo does.

@@ -9,6 +9,26 @@ use cuda_find_core::root::Root;
 /// Python packages contain.
 const NAMED_SINCE: [&str; 3] = ["libcufile.so", "libcufile_rdma.so", "libnvJitLink.so"];
 
+/// A phrase near the beginning of each open licence that NVIDIA uses, as for NCCL: BSD, Apache, MIT.
+const OPEN_LICENCES: [&str; 3] = [
+    "Redistribution and use in source and binary forms",
+    "Apache License",
+    "Permission is hereby granted, free of charge",
+];
+
+/// In how many characters the phrase has to be.
+const LENGTH_OF_HEAD: usize = 1500;
+
+/// What a licence says about passing on a library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redistribution {
+    Permitted,
+    /// The licence names other libraries, and not this one.
+    NotNamed,
+    /// There is no licence, or one that is not known here.
+    Unknown,
+}
+
 /// The licence files of a component.
 #[derive(Debug, Default)]
 pub struct Licence {
@@ -50,17 +70,28 @@ impl Licence {
     }
 
     /// Whether the library may be redistributed. NVIDIA's agreements name each such library without its version
-    /// (`libcublas.so`), or all (`the runtime files .so`, and cuDSS `the binary files`). A library under another
-    /// licence, such as NCCL's, may be redistributed.
-    pub fn permits(&self, soname: &str) -> bool {
+    /// (`libcublas.so`), or all (`the runtime files .so`, and cuDSS `the binary files`). A text that is not one of these
+    /// and not one of the usual open licences permits nothing here, because a person has to read it.
+    pub fn redistribution(&self, soname: &str) -> Redistribution {
         let name = soname.split_inclusive(".so").next().unwrap_or(soname);
         let is_separator = |c: char| c.is_whitespace() || ",;()".contains(c);
         let words = self.text.split(is_separator);
         let mut words = words.map(|word| word.strip_suffix('.').unwrap_or(word));
-        !self.text.contains("Agreement")
-            || self.text.contains("Distribute the binary files")
-            || NAMED_SINCE.contains(&name)
-            || words.any(|word| word == name || word == ".so")
+        if self.text.contains("Agreement") {
+            let is_named = self.text.contains("Distribute the binary files")
+                || NAMED_SINCE.contains(&name)
+                || words.any(|word| word == name || word == ".so");
+            return match is_named {
+                true => Redistribution::Permitted,
+                false => Redistribution::NotNamed,
+            };
+        }
+        // NVIDIA's agreements end with the open licences of other people's code.
+        let head: String = self.text.chars().take(LENGTH_OF_HEAD).collect();
+        match OPEN_LICENCES.iter().any(|phrase| head.contains(phrase)) {
+            true => Redistribution::Permitted,
+            false => Redistribution::Unknown,
+        }
     }
 }
 
@@ -118,7 +149,11 @@ mod tests {
             ("libcublasLt.so.13", false),
             ("libnvshmem_host.so.3", false),
         ] {
-            assert_eq!(toolkit.permits(soname), is_permitted, "{soname}");
+            let expected = match is_permitted {
+                true => Redistribution::Permitted,
+                false => Redistribution::NotNamed,
+            };
+            assert_eq!(toolkit.redistribution(soname), expected, "{soname}");
         }
         for (soname, text) in [
             (
@@ -138,7 +173,24 @@ mod tests {
                 "Redistribution and use in source and binary forms",
             ),
         ] {
-            assert!(licence(text).permits(soname), "{soname}");
+            let found = licence(text).redistribution(soname);
+            assert_eq!(found, Redistribution::Permitted, "{soname}");
+        }
+    }
+
+    #[test]
+    fn a_licence_that_is_not_recognised_permits_nothing() {
+        let agreement = format!(
+            "NVIDIA Lizenzvertrag: libcublas.so{}\nRedistribution and use in source and binary forms",
+            " x".repeat(LENGTH_OF_HEAD)
+        );
+        for text in ["", "End User Terms: libcublas.so", &agreement] {
+            let licence = Licence {
+                text: text.to_owned(),
+                ..Licence::default()
+            };
+            let found = licence.redistribution("libcublas.so.13");
+            assert_eq!(found, Redistribution::Unknown, "{text}");
         }
     }
 }

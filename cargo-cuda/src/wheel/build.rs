@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use super::needs::{BuiltWith, Needs, component_of};
 use super::rewrite::{BuiltWheel, Purpose, Rewrite};
-use super::runpath::{ModuleSearchPath, link_arguments, needed_by_runpath};
+use super::runpath::{MOST_LINKS, ModuleSearchPath, link_arguments, needed_by_runpath, no_end};
 use super::source::WheelSource;
 use super::{programs, sdist};
 use crate::diagnosis::diagnose;
@@ -237,7 +237,8 @@ impl WheelBuild {
         let mut linked = prepared.linked.clone();
         let mut depth = self.source.maturin.module_depth();
         let mut direct = BTreeMap::new();
-        loop {
+        let mut reason = String::new();
+        for _ in 0..MOST_LINKS {
             let search_path = ModuleSearchPath::new(&linked, major)?;
             let entries = search_path.entries(depth);
             let arguments = link_arguments(&entries, direct.keys());
@@ -253,7 +254,7 @@ impl WheelBuild {
                 more.extend(component.filter(|c| has_library && !linked.contains(c)));
             }
             let found = search_path.depth_of_linked(compiled.modules(), depth);
-            let mut reason = format!("is {found} directories below site-packages, not {depth}");
+            reason = format!("is {found} directories below site-packages, not {depth}");
             if !more.is_empty() {
                 let names = joined(&more, ", ");
                 reason = format!("needs {names}, which `components` does not list");
@@ -262,16 +263,19 @@ impl WheelBuild {
                 let note =
                     format!("note: the module {reason}; linking again with another search path");
                 output::message(&note);
-            } else if needed_directly == direct {
+            } else if needed_directly.keys().all(|it| direct.contains_key(it)) {
                 return Ok(compiled);
+            } else {
+                reason = format!("needs {} directly", joined(needed_directly.keys(), ", "));
             }
             depth = found;
             linked.extend(more);
             linked.extend(needed_directly.values());
-            direct = needed_directly;
+            direct.extend(needed_directly);
             let used: Vec<Component> = linked.iter().copied().collect();
             build.toolkit.check_plan(&prepared.plan, &used)?;
         }
+        Err(no_end(&format!("the module {reason}")))
     }
 
     /// Runs maturin. `rustc_args` are for the final crate only, not for its dependencies.

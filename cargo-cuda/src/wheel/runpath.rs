@@ -6,11 +6,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use cuda_build::{Component, Toolkit};
 
 use super::needs::no_package;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::output::file_name;
 use crate::package::archive;
 use crate::package::elf::ElfFacts;
 use crate::package::nvidia::{self, library_directory};
+
+/// How often a program or module is linked at most, until its search path and what it needs directly are right. Two or
+/// three links are usual: what a module needs is read from the module.
+pub const MOST_LINKS: usize = 6;
+
+/// The error after [`MOST_LINKS`] links.
+pub fn no_end(reason: &str) -> Failure {
+    let text = format!("the search path is not right after {MOST_LINKS} links: {reason}");
+    let hint = "list what it links in `components` of [package.metadata.cuda], and check that the build script links \
+                the same libraries in every run";
+    Failure::audit(text).hint(hint)
+}
 
 /// The search path of the native modules of one wheel: directories below site-packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
