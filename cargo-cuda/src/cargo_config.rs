@@ -36,8 +36,9 @@ impl CargoConfig {
             }
         }
         if let Some(target) = env.peek("CARGO_BUILD_TARGET") {
+            // Cargo joins it with arrays of files, and prefers it to a single target.
             let target = Value::from(&*target.to_string_lossy());
-            config.add_unset_keys(&format!("build.target = {target}"), directory);
+            config.add_unset_keys(&format!("build.target = [{target}]"), directory);
         }
         let mut places: Vec<PathBuf> = directory.ancestors().map(|d| d.join(".cargo")).collect();
         places.extend(cargo_home(env).filter(|home| !places.contains(home)));
@@ -63,11 +64,14 @@ impl CargoConfig {
         true
     }
 
-    /// Adds the keys in `text` that are not set yet, and returns the files that it includes. Paths of variables are
-    /// relative to `base`. An invalid text is ignored here, because cargo itself reports it.
+    /// Adds the keys in `text` that are not set yet, and returns the files that it includes. Paths are relative to `base`. An invalid text is ignored here, because cargo itself reports it.
     fn add_unset_keys(&mut self, text: &str, base: &Path) -> Vec<String> {
         let mut table: Table = text.parse().unwrap_or_default();
         let included = table.remove("include");
+        let root = table.get_mut("install").and_then(|it| it.get_mut("root"));
+        if let Some(Value::String(root)) = root {
+            *root = base.join(&*root).to_string_lossy().into_owned();
+        }
         let variables = table.get_mut("env").and_then(Value::as_table_mut);
         for (_, variable) in variables.into_iter().flat_map(Table::iter_mut) {
             let is_relative = variable.get("relative").and_then(Value::as_bool);
@@ -180,6 +184,17 @@ impl CargoConfig {
         }
     }
 
+    /// The directory below which `cargo install` puts programs, in `bin`.
+    pub fn install_root(&self, env: &Env, options: &CargoOptions) -> Option<PathBuf> {
+        let of_option = options.value("--root").map(PathBuf::from);
+        let of_variable = || env.peek("CARGO_INSTALL_ROOT").map(PathBuf::from);
+        let of_file = || Some(PathBuf::from(self.get("install", "root")?.as_str()?));
+        of_option
+            .or_else(of_variable)
+            .or_else(of_file)
+            .or_else(|| cargo_home(env))
+    }
+
     /// The platforms of `--target`, otherwise of the configuration; none if Cargo builds for its own.
     pub fn named_platforms(&self, options: &CargoOptions) -> Vec<String> {
         let named: Vec<String> = options.values("--target").collect();
@@ -242,13 +257,15 @@ fn cfg_of(env: &Env, triple: &str) -> Vec<Cfg> {
     lines.filter_map(|line| line.parse().ok()).collect()
 }
 
-/// Adds the keys of `lower` that `table` does not have. Rustflags of several files are joined.
+/// Adds the keys of `lower` that `table` does not have. Arrays of several files are joined, and those of `table` come
+/// last. (Cargo joins no arrays of `runner`, `credential-provider`, `credential-alias` and `doc.browser`, which are not
+/// read here.)
 fn merge(table: &mut Table, lower: Table) {
     for (key, value) in lower {
         match (table.get_mut(&key), value) {
             (Some(Value::Table(table)), Value::Table(lower)) => merge(table, lower),
-            (Some(Value::Array(flags)), Value::Array(lower)) if key == "rustflags" => {
-                flags.splice(0..0, lower);
+            (Some(Value::Array(values)), Value::Array(lower)) => {
+                values.splice(0..0, lower);
             }
             (Some(_), _) => {}
             (None, value) => _ = table.insert(key, value),
@@ -343,7 +360,43 @@ mod tests {
         let arguments = ["build.target=['u']".to_owned()];
         let named = |env| CargoConfig::read(&Root::system(), env, &at("w"), &arguments);
         let variable = env.with("CARGO_BUILD_TARGET", "v");
-        assert_eq!(named(&variable).build_target(), Some("u"));
+        let named = named(&variable);
+        let targets: Vec<&str> = named.build_targets().collect();
+        assert_eq!(targets, ["x/own.json", "t", "v", "u"]);
+    }
+
+    /// As `cargo config get` of Cargo 1.95 prints it.
+    #[test]
+    fn arrays_of_several_files_are_joined() {
+        let place = tempfile::tempdir().unwrap();
+        let [far, near] = [place.path().join("far"), place.path().join("far/near")];
+        write(
+            &far,
+            ".cargo/config.toml",
+            "build.target = ['far']\nbuild.x = ['far']",
+        );
+        write(
+            &near,
+            ".cargo/config.toml",
+            "build.target = ['near']\nbuild.x = 'near'",
+        );
+        let targets = |env: &Env, arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+            let config = CargoConfig::read(&Root::system(), env, &near, &arguments);
+            let targets = config.build_targets().map(str::to_owned);
+            targets.collect::<Vec<_>>()
+        };
+        let none = Env::default();
+        assert_eq!(targets(&none, &[]), ["far", "near"]);
+        assert_eq!(
+            targets(&none, &["build.target = ['one']", "build.target = ['two']"]),
+            ["far", "near", "one", "two"]
+        );
+        let variable = none.with("CARGO_BUILD_TARGET", "variable");
+        assert_eq!(targets(&variable, &[]), ["far", "near", "variable"]);
+        write(&far, ".cargo/config.toml", "");
+        write(&near, ".cargo/config.toml", "build.target = 'near'");
+        assert_eq!(targets(&variable, &[]), ["variable"]);
     }
 
     fn config(text: &str) -> CargoConfig {

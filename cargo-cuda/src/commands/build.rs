@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use cuda_build::diagnosis::Diagnosis;
 use cuda_find_core::{command::Invocation, env::Env, root::Root};
 
+use super::install::{self, InstalledPrograms};
 use crate::cargo_arguments::{CargoOptions, SplitArguments, first_word, without};
 use crate::dependencies::Guess;
 use crate::diagnosis::diagnose;
@@ -51,7 +52,17 @@ pub fn run(
 ) -> Result<(u8, IsolatedBuild)> {
     let command = arguments.command.as_str();
     let cargo = CargoOptions::parse(&arguments.for_cargo);
-    let target_directory = cargo.value("--target-dir").map(PathBuf::from);
+    let installs_from_elsewhere =
+        command == "install" && install::is_from_elsewhere(&arguments.for_cargo, &cargo);
+    let mut of_this_call = None;
+    let target_directory = match cargo.value("--target-dir") {
+        Some(directory) => Some(PathBuf::from(directory)),
+        None if installs_from_elsewhere => {
+            let directory = of_this_call.insert(install::target_directory()?);
+            Some(directory.path().to_owned())
+        }
+        None => None,
+    };
     let arguments = &SplitArguments {
         for_cargo: without(&arguments.for_cargo, &["--target-dir"]),
         ..arguments.clone()
@@ -82,6 +93,13 @@ pub fn run(
         profiles: &profiles,
     };
     let gpus = isolated_build::gpus();
+    if installs_from_elsewhere {
+        install::check_capabilities(&project, &gpus)?;
+    }
+    let installed = match command {
+        "install" => InstalledPrograms::before(&project, &workspace_options.cargo),
+        _ => None,
+    };
     let prepare = |project: &Project| {
         IsolatedBuild::prepare(project, Purpose::Cargo, &gpus, target_directory.as_deref())
     };
@@ -123,6 +141,11 @@ pub fn run(
         diagnosis = diagnosed(&ended, &build);
     }
     let code = ended.code;
+    match of_this_call {
+        // Cargo's message names it.
+        Some(directory) if code != 0 => _ = directory.keep(),
+        _ => {}
+    }
     if code == LOADER_FAILED && cargo_run.starts_programs() && !isolated_build::has_driver() {
         output::message(NO_DRIVER);
     } else if code == CARGO_FAILED {
@@ -135,6 +158,8 @@ pub fn run(
         let shown = directory.strip_prefix(current).unwrap_or(directory);
         let text = format!("{} (CUDA {})", shown.display(), build.toolkit.version());
         output::status("Result in", &text);
+    } else if let Some(installed) = installed.filter(|_| code == 0) {
+        output::messages(&installed.notes(&project, &build));
     }
     Ok((code, build))
 }
@@ -270,6 +295,11 @@ impl CargoRun<'_> {
         let (config, env) = (&self.project.config, &self.project.env);
         let added = rustflags::add(&build.search_flags(self.project), &platforms, config, env);
         call.variables.extend(added.variable);
+        if self.project.workspace.is_none() {
+            // Without a workspace, it is not known whether Cargo has this key. If not, it ignores the variable.
+            let build_directory = ("CARGO_BUILD_BUILD_DIR".to_owned(), directory.into());
+            call.variables.push(build_directory);
+        }
         call = call.args(added.arguments);
         call.args(self.project.target_directory_arguments(directory))
     }

@@ -6,6 +6,7 @@ pub mod bundle;
 pub mod doctor;
 pub mod env;
 pub mod fetch;
+pub mod install;
 pub mod new;
 pub mod pep517;
 pub mod toolkit;
