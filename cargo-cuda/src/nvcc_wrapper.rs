@@ -7,17 +7,19 @@
 //! **Keeping.** The outputs of calls that compile one source are taken from the output store. Whether that is possible
 //! is known from the call alone. Every other call reaches nvcc as it is.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cuda_build::compile::{Call, ForList, PROGRESS_VARIABLE, WrappedNvcc, most_compilers};
+use cuda_build::compile::{
+    Advertised, Call, ForList, PROGRESS_VARIABLE, WrappedNvcc, most_compilers,
+};
 use cuda_build::config::capabilities_variable;
 use cuda_build::view::WRAPPED_NVCC;
 use cuda_build::{Capability, Component, Error, Plan, ToolkitVersion};
 use cuda_find_core::capability::Declared;
-use cuda_find_core::command::{Finished, Invocation};
+use cuda_find_core::command::Invocation;
 use cuda_find_core::output as files;
 use cuda_find_core::{
     env::Env,
@@ -30,21 +32,36 @@ use cuda_find_core::{
 
 use crate::exit_code;
 use crate::isolated_build::TargetDirectory;
+use crate::isolated_build::nvcc_script::END_OF_SCRIPT;
 use crate::package::device::decompress;
 use crate::{cargo_config, output, process};
 
-/// What the script in the view says, and what this process is given.
+/// One call, with what the script says about the build.
 struct Wrapper {
     directory: TargetDirectory,
     nvcc: PathBuf,
-    /// The number of the capability in `CUDA_COMPUTE_CAP`, as `80`.
-    single: u32,
     release: Option<ToolkitVersion>,
+    /// What the variables for build scripts say.
+    advertised: Advertised,
+    /// The list to compile for: that of the package, or of the build.
     list: Option<Plan>,
-    package: String,
+    /// Whether there are lists of single packages, and this package is not known.
+    may_have_own_list: bool,
+    /// The package whose build script runs, if the script has left its name in the environment.
+    package: Option<String>,
     working: PathBuf,
     env: Env,
     root: Root,
+}
+
+/// What the script in the view says.
+struct OfScript<'a> {
+    directory: &'a OsStr,
+    single: &'a OsStr,
+    release: &'a OsStr,
+    list: &'a OsStr,
+    /// The lists of single packages: `CUDA_BUILD_CAPABILITIES_NAME=8.0, 9.0`.
+    lists_of_packages: &'a [OsString],
 }
 
 /// What has become of a call whose output may be kept.
@@ -59,27 +76,13 @@ enum Kept {
 
 /// Runs one call. `arguments` are those in the script, then those of the call.
 pub fn main(arguments: &[OsString]) -> ExitCode {
-    let [directory, single, release, list, words @ ..] = arguments else {
+    let Some((of_script, words)) = split_at_end_of_script(arguments) else {
         output::message(
             "error: the nvcc wrapper is started by a script that `cargo cuda build` writes",
         );
         return exit_code::USAGE.into();
     };
-    let env = Env::from_process();
-    let directory = TargetDirectory::of_parent(directory.into());
-    let wrapper = Wrapper {
-        nvcc: directory.view().join(WRAPPED_NVCC),
-        directory,
-        single: single.to_string_lossy().parse().unwrap_or_default(),
-        release: release.to_string_lossy().parse().ok(),
-        list: declared_list(&env, &list.to_string_lossy()),
-        package: env
-            .text("CARGO_PKG_NAME")
-            .unwrap_or_else(|| "NAME".to_owned()),
-        working: std::env::current_dir().unwrap_or_default(),
-        env,
-        root: Root::system(),
-    };
+    let wrapper = Wrapper::new(of_script);
     let texts = words.iter().map(|word| word.to_str().map(str::to_owned));
     match texts.collect::<Option<Vec<String>>>() {
         Some(texts) => wrapper.call(&texts),
@@ -87,25 +90,79 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// The list of the package whose build script runs, otherwise the list of the build. `None` if neither names a
-/// capability.
-fn declared_list(env: &Env, of_build: &str) -> Option<Plan> {
-    let package = env.text("CARGO_PKG_NAME").unwrap_or_default();
-    let of_package = env.text(&capabilities_variable(&package));
-    let list = of_package.unwrap_or_else(|| of_build.to_owned());
-    let list = Declared::parse([list]).ok()?.named_capabilities();
+/// The arguments in the script, and those of the call.
+fn split_at_end_of_script(arguments: &[OsString]) -> Option<(OfScript<'_>, &[OsString])> {
+    let end = arguments.iter().position(|it| it == END_OF_SCRIPT)?;
+    let [directory, single, release, list, lists_of_packages @ ..] = &arguments[..end] else {
+        return None;
+    };
+    let of_script = OfScript {
+        directory,
+        single,
+        release,
+        list,
+        lists_of_packages,
+    };
+    Some((of_script, &arguments[end + 1..]))
+}
+
+/// A list of capabilities. `None` if it is not valid or names no capability, as `native`.
+fn parse_list(text: &str) -> Option<Plan> {
+    let list = Declared::parse([text]).ok()?.named_capabilities();
     (!list.all().is_empty()).then_some(list)
 }
 
+impl OfScript<'_> {
+    /// The list that is declared for a package, if there is one.
+    fn list_of_package(&self, package: &str) -> Option<String> {
+        let start = format!("{}=", capabilities_variable(package));
+        let mut lists = self.lists_of_packages.iter();
+        lists.find_map(|it| Some(it.to_string_lossy().strip_prefix(&start)?.to_owned()))
+    }
+}
+
 impl Wrapper {
+    fn new(of_script: OfScript<'_>) -> Self {
+        let env = Env::from_process();
+        let directory = TargetDirectory::of_parent(of_script.directory.into());
+        let package = env.text("CARGO_PKG_NAME");
+        let list_of_build = parse_list(&of_script.list.to_string_lossy());
+        let list_of_package = package
+            .as_deref()
+            .and_then(|package| of_script.list_of_package(package));
+        let single = of_script.single.to_string_lossy().parse();
+        Self {
+            nvcc: directory.view().join(WRAPPED_NVCC),
+            directory,
+            release: of_script.release.to_string_lossy().parse().ok(),
+            advertised: Advertised {
+                single: single.unwrap_or_default(),
+                list: list_of_build.clone().unwrap_or_default(),
+            },
+            list: match list_of_package {
+                Some(list) => parse_list(&list),
+                None => list_of_build,
+            },
+            may_have_own_list: package.is_none() && !of_script.lists_of_packages.is_empty(),
+            package,
+            working: std::env::current_dir().unwrap_or_default(),
+            env,
+            root: Root::system(),
+        }
+    }
+
     fn call(&self, words: &[String]) -> ExitCode {
         let original = Call::parse(words, &self.env, &self.root);
         let for_list = match &self.list {
-            Some(list) => original.for_list(self.single, list),
+            Some(list) => original.for_list(&self.advertised, list),
             None => ForList::Stays(None),
         };
         match for_list {
             ForList::Stays(reason) => self.as_written(&original, words, reason.as_deref()),
+            ForList::Refused(reason) => {
+                self.note(Some(format!("{reason}; {}", self.how_to_choose())));
+                self.exec(words)
+            }
             ForList::Changed(changed) => self.for_list(changed, &original, words),
             ForList::WithoutSuffix(capability, changed) => {
                 self.without_suffix(capability, changed, &original, words)
@@ -134,11 +191,20 @@ impl Wrapper {
 
     /// Makes a call for the list.
     fn for_list(&self, mut changed: Call, original: &Call, words: &[String]) -> ExitCode {
+        if self.may_have_own_list && !changed.inspects() {
+            let inputs: Vec<&str> = changed.inputs().collect();
+            self.note(Some(format!(
+                "{} is compiled for {}, the list of the build: whether its package has another list is not known, \
+                 because the build script removes CARGO_PKG_NAME",
+                inputs.join(" "),
+                changed.capabilities()
+            )));
+        }
         match self.keep(&mut changed) {
             Kept::Yes(code) => code,
             Kept::Refused(output, code) => {
                 output::of_program(&output);
-                self.explain_list(&changed);
+                self.explain_list(&changed, original);
                 code
             }
             // A call that inspects prints, or writes to standard output.
@@ -178,8 +244,9 @@ impl Wrapper {
             Kept::No if changed.inspects() => return self.exec(&changed.words()),
             Kept::No => match self.invocation(&changed.words()).run() {
                 Ok(finished) if finished.success => {
-                    output::of_program(&finished.output());
-                    Ok(ExitCode::SUCCESS)
+                    let shown = output::print(&finished.stdout);
+                    output::of_program(&finished.stderr);
+                    Ok(shown.map_or(exit_code::DISK.into(), |()| ExitCode::SUCCESS))
                 }
                 Ok(finished) => Err(finished.stderr),
                 Err(error) => Err(error.to_string()),
@@ -214,11 +281,8 @@ impl Wrapper {
                 output::of_program(&output);
                 (false, code)
             }
-            Kept::No => match self.invocation(words).run() {
-                Ok(finished) => {
-                    output::of_program(&finished.output());
-                    (finished.success, exit_code_of(&finished).into())
-                }
+            Kept::No => match process::run_in_place(&self.invocation(words), &self.env) {
+                Ok(code) => (code == 0, code.into()),
                 Err(_) => (false, self.exec(words)),
             },
         }
@@ -247,27 +311,37 @@ impl Wrapper {
         }
     }
 
-    /// Runs a call for the list. nvcc may refuse an option that the table lacks together with several architectures, so
-    /// such a call is made as it is written if it fails.
+    /// Runs a call for the list, with the streams of this process.
     fn run_with_list(&self, call: &Call, original: &Call, words: &[String]) -> ExitCode {
-        let run = |words: &[String]| self.invocation(words).run();
-        let Ok(finished) = run(&call.words()) else {
-            return self.exec(words);
-        };
-        let may_refuse_list = !finished.success && call.has_unknown_option();
-        let again = may_refuse_list.then(|| run(words).ok()).flatten();
-        if let Some(again) = again.filter(|again| again.success) {
-            let refusal = finished.stderr.lines().next().unwrap_or_default();
+        if let Some(refusal) = self.refusal_of_list(call, words) {
             let reason = format!("nvcc refuses the list: {refusal}");
             self.note(self.lacking(original, &reason));
-            output::of_program(&again.output());
-            return ExitCode::SUCCESS;
+            return self.exec(words);
         }
-        output::of_program(&finished.output());
-        if !finished.success {
-            self.explain_list(call);
+        match process::run_in_place(&self.invocation(&call.words()), &self.env) {
+            Ok(0) => ExitCode::SUCCESS,
+            Ok(code) => {
+                self.explain_list(call, original);
+                code.into()
+            }
+            Err(_) => self.exec(words),
         }
-        exit_code_of(&finished).into()
+    }
+
+    /// nvcc may refuse an option that the table lacks together with several architectures: its error, if it accepts the
+    /// call as it is written. With `--dryrun`, it checks the options and starts nothing.
+    fn refusal_of_list(&self, call: &Call, words: &[String]) -> Option<String> {
+        if !call.has_unknown_option() {
+            return None;
+        }
+        let dry_run = |words: &[String]| {
+            let call = self.invocation(words).args(["--dryrun"]);
+            call.run().ok()
+        };
+        let for_list = dry_run(&call.words()).filter(|finished| !finished.success)?;
+        dry_run(words).filter(|finished| finished.success)?;
+        let refusal = for_list.stderr.lines().next();
+        Some(refusal.unwrap_or_default().to_owned())
     }
 
     fn wrapped(&self) -> Result<WrappedNvcc<'_>, Error> {
@@ -357,27 +431,54 @@ impl Wrapper {
         let Some(text) = text else {
             return;
         };
-        let line = format!("{}: {text}", self.package);
+        let line = match &self.package {
+            Some(package) => format!("{package}: {text}"),
+            None => text,
+        };
         match self.env.peek(PROGRESS_VARIABLE) {
             Some(progress) => files::append_line(Path::new(progress), &format!("!{line}")),
             None => output::message(&format!("note: {line}")),
         }
     }
 
-    /// A note after a call that has failed with the declared list instead of the capability that the script requested.
-    fn explain_list(&self, call: &Call) {
+    /// What gives the package another list.
+    fn how_to_choose(&self) -> String {
+        match &self.package {
+            Some(package) => format!(
+                "`capabilities` below `[workspace.metadata.cuda.package.{package}]` gives this package another list"
+            ),
+            None => {
+                "another list needs CARGO_PKG_NAME, which the build script has removed".to_owned()
+            }
+        }
+    }
+
+    /// A note after a call that has failed for the declared list, if it works for what the script requested.
+    fn explain_list(&self, call: &Call, original: &Call) {
+        if !self.works_as_written(original) {
+            return;
+        }
         let inputs: Vec<&str> = call.inputs().collect();
         output::message(&format!(
-            "note: {} is compiled for {}; `capabilities` below `[workspace.metadata.cuda.package.{}]` gives this \
-             package another list",
+            "note: {} is compiled for {}; {}",
             inputs.join(" "),
             call.capabilities(),
-            self.package
+            self.how_to_choose()
         ));
     }
-}
 
-fn exit_code_of(finished: &Finished) -> u8 {
-    let code = finished.code.and_then(|code| u8::try_from(code).ok());
-    code.unwrap_or(exit_code::FAILURE)
+    /// Whether a call succeeds as it is written. What it makes is thrown away.
+    fn works_as_written(&self, call: &Call) -> bool {
+        let directory = self.directory.wrapper_files();
+        let file = directory.join(format!("as-written.{}", std::process::id()));
+        let Some(words) = call.words_for_output(&file) else {
+            return false;
+        };
+        if files::create_directory(&directory).is_err() {
+            return false;
+        }
+        let finished = self.invocation(&words).run();
+        let _ = files::remove(&file);
+        finished.is_ok_and(|finished| finished.success)
+    }
 }

@@ -161,6 +161,12 @@ pub fn run_program(call: &Invocation, env: &Env) -> Result<u8> {
     Ok(exit_code_of(status))
 }
 
+/// Runs a program with the streams of this process, and returns its exit code.
+pub fn run_in_place(call: &Invocation, env: &Env) -> Result<u8> {
+    let status = wait_for(call, &mut command(call, env))?;
+    Ok(exit_code_of(status))
+}
+
 /// Starts a command that was made for `call`, and waits for its end.
 pub fn wait_for(call: &Invocation, command: &mut Command) -> Result<ExitStatus> {
     let status = signals::start(command).and_then(|mut child| signals::wait(&mut child));

@@ -52,6 +52,8 @@ pub(crate) enum Product {
     /// An object: `-c`, `-dc` with relocatable device code, `-dw` without.
     Object(Option<bool>),
     Ptx,
+    /// OptiX-IR, which OptiX compiles for the GPU when the program runs, as the driver does with PTX.
+    OptixIr,
     Cubin,
     Fatbin,
     /// A program, a shared library, an archive, or an object with linked device code.
@@ -93,6 +95,7 @@ const OPTIONS: &[(Meaning, &str)] = &[
         "--device-w -dw",
     ),
     (Meaning::Makes(Product::Ptx), "--ptx -ptx"),
+    (Meaning::Makes(Product::OptixIr), "--optix-ir -optix-ir"),
     (Meaning::Makes(Product::Cubin), "--cubin -cubin"),
     (Meaning::Makes(Product::Fatbin), "--fatbin -fatbin"),
     (
@@ -102,7 +105,7 @@ const OPTIONS: &[(Meaning, &str)] = &[
     ),
     (
         Meaning::OneCapability,
-        "--optix-ir -optix-ir --ltoir -ltoir --dlink-time-opt -dlto --lto -lto --gen-opt-lto -gen-opt-lto \
+        "--ltoir -ltoir --dlink-time-opt -dlto --lto -lto --gen-opt-lto -gen-opt-lto \
          --tilebc -tilebc --tilecubin -tilecubin --tilefatbin -tilefatbin",
     ),
     (

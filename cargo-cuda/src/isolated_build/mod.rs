@@ -132,7 +132,8 @@ impl IsolatedBuild {
             .filter_map(|(name, value)| Some((name.to_str()?, value)));
         let prefix = capabilities_variable("");
         let of_user = variables.filter(|(name, _)| name.starts_with(&prefix));
-        affecting.extend(of_manifest.chain(of_user));
+        let lists_of_packages: Vec<(&str, &OsStr)> = of_manifest.chain(of_user).collect();
+        affecting.extend(&lists_of_packages);
         // A crate that was compiled without the wrapper has other device code.
         affecting.extend(wraps_nvcc.then_some((nvcc_script::VARIABLE, OsStr::new("1"))));
         let record = Record::new(project, purpose, &toolkit, &affecting);
@@ -146,15 +147,14 @@ impl IsolatedBuild {
                 .single
                 .as_ref()
                 .map(|single| single.capability.number());
-            let identity = format!("CUDA {version} {}", record.compiler_identity());
-            let list = plan.map_or(String::new(), Plan::to_string);
-            nvcc_script::script(
-                &directory,
-                &identity,
-                single.unwrap_or_default(),
-                version,
-                &list,
-            )
+            nvcc_script::script(&nvcc_script::Settings {
+                directory: &directory,
+                compiler_identity: record.compiler_identity(),
+                release: version,
+                single: single.unwrap_or_default(),
+                list: plan.map_or(String::new(), Plan::to_string),
+                lists_of_packages: &lists_of_packages,
+            })
         });
         let created = view(project, &toolkit, &directory, wrapper)?;
         let view_directory = created.root().to_owned();

@@ -16,6 +16,9 @@ use cuda_find_core::version::ToolkitVersion;
 /// gcc writes a depfile if one of these variables is set.
 const WRITTEN_BY_GCC: [&str; 2] = ["DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"];
 
+/// The input that makes nvcc read standard input.
+const STANDARD_INPUT: &str = "-";
+
 /// How deep files with options may name others. nvcc refuses more.
 const MOST_NESTED_FILES: usize = 15;
 
@@ -46,11 +49,22 @@ pub struct Call {
     writes_other_files: bool,
 }
 
+/// What the variables for build scripts say about capabilities.
+#[derive(Clone, Debug, Default)]
+pub struct Advertised {
+    /// The number of the capability in `CUDA_COMPUTE_CAP`, as `80`.
+    pub single: u32,
+    /// The list in `CUDAARCHS` and the like; empty if there is none.
+    pub list: Plan,
+}
+
 /// What the declared list does to a call.
 #[derive(Debug)]
 pub enum ForList {
     /// The call stays as it is; the reason, if the list could be expected.
     Stays(Option<String>),
+    /// The call requests the advertised list, which nvcc refuses for what the call makes; why.
+    Refused(String),
     /// The call for the list.
     Changed(Call),
     /// The call for the list, unless the code needs the suffix of this capability.
@@ -166,7 +180,7 @@ impl Call {
     fn has_device_code(&self, input: &str) -> bool {
         let extension = Path::new(input).extension().and_then(|it| it.to_str());
         let is_linked = matches!(extension, Some("o" | "a" | "so" | "obj" | "lib"));
-        input != "-" && (self.is_cuda(input) || is_linked)
+        self.is_cuda(input) || is_linked
     }
 
     /// Whether nvcc prints something, or starts the program.
@@ -206,19 +220,22 @@ impl Call {
         }
     }
 
-    /// The same call for the declared list, if it requests code for the capability with the number `single` alone, as
-    /// `80`, in any spelling, for the GPU of this machine, or without a capability. PTX has one architecture, so it is
-    /// made for the lowest capability of the list.
-    pub fn for_list(&self, single: u32, list: &Plan) -> ForList {
+    /// The same call for the declared list, if it requests code for what the variables advertise, or without a
+    /// capability: for the single capability alone, in any spelling, for the whole list, or for the GPU of this machine.
+    /// PTX and OptiX-IR have one architecture, so they are made for the lowest capability of the list.
+    pub fn for_list(&self, advertised: &Advertised, list: &Plan) -> ForList {
         let stays = |reason: &str| ForList::Stays(Some(reason.to_owned()));
         if self.has(Meaning::OptionsFile) {
             return stays(
                 "a file with options has a backslash or an open or single quote, or cannot be read",
             );
         }
-        // Without a source or an object, nvcc makes nothing. A source on standard input can be read once only.
+        // Without a source or an object, nvcc makes nothing.
         if !self.inputs().any(|input| self.has_device_code(input)) || self.is_refused() {
             return ForList::Stays(None);
+        }
+        if self.inputs().any(|input| input == STANDARD_INPUT) {
+            return stays("a source on standard input can be read only once");
         }
         let mut of_variables = self.of_variables.iter();
         if of_variables.any(|it| it.meaning.chooses_capabilities()) {
@@ -230,12 +247,16 @@ impl Call {
             Requested::All => return ForList::Stays(None),
             Requested::Other => return stays("its build script requests other code"),
         };
-        let is_ptx = self.product == Some(Product::Ptx);
+        let is_jit = self.makes_code_for_jit();
         let has_sass = requested
             .iter()
             .any(|image| matches!(image, Image::Real(_)));
-        let is_single = |image: &Image| image.capability().number() == single;
-        if !requested.iter().all(is_single) || !requested.is_empty() && !has_sass && !is_ptx {
+        let is_single = |image: &Image| image.capability().number() == advertised.single;
+        let requests_single =
+            requested.iter().all(is_single) && (requested.is_empty() || has_sass || is_jit);
+        let advertised_list = Image::of_plan(&advertised.list);
+        let requests_list = has_same(requested, &advertised_list);
+        if !requests_single && !requests_list {
             return stays("its build script requests these");
         }
         if let Some(option) = self.all().find(|it| it.meaning == Meaning::OneCapability) {
@@ -246,8 +267,16 @@ impl Call {
         }
         let images = match self.product {
             None => return stays("it makes several files"),
-            Some(Product::Cubin) => return stays("a cubin has code for one capability"),
-            Some(Product::Ptx) => {
+            Some(Product::Cubin) if list.all().len() > 1 && requests_single => {
+                return stays("a cubin has code for one capability");
+            }
+            Some(Product::Cubin) if list.all().len() > 1 => {
+                return ForList::Refused(format!(
+                    "{} is to be compiled for {list}, and a cubin has code for one capability",
+                    self.inputs().collect::<Vec<_>>().join(" ")
+                ));
+            }
+            _ if is_jit => {
                 let lowest = list.lowest().into_iter();
                 lowest.map(|lowest| Image::Ptx(lowest.base())).collect()
             }
@@ -256,16 +285,24 @@ impl Call {
         let mut capabilities = requested.iter().map(|image| image.capability());
         let with_suffix = capabilities.find(|capability| capability.suffix.is_some());
         // Code for 10.0a runs on fewer GPUs than the code for a declared 10.0.
-        let is_served = match is_ptx {
-            true => !requested.is_empty() && with_suffix.is_none(),
-            false => images.iter().all(|it| requested.contains(it)),
+        let is_served = match (is_jit, requests_single) {
+            (true, true) => {
+                !requested.is_empty() && with_suffix.is_none() && images.iter().all(is_single)
+            }
+            (true, false) => false,
+            (false, true) => {
+                images.iter().all(is_single) && images.iter().all(|it| requested.contains(it))
+            }
+            (false, false) => has_same(requested, &images),
         };
-        if images.iter().all(is_single) && is_served || images.is_empty() {
+        if is_served || images.is_empty() {
             return ForList::Stays(None);
         }
+        // What is declared for each capability of the list is right as it is.
+        let with_suffix = with_suffix.filter(|_| requests_single);
         // The assembler checks machine code alone, so PTX without it could have instructions that no driver accepts.
         let is_checked = |ptx: &Image| match ptx {
-            Image::Ptx(capability) => is_ptx || images.contains(&Image::Real(*capability)),
+            Image::Ptx(capability) => is_jit || images.contains(&Image::Real(*capability)),
             _ => true,
         };
         if with_suffix.is_some() && !images.iter().all(is_checked) {
@@ -278,10 +315,15 @@ impl Call {
         }
     }
 
+    /// Whether the call makes one file of code that is compiled for the GPU when the program runs.
+    fn makes_code_for_jit(&self) -> bool {
+        matches!(self.product, Some(Product::Ptx | Product::OptixIr))
+    }
+
     /// The same call for other images, in the place of its options for architectures.
     fn with_images(&self, images: Vec<Image>) -> Self {
         let words = match (self.product, &images[..]) {
-            (Some(Product::Ptx), [image]) => vec![format!("-arch={image}")],
+            (Some(Product::Ptx | Product::OptixIr), [image]) => vec![format!("-arch={image}")],
             _ => images.iter().map(|image| image.nvcc_option()).collect(),
         };
         let chooses = |it: &Argument| it.meaning.chooses_capabilities();
@@ -299,6 +341,24 @@ impl Call {
             requested: Requested::Images(images),
             ..self.clone()
         }
+    }
+
+    /// The words of the same call, but writing to this file alone. `None` if the call may write other files.
+    pub fn words_for_output(&self, file: &Path) -> Option<Vec<String>> {
+        use Meaning::{Depfile, DepfileName, DepfileTarget, Output, OutputDirectory};
+        if self.has(Meaning::OtherFiles) || self.has_unknown_option() || self.writes_other_files {
+            return None;
+        }
+        let names_output = |it: &&Argument| {
+            matches!(
+                it.meaning,
+                Output | OutputDirectory | Depfile | DepfileName | DepfileTarget
+            )
+        };
+        let others = self.arguments.iter().filter(|it| !names_output(it));
+        let mut words: Vec<String> = others.flat_map(|it| it.words.clone()).collect();
+        words.push(format!("-o={}", file.display()));
+        Some(words)
     }
 
     /// The options that decide what is compiled, without those for architectures and files.
@@ -357,19 +417,25 @@ impl Call {
 
     /// Why the output lacks a declared capability, if it does: a note for the user.
     pub fn note(&self, list: &Plan, default: Option<Capability>, reason: &str) -> Option<String> {
-        let made = self.images(default).map(|mut images| {
-            images.retain(|image| match self.product {
-                Some(Product::Cubin) => matches!(image, Image::Real(_)),
-                Some(Product::Ptx) => matches!(image, Image::Ptx(_)),
-                _ => true,
-            });
-            images
+        let is_jit = self.makes_code_for_jit();
+        let made = self.images(default).map(|images| match self.product {
+            // nvcc makes it for the virtual architecture, whatever code is requested.
+            _ if is_jit => images
+                .iter()
+                .map(|it| Image::Ptx(it.capability()))
+                .collect(),
+            Some(Product::Cubin) => {
+                let mut images = images;
+                images.retain(|image| matches!(image, Image::Real(_)));
+                images
+            }
+            _ => images,
         });
         let serves = |declared: &Image, image: &Image| {
             let [wanted, made] = [declared, image].map(|it| it.capability());
             let is_wider = wanted.suffix != made.suffix && runs_on_more(wanted, made);
             match (declared, image) {
-                _ if self.product == Some(Product::Ptx) => made.number() <= wanted.number(),
+                _ if is_jit => made.number() <= wanted.number(),
                 (Image::Ptx(_), Image::Real(_)) => self.product == Some(Product::Cubin),
                 (Image::Real(_), Image::Ptx(_)) => false,
                 _ => made.number() == wanted.number() && !is_wider,
@@ -381,6 +447,7 @@ impl Call {
             return None;
         }
         let inputs: Vec<&str> = self.inputs().collect();
+        let made = made.filter(|made| !made.is_empty());
         let made = made.map_or_else(String::new, |made| format!(" for {}", Image::shown(&made)));
         let (inputs, missing) = (inputs.join(" "), Image::shown(&missing));
         Some(format!(
@@ -403,7 +470,8 @@ impl Call {
         default: Option<Capability>,
     ) -> Option<KeepableCall> {
         let mut inputs = self.inputs();
-        let source = PathBuf::from(inputs.next().filter(|input| self.is_cuda(input))?);
+        let is_file = |input: &&str| *input != STANDARD_INPUT && self.is_cuda(input);
+        let source = PathBuf::from(inputs.next().filter(is_file)?);
         if inputs.next().is_some()
             || self.has(Meaning::Inspects)
             || self.has(Meaning::OneCapability)
@@ -487,6 +555,13 @@ impl Call {
             depfile,
         })
     }
+}
+
+/// Whether two lists have the same images, in any order.
+fn has_same(one: &[Image], other: &[Image]) -> bool {
+    !one.is_empty()
+        && one.iter().all(|image| other.contains(image))
+        && other.iter().all(|image| one.contains(image))
 }
 
 /// Whether code for `one` runs on a known GPU on which code for `other` does not.
@@ -608,14 +683,26 @@ mod tests {
         Declared::parse([list]).unwrap().named_capabilities()
     }
 
-    /// What becomes of a call, if `CUDA_COMPUTE_CAP` is `single`: its words, or the reason why it stays.
+    /// What becomes of a call, if `CUDA_COMPUTE_CAP` is `single` and every package has the list: its words, or the
+    /// reason why it stays.
     fn for_list(call: &Call, single: u32, list: &str) -> String {
-        match call.for_list(single, &declared(list)) {
+        for_package(call, single, list, list)
+    }
+
+    /// The same for a package with a list of its own.
+    fn for_package(call: &Call, single: u32, of_build: &str, list: &str) -> String {
+        let list_of_build = declared(of_build);
+        let advertised = Advertised {
+            single,
+            list: list_of_build,
+        };
+        match call.for_list(&advertised, &declared(list)) {
             ForList::Changed(call) => call.words().join(" "),
             ForList::WithoutSuffix(capability, call) => {
                 format!("{capability}? {}", call.words().join(" "))
             }
             ForList::Stays(reason) => reason.unwrap_or_default(),
+            ForList::Refused(reason) => format!("refused: {reason}"),
         }
     }
 
@@ -702,7 +789,10 @@ mod tests {
             ("-arch=all -c k.cu", ""),
             ("--version", ""),
             ("-arch=sm_80 -c k.cpp", ""),
-            ("-arch=sm_80 -x cu -c -", ""),
+            (
+                "-arch=sm_80 -x cu -c -",
+                "a source on standard input can be read only once",
+            ),
             ("-arch=sm_80 -dc -rdc=false k.cu", ""),
             (
                 "-arch=sm_80 -cubin k.cu",
@@ -713,12 +803,13 @@ mod tests {
                 "-arch=sm_80 -dc -dlto k.cu",
                 "`-dlto` is for one capability",
             ),
-            (
-                "-arch=sm_80 -optix-ir k.cu",
-                "`-optix-ir` is for one capability",
-            ),
+            ("-arch=sm_80 -optix-ir k.cu", ""),
             (
                 "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 -c k.cu",
+                "",
+            ),
+            (
+                "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_86,code=sm_86 -c k.cu",
                 "its build script requests these",
             ),
             (
@@ -742,6 +833,38 @@ mod tests {
     }
 
     #[test]
+    fn the_advertised_list_is_that_of_the_build() {
+        // As CMake writes `CUDAARCHS`.
+        let call = |rest: &str| {
+            let codes = "--generate-code=arch=compute_80,code=[sm_80] --generate-code=arch=compute_90,code=[sm_90]";
+            parse(&format!("{codes} {rest} -x cu k.cu -o k.o"))
+        };
+        let of_package = |rest: &str, list: &str| for_package(&call(rest), 80, "8.0, 9.0", list);
+        assert_eq!(of_package("-c", "8.0, 9.0"), "");
+        let [sm_80, sm_120] =
+            [80, 120].map(|it| format!("-gencode=arch=compute_{it},code=sm_{it}"));
+        let own = format!("{sm_80} -c -x cu k.cu -o k.o");
+        assert_eq!(of_package("-c", "8.0"), own);
+        let own = format!("{sm_80} {sm_120} -c -x cu k.cu -o k.o");
+        assert_eq!(of_package("-c", "8.0, 12.0"), own);
+        for product in ["-ptx", "-optix-ir"] {
+            let lowest = format!("-arch=compute_80 {product} -x cu k.cu -o k.o");
+            assert_eq!(of_package(product, "8.0, 9.0"), lowest);
+            assert_eq!(of_package(product, "8.0"), lowest);
+        }
+        let refused =
+            "refused: k.cu is to be compiled for 8.0, 9.0, and a cubin has code for one capability";
+        assert_eq!(of_package("-cubin", "8.0, 9.0"), refused);
+        let own = format!("{sm_80} -cubin -x cu k.cu -o k.o");
+        assert_eq!(of_package("-cubin", "8.0"), own);
+        let fatbin = of_package("-fatbin", "8.0, 9.0");
+        assert_eq!(fatbin, "");
+        // A list that the project itself has chosen is not the build's.
+        let other = for_package(&call("-ptx"), 80, "8.0, 12.0", "8.0, 12.0");
+        assert_eq!(other, "its build script requests these");
+    }
+
+    #[test]
     fn a_note_names_what_an_output_lacks() {
         let note = |line: &str, list: &str| parse(line).note(&declared(list), None, "why");
         let expected = "k.cu is compiled for 8.0, and not for 9.0, 12.0: why";
@@ -749,6 +872,17 @@ mod tests {
         assert_eq!(cubin.as_deref(), Some(expected));
         assert_eq!(note("-arch=sm_90a -c k.cu", "9.0"), None);
         assert_eq!(note("-arch=compute_80 -ptx k.cu", "8.0, 9.0"), None);
+        assert_eq!(note("-arch=sm_80 -optix-ir k.cu", "8.0, 9.0"), None);
+        let ptx = note(
+            "-gencode=arch=compute_90,code=[sm_90] -ptx k.cu",
+            "8.0, 9.0",
+        );
+        let expected = "k.cu is compiled for compute_90, and not for 8.0: why";
+        assert_eq!(ptx.as_deref(), Some(expected));
+        // nvcc refuses it.
+        let nothing = note("-arch=compute_80 -cubin k.cu", "8.0, 9.0");
+        let expected = "k.cu is compiled, and not for 8.0, 9.0: why";
+        assert_eq!(nothing.as_deref(), Some(expected));
         assert_eq!(note("-arch=sm_80 -cubin k.cu", "8.0+PTX"), None);
         let without_ptx =
             "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 -c k.cu";

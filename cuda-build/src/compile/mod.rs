@@ -29,7 +29,7 @@ mod workers;
 mod wrapper;
 
 #[cfg(feature = "nvcc-wrapper")]
-pub use call::{Call, ForList, KeepableCall};
+pub use call::{Advertised, Call, ForList, KeepableCall};
 pub(crate) use job::Tools;
 pub(crate) use joining::joins_objects;
 pub use library::Library;
