@@ -16,9 +16,6 @@ use cuda_find_core::version::ToolkitVersion;
 /// gcc writes a depfile if one of these variables is set.
 const WRITTEN_BY_GCC: [&str; 2] = ["DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"];
 
-/// The input that makes nvcc read standard input.
-const STANDARD_INPUT: &str = "-";
-
 /// How deep files with options may name others. nvcc refuses more.
 const MOST_NESTED_FILES: usize = 15;
 
@@ -47,6 +44,8 @@ pub struct Call {
     requested: Requested,
     /// Whether gcc writes a file beside the output because of a variable.
     writes_other_files: bool,
+    /// Whether a source may give its text only once, as a pipe does.
+    has_source_read_once: bool,
 }
 
 /// What the variables for build scripts say about capabilities.
@@ -103,6 +102,7 @@ impl Call {
             of_variables: expanded(&Variables::of_nvcc(env).options),
             product: None,
             requested: Requested::Nothing,
+            has_source_read_once: false,
             writes_other_files: WRITTEN_BY_GCC.iter().any(|name| env.get(name).is_some()),
         };
         let products = call.all().filter_map(|argument| match argument.meaning {
@@ -121,6 +121,8 @@ impl Call {
                     _ => (product == other).then_some(product),
                 });
         call.requested = requested(&call.arguments);
+        let has_source_read_once = call.inputs().any(|input| is_read_once(input, root));
+        call.has_source_read_once = has_source_read_once;
         call
     }
 
@@ -234,8 +236,8 @@ impl Call {
         if !self.inputs().any(|input| self.has_device_code(input)) || self.is_refused() {
             return ForList::Stays(None);
         }
-        if self.inputs().any(|input| input == STANDARD_INPUT) {
-            return stays("a source on standard input can be read only once");
+        if self.has_source_read_once {
+            return stays("a source that is not a file can be read only once");
         }
         let mut of_variables = self.of_variables.iter();
         if of_variables.any(|it| it.meaning.chooses_capabilities()) {
@@ -470,9 +472,9 @@ impl Call {
         default: Option<Capability>,
     ) -> Option<KeepableCall> {
         let mut inputs = self.inputs();
-        let is_file = |input: &&str| *input != STANDARD_INPUT && self.is_cuda(input);
-        let source = PathBuf::from(inputs.next().filter(is_file)?);
+        let source = PathBuf::from(inputs.next().filter(|input| self.is_cuda(input))?);
         if inputs.next().is_some()
+            || self.has_source_read_once
             || self.has(Meaning::Inspects)
             || self.has(Meaning::OneCapability)
             || self.writes_other_files
@@ -555,6 +557,13 @@ impl Call {
             depfile,
         })
     }
+}
+
+/// Whether an input may give its text only once: standard input, a pipe, or a file of a process such as `/dev/stdin`.
+fn is_read_once(input: &str, root: &Root) -> bool {
+    let path = Path::new(input);
+    let is_special = root.exists(path) && !root.is_file(path);
+    input == "-" || path.starts_with("/dev") || path.starts_with("/proc") || is_special
 }
 
 /// Whether two lists have the same images, in any order.
@@ -791,7 +800,15 @@ mod tests {
             ("-arch=sm_80 -c k.cpp", ""),
             (
                 "-arch=sm_80 -x cu -c -",
-                "a source on standard input can be read only once",
+                "a source that is not a file can be read only once",
+            ),
+            (
+                "-arch=sm_80 -x cu -c /dev/stdin",
+                "a source that is not a file can be read only once",
+            ),
+            (
+                "-arch=sm_80 -x cu -c /proc/self/fd/3",
+                "a source that is not a file can be read only once",
             ),
             ("-arch=sm_80 -dc -rdc=false k.cu", ""),
             (
@@ -967,6 +984,8 @@ mod tests {
             "-arch=native -c k.cu",
             "-arch=all -c k.cu",
             "-arch=sm_90a -c k.cu",
+            "-arch=sm_80 -x cu -c -",
+            "-arch=sm_80 -x cu -c /dev/stdin",
             "-Wall -c k.cu",
             "-c k.cu -MF k.d",
             "-Xcompiler=--coverage -c k.cu",
