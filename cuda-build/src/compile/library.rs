@@ -43,15 +43,27 @@ const DEFAULT_OPT_LEVEL: u32 = 3;
 /// Sources are compiled in the same way in every profile, so that all profiles use the same outputs: host and device
 /// code optimized (`-O3`), without debug information. [`Library::debug`] and [`Library::opt_level`] change that.
 ///
-/// The C++ standard library is linked (`stdc++`).
+/// The C++ runtime of the host compiler is linked: `stdc++` for gcc, and for clang what it uses. The variable `CXXSTDLIB`
+/// or [`Library::cpp_link_stdlib`] chooses another one.
 #[derive(Clone, Debug)]
 pub struct Library {
     name: String,
     sources: Vec<Source>,
     pub(crate) options: Options,
     pub(super) opt_level: Option<u32>,
-    pub(super) host_flags: Vec<String>,
+    pub(crate) host_flags: Vec<String>,
+    pub(crate) cpp_runtime: CppRuntime,
     rdc: bool,
+}
+
+/// Which C++ runtime is linked with a library.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum CppRuntime {
+    /// That of the host compiler, or of `CXXSTDLIB`.
+    #[default]
+    OfCompiler,
+    Named(String),
+    None,
 }
 
 impl Library {
@@ -63,6 +75,7 @@ impl Library {
             options: Options::default(),
             opt_level: None,
             host_flags: Vec::new(),
+            cpp_runtime: CppRuntime::default(),
             rdc: false,
         }
     }
@@ -98,6 +111,17 @@ impl Library {
     #[must_use]
     pub fn host_flag(mut self, flag: impl Into<String>) -> Self {
         self.host_flags.push(flag.into());
+        self
+    }
+
+    /// Chooses the C++ runtime that is linked, as the method of the `cc` crate: `"c++"`, `"static=stdc++"`; with `None`,
+    /// none is linked. Without this method, it is the one in the variable `CXXSTDLIB`, otherwise that of the host compiler.
+    #[must_use]
+    pub fn cpp_link_stdlib<'a>(mut self, name: impl Into<Option<&'a str>>) -> Self {
+        self.cpp_runtime = match name.into() {
+            Some(name) => CppRuntime::Named(name.to_owned()),
+            None => CppRuntime::None,
+        };
         self
     }
 

@@ -32,6 +32,7 @@ mod wrapper;
 pub use call::{Advertised, Call, ForList, KeepableCall};
 pub(crate) use job::Tools;
 pub(crate) use joining::joins_objects;
+pub(crate) use library::CppRuntime;
 pub use library::Library;
 pub use module::{Engine, Format, Module};
 pub(crate) use options::Options;

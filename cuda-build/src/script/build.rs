@@ -330,6 +330,7 @@ impl Build {
         self.report_view(toolkit, built.plan.as_ref(), directives)?;
         let stubs = self.stubs(toolkit)?;
         self.link(toolkit, stubs.as_deref(), directives);
+        self.link_cpp_runtimes(toolkit, directives)?;
         self.add_to_loader_path(toolkit, directives)?;
         code::report(&built.compiled, directives);
         self.watch_inputs(toolkit, &built.compiled.inputs, directives)?;

@@ -330,7 +330,7 @@ impl Build {
     }
 
     /// The compiler of host code; `None` if nvcc compiles nothing.
-    fn host_compiler(&self, toolkit: &Toolkit) -> Result<Option<HostCompiler>, Error> {
+    pub(super) fn host_compiler(&self, toolkit: &Toolkit) -> Result<Option<HostCompiler>, Error> {
         let needs_nvcc = |module: &Module| module.engine_for(toolkit) == Engine::Nvcc;
         if self.code.libraries.is_empty() && !self.code.modules.iter().any(needs_nvcc) {
             return Ok(None);

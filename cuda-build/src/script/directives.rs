@@ -94,9 +94,6 @@ impl Build {
         let linked = self.linked(toolkit);
         link::directives(toolkit, &linked, self.config.cudart, stubs, directives);
         link::add_nixos_driver_rpath(&self.root, self.config.cdylib, directives);
-        if !self.code.libraries.is_empty() {
-            directives.link("dylib", "stdc++");
-        }
         for warning in toolkit.warnings() {
             directives.push(Directive::Warning(warning.clone()));
         }

@@ -3,6 +3,7 @@
 mod build;
 mod code;
 mod compiling;
+mod cpp_runtime;
 mod directives;
 mod needs;
 mod watch;
