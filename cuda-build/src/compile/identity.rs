@@ -104,19 +104,22 @@ impl CompilerIdentities {
         let nvcc_files = nvcc_files(files, toolkit);
         let nvrtc_files = nvrtc_files(files, toolkit);
         let by_time = of_times(files, nvcc_files.iter().chain(&nvrtc_files));
-        let mut digest = |compiler: &str, by_time: &str, paths: &[PathBuf]| {
+        let mut digest = |compiler: &str, by_time: &str, compiler_files: &[CompilerFile]| {
             let cached = CachedAnswer::new(env, "contents", [compiler, by_time].map(OsStr::new));
             let known = cached.read(root).map(|(digest, _)| digest);
             known.unwrap_or_else(|| {
-                let digest = of_contents(files, paths);
+                let digest = of_contents(files, compiler_files);
                 cached.write(&digest, "");
                 digest
             })
         };
         let nvcc = digest("nvcc", &by_time, &nvcc_files);
         let nvrtc = digest("nvrtc", &by_time, &nvrtc_files);
-        let host =
-            host.map(|host| digest("host", &host.compiler.fingerprint, &host.compiler.files));
+        let host = host.map(|host| {
+            let host_files = host.compiler.files.iter().cloned();
+            let host_files = host_files.map(CompilerFile::program).collect::<Vec<_>>();
+            digest("host", &host.compiler.fingerprint, &host_files)
+        });
         let processor = root.text(Path::new("/proc/cpuinfo")).unwrap_or_default();
         let mut lines = processor.lines();
         let features = lines.find(|line| line.starts_with("flags") || line.starts_with("Features"));
@@ -137,12 +140,30 @@ impl CompilerIdentities {
     }
 }
 
+/// A file that decides what a compiler makes.
+#[derive(Clone, Debug)]
+struct CompilerFile {
+    path: PathBuf,
+    /// Its name in the digest: that of a program or a library, or the path of a header below its include directory.
+    name: PathBuf,
+}
+
+impl CompilerFile {
+    fn program(path: PathBuf) -> Self {
+        let name = path.file_name().unwrap_or_default().into();
+        Self { path, name }
+    }
+}
+
 /// A digest of path, size and time of files. It changes if a package is replaced in place.
-fn of_times<'p>(files: &mut Files, paths: impl Iterator<Item = &'p PathBuf>) -> String {
+fn of_times<'f>(
+    files: &mut Files,
+    compiler_files: impl Iterator<Item = &'f CompilerFile>,
+) -> String {
     let mut digest = Fnv::default();
-    for path in paths {
-        digest.field(path.as_os_str().as_encoded_bytes());
-        if let Some((length, time)) = files.length_and_time(path) {
+    for file in compiler_files {
+        digest.field(file.path.as_os_str().as_encoded_bytes());
+        if let Some((length, time)) = files.length_and_time(&file.path) {
             digest.field(&length.to_le_bytes());
             digest.field(&time.to_le_bytes());
         }
@@ -151,22 +172,18 @@ fn of_times<'p>(files: &mut Files, paths: impl Iterator<Item = &'p PathBuf>) -> 
 }
 
 /// A digest of the names and contents of files. By content, not path or time, so that machines can share outputs.
-fn of_contents(files: &mut Files, paths: &[PathBuf]) -> String {
+fn of_contents(files: &mut Files, compiler_files: &[CompilerFile]) -> String {
     let mut digest = Fnv::default();
-    for path in paths {
-        digest.field(path.file_name().unwrap_or_default().as_encoded_bytes());
-        digest.field(&files.digest(path).unwrap_or_default().to_le_bytes());
+    for file in compiler_files {
+        digest.field(file.name.as_os_str().as_encoded_bytes());
+        digest.field(&files.digest(&file.path).unwrap_or_default().to_le_bytes());
     }
     digest.hex()
 }
 
-/// How many levels of subdirectories of an include directory are in the digest: `cub/version.cuh` is, deeper headers
-/// are not. A package update that replaces deeper headers also replaces headers at these levels.
-const HEADER_DEPTH: u32 = 1;
-
 /// nvcc, the programs that it starts, its configuration and its library of device functions. Headers are not among
 /// them, because nvcc lists those that it read.
-fn nvcc_files(files: &mut Files, toolkit: &Toolkit) -> Vec<PathBuf> {
+fn nvcc_files(files: &mut Files, toolkit: &Toolkit) -> Vec<CompilerFile> {
     let mut paths = binaries(toolkit, &[Component::Nvcc, Component::Nvvm, Component::Crt]);
     if let Some(nvcc) = toolkit.tool(Component::Nvcc, "nvcc") {
         // nvcc reads its configuration from the directory of its program.
@@ -176,21 +193,23 @@ fn nvcc_files(files: &mut Files, toolkit: &Toolkit) -> Vec<PathBuf> {
     let cicc = toolkit.tool(Component::Nvvm, "cicc");
     let libdevice = cicc.and_then(|cicc| Some(cicc.parent()?.parent()?.join("libdevice")));
     paths.extend(names_with(files, libdevice.as_deref(), "libdevice"));
-    paths
+    paths.into_iter().map(CompilerFile::program).collect()
 }
 
 /// NVRTC with its built-in functions, and the toolkit's headers, of which NVRTC does not list those that it read.
-fn nvrtc_files(files: &mut Files, toolkit: &Toolkit) -> Vec<PathBuf> {
+fn nvrtc_files(files: &mut Files, toolkit: &Toolkit) -> Vec<CompilerFile> {
     let mut paths = binaries(toolkit, &[Component::Nvrtc]);
     let directory = paths
         .first()
         .and_then(|library| library.parent())
         .map(Path::to_owned);
     paths.extend(names_with(files, directory.as_deref(), "libnvrtc-builtins"));
+    let mut compiler_files: Vec<CompilerFile> =
+        paths.into_iter().map(CompilerFile::program).collect();
     for directory in toolkit.include_dirs() {
-        add_directory(files, &mut paths, &directory, HEADER_DEPTH);
+        add_headers(files, &mut compiler_files, &directory, Path::new(""));
     }
-    paths
+    compiler_files
 }
 
 fn binaries(toolkit: &Toolkit, components: &[Component]) -> Vec<PathBuf> {
@@ -210,12 +229,62 @@ fn names_with(files: &mut Files, directory: Option<&Path>, start: &str) -> Vec<P
     names.map(|name| directory.join(name)).collect()
 }
 
-fn add_directory(files: &mut Files, paths: &mut Vec<PathBuf>, directory: &Path, depth: u32) {
-    for name in files.names(directory).iter() {
-        let path = directory.join(name);
-        paths.push(path.clone());
-        if depth > 0 && !files.is_file(&path) {
-            add_directory(files, paths, &path, depth - 1);
+/// More levels of directories than any toolkit has. They end the search where a link leads upwards.
+const DEEPEST_HEADER: usize = 20;
+
+/// Adds the headers below a directory of an include directory.
+fn add_headers(
+    files: &mut Files,
+    compiler_files: &mut Vec<CompilerFile>,
+    include: &Path,
+    below: &Path,
+) {
+    let directory = include.join(below);
+    for entry in files.names(&directory).iter() {
+        let name = below.join(entry);
+        let path = include.join(&name);
+        if files.is_file(&path) {
+            compiler_files.push(CompilerFile { path, name });
+        } else if name.components().count() < DEEPEST_HEADER {
+            add_headers(files, compiler_files, include, &name);
         }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "prepares real files")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn headers_count_at_every_depth() {
+        let directory = tempfile::tempdir().unwrap();
+        let include = directory.path();
+        let write = |name: &str, text: &str| {
+            let path = include.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let digest = || {
+            let (mut files, mut headers) = (Files::default(), Vec::new());
+            add_headers(&mut files, &mut headers, include, Path::new(""));
+            of_contents(&mut files, &headers)
+        };
+        write("cuda.h", "");
+        write("cccl/cub/block/detail/x.cuh", "1");
+        std::os::unix::fs::symlink("..", include.join("cccl/upwards")).unwrap();
+        let first = digest();
+        assert_eq!(digest(), first);
+        write("cccl/cub/block/detail/x.cuh", "2");
+        let edited = digest();
+        assert!(edited != first);
+        fs::rename(
+            include.join("cccl/cub/block/detail/x.cuh"),
+            include.join("cccl/cub/block/x.cuh"),
+        )
+        .unwrap();
+        assert!(digest() != edited);
     }
 }

@@ -56,6 +56,15 @@ impl Options {
         given.any(|option| names.iter().any(|name| option.starts_with(name)))
     }
 
+    /// The same for the C++ standard. `-stdlib` starts with `-std`, too.
+    fn has_std(&self, options_from_variables: &[String]) -> bool {
+        let mut given = self.flags.iter().chain(options_from_variables);
+        given.any(|option| {
+            let name = option.split('=').next();
+            matches!(name, Some("-std" | "--std"))
+        })
+    }
+
     /// The options for nvcc or NVRTC, in a form that both accept: directories, macros, those of device code, then
     /// `more`, then the flags. The compiler takes `options_from_variables` from the
     /// environment.
@@ -75,7 +84,7 @@ impl Options {
             let value = value.as_ref().map(|value| format!("={value}"));
             options.push(format!("-D{name}{}", value.unwrap_or_default()));
         }
-        if self.std.is_some() || !self.has_flag(&["-std", "--std"], options_from_variables) {
+        if self.std.is_some() || !self.has_std(options_from_variables) {
             let std = self.std.as_deref().unwrap_or(DEFAULT_STD);
             options.push(format!("-std={std}"));
         }
@@ -250,5 +259,7 @@ mod tests {
         assert_eq!(options(&["-G"], &["-O2"]), ["-std=c++17", "-G"]);
         assert_eq!(options(&["--std=c++20"], &[]), ["--std=c++20"]);
         assert_eq!(options(&[], &["-std=c++20"]), [""; 0]);
+        assert_eq!(options(&[], &["-std", "c++20"]), [""; 0]);
+        assert_eq!(options(&[], &["-stdlib=libc++"]), ["-std=c++17"]);
     }
 }
