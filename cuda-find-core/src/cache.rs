@@ -1,5 +1,5 @@
-//! The user's cache directory, the check whether another user may have changed a file in it, and the output of programs
-//! (nvcc, ptxas, host compilers), which is kept there so that a build script that runs again does not start them again.
+//! The user's cache directory, and the output of programs (nvcc, ptxas, host compilers), which is kept there so that a
+//! build script that runs again does not start them again.
 //!
 //! An answer is one small file, `<cache>/answers/<program>-<hash of the question>.txt`. The file contains an
 //! *identity*, which the caller computed from the files on which the answer depends. The answer is valid only if the
@@ -7,15 +7,14 @@
 //! fail.
 
 use std::ffi::OsStr;
-#[cfg(unix)]
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::env::{Answers, Env};
 use crate::error::Error;
 use crate::hash::Fnv;
 use crate::output;
 use crate::root::Root;
+use crate::trust::Trust;
 
 /// The user's cache directory: `CUDA_BUILD_CACHE_DIR`, otherwise `$XDG_CACHE_HOME/cuda-build`, otherwise
 /// `~/.cache/cuda-build`. A relative `XDG_CACHE_HOME` is ignored, as the XDG base directory specification requires.
@@ -51,6 +50,7 @@ const END: &str = "#end\n";
 pub struct CachedAnswer {
     /// `None` if no variable names a cache directory. Then no answer is read or written.
     file: Option<PathBuf>,
+    trust: Trust,
 }
 
 impl CachedAnswer {
@@ -72,13 +72,14 @@ impl CachedAnswer {
         };
         Self {
             file: directory.map(|cache| cache.join("answers").join(name)),
+            trust: Trust::from_env(env),
         }
     }
 
     /// The identity and the text that were written, if the file is complete and no other user can have changed it.
     pub fn read(&self, root: &Root) -> Option<(String, String)> {
         let file = self.file.as_deref()?;
-        if distrust(root, file).is_some() {
+        if self.trust.problem(root, file).is_some() {
             return None;
         }
         let text = root.text(file).ok()?;
@@ -99,57 +100,6 @@ impl CachedAnswer {
             let _ = output::write(file, content.as_bytes());
         }
     }
-}
-
-/// The reason not to trust `path`, a file or directory that this program wrote; `None` if it can be trusted.
-///
-/// `path` and its parent directory must belong to the current user or to root, and must not be writable by every
-/// user. Only the parent may be writable by every user if it has the sticky bit, as `/tmp` has. Write permission for
-/// a group is accepted. What cannot be inspected is not trusted, except a path at which there is nothing.
-#[cfg(unix)]
-pub fn distrust(root: &Root, path: &Path) -> Option<String> {
-    use std::os::unix::fs::MetadataExt as _;
-    // The owner of this directory is the user of this process.
-    let user = match root.metadata(Path::new("/proc/self")) {
-        Ok(metadata) => metadata.uid(),
-        Err(error) => return Some(format!("the user is unknown: /proc/self: {error}")),
-    };
-    let parent = path.parent().unwrap_or(path);
-    let mut places = [(path, 0), (parent, STICKY)].into_iter();
-    places.find_map(|(path, harmless_if)| {
-        let reason = match root.metadata(path) {
-            Ok(metadata) => ownership_problem(metadata.uid(), metadata.mode(), user, harmless_if)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-            Err(error) => format!("cannot be inspected: {error}"),
-        };
-        Some(format!("{} {reason}", path.display()))
-    })
-}
-
-/// Owners and modes exist only on Unix. Elsewhere, what other users may have changed is unknown.
-#[cfg(not(unix))]
-pub fn distrust(_: &Root, path: &Path) -> Option<String> {
-    Some(format!(
-        "{} may have been changed by another user, which is not checked on this system",
-        path.display()
-    ))
-}
-
-/// In a directory with this bit, only the owner of a file can replace it.
-#[cfg(unix)]
-const STICKY: u32 = 0o1000;
-
-/// Why a file or directory with this owner and mode is not trusted, as the end of a sentence. `harmless_if` is the
-/// mode bit with which write permission for every user is accepted; zero if there is none.
-#[cfg(unix)]
-fn ownership_problem(owner: u32, mode: u32, user: u32, harmless_if: u32) -> Option<String> {
-    if owner != user && owner != 0 {
-        return Some(format!(
-            "belongs to user {owner}, neither to you (user {user}) nor to root"
-        ));
-    }
-    let is_open = mode & 0o002 != 0 && mode & harmless_if == 0;
-    is_open.then(|| "can be written by every user".to_owned())
 }
 
 #[cfg(test)]
@@ -209,20 +159,5 @@ mod tests {
             Some("/home/a/.cache/cuda-build")
         );
         assert_eq!(text(&Env::from_pairs([("PATH", "/bin")])), None);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn only_the_users_files_and_roots_are_trusted() {
-        assert_eq!(ownership_problem(1000, 0o755, 1000, 0), None);
-        assert_eq!(ownership_problem(0, 0o755, 1000, 0), None);
-        for user in [0, 1000] {
-            let reason = ownership_problem(65534, 0o755, user, STICKY).unwrap();
-            assert!(reason.contains("user 65534") && reason.contains(&format!("user {user}")));
-        }
-        let distrusted = |path: &str| distrust(&Root::system(), Path::new(path)).is_some();
-        assert!(!distrusted("/usr") && !distrusted("/nowhere"));
-        // A file in place of a directory: the path cannot be inspected.
-        assert!(distrusted("/proc/self/exe/below"));
     }
 }

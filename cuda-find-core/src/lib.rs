@@ -33,4 +33,5 @@ pub mod sources;
 pub mod target;
 pub mod toml;
 pub mod toolkit;
+pub mod trust;
 pub mod version;

@@ -97,6 +97,11 @@ impl Root {
         fs::metadata(path)
     }
 
+    /// The metadata of `path`, that of the link if it is one.
+    pub fn link_metadata(&self, path: &Path) -> io::Result<Metadata> {
+        fs::symlink_metadata(path)
+    }
+
     /// The size and modification time of a file as text, links followed; `absent` if nothing exists at `path`. The
     /// text for a directory has only the time, which changes when an entry is added or removed.
     pub fn identity(&self, path: &Path) -> String {

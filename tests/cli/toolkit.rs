@@ -1,5 +1,6 @@
 //! `cargo cuda toolkit` with real installers: among hostile repositories, unusual settings, damage and signals.
 
+use cuda_find_core::trust::Trust;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -59,7 +60,11 @@ mod online {
             assert_eq!(added["version"], "13.4.3");
             assert_eq!(added["fetched"], json!(["nvidia-cuda-runtime"]));
 
-            let found = sources::stored_toolkits(&Root::system(), &sandbox.path("cache/toolkits"));
+            let found = sources::stored_toolkits(
+                &Root::system(),
+                &Trust::default(),
+                &sandbox.path("cache/toolkits"),
+            );
             let toolkit = found.into_iter().map(Result::unwrap).next().unwrap();
             assert_eq!(toolkit.components, [Component::Cudart]);
             assert_eq!(toolkit.path.to_str(), added["path"].as_str());

@@ -10,6 +10,7 @@ pub mod nvcc_script;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use cuda_build::compile::output_store;
 use cuda_build::config::{Config, capabilities_variable};
 use cuda_build::{Capability, Component, Plan, Toolkit, ToolkitVersion, View};
 use cuda_build::{
@@ -18,7 +19,9 @@ use cuda_build::{
 };
 use cuda_find_core::capability::{Declared, Spelling};
 use cuda_find_core::link;
-use cuda_find_core::{env::Env, root::Root, select::RequestedRelease, target::Target};
+use cuda_find_core::{
+    env::Env, root::Root, select::RequestedRelease, target::Target, trust::Trust,
+};
 
 pub(crate) use self::capabilities::Capabilities;
 pub use self::capabilities::split;
@@ -91,6 +94,7 @@ impl IsolatedBuild {
         let mut notes = chosen.notes;
         notes.extend(toolkit.warnings().iter().map(|w| format!("warning: {w}")));
         notes.extend(note_about_cudarc(project, version)?);
+        notes.extend(note_about_outputs(root, env));
 
         let triple = target.triple();
         let is_native_build = target.is_native() && !project.config.has_other_target(triple);
@@ -263,6 +267,16 @@ fn variables_of_scripts(config: &Config, plan: &Plan) -> Vec<Variable> {
         (variable.clone(), value.into())
     };
     config.variables.iter().map(variable).collect()
+}
+
+/// A note if what compilers make is not kept for other builds, because another user could change it.
+fn note_about_outputs(root: &Root, env: &Env) -> Option<String> {
+    let directory = output_store(env)?;
+    let distrust = Trust::from_env(env).problem(root, &directory)?;
+    Some(format!(
+        "note: outputs are not kept for other builds: {}; {}",
+        distrust.reason, distrust.remedy
+    ))
 }
 
 /// A note if a feature of cudarc selects a release of another major, whose library cudarc loads when the program runs.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -108,6 +108,16 @@ pub fn lock_shared(directory: &Path) -> Result<fs::File> {
     lock_with(directory, fs::File::try_lock_shared, fs::File::lock_shared)
 }
 
+/// How a lock file in `directory` is opened. Whoever can read the file can hold its lock for ever, so only those who can
+/// write in the directory can read it.
+fn options_of_lock(directory: &Path) -> io::Result<fs::OpenOptions> {
+    let writers = fs::metadata(directory)?.mode() & 0o022;
+    let mut options = fs::File::options();
+    options.create(true).append(true);
+    options.mode(0o600 | writers | writers << 1);
+    Ok(options)
+}
+
 fn lock_with(
     directory: &Path,
     attempt: fn(&fs::File) -> Result<(), fs::TryLockError>,
@@ -117,8 +127,8 @@ fn lock_with(
     let locked = || {
         fs::create_dir_all(directory)?;
         // Opened for reading too, because an installer gets the file as its standard input.
-        let mut options = fs::File::options();
-        let file = options.create(true).read(true).append(true).open(&path)?;
+        let mut options = options_of_lock(directory)?;
+        let file = options.read(true).open(&path)?;
         if let Err(fs::TryLockError::WouldBlock) = attempt(&file) {
             let text = format!(
                 "waiting for another `cargo cuda` that uses {}",
@@ -153,9 +163,8 @@ pub fn lock_one_of(directory: &Path, count: usize) -> Option<fs::File> {
     const INTERVAL: Duration = Duration::from_millis(20);
     fs::create_dir_all(directory).ok()?;
     let open = |number: usize| {
-        let mut options = fs::File::options();
-        options.create(true).append(true);
-        options.open(directory.join(format!("{number}.lock"))).ok()
+        let path = directory.join(format!("{number}.lock"));
+        options_of_lock(directory).ok()?.open(path).ok()
     };
     let files: Vec<fs::File> = (0..count).filter_map(open).collect();
     while !files.is_empty() {

@@ -10,7 +10,7 @@ use cuda_find_core::{env::Env, root::Root, target::Target};
 use cuda_find_core::{release::is_nvcc_packaged, sources::LOCK_FILE};
 use serde::Serialize;
 
-use super::directory::{StoreDirectory, damage, disk_usage, trusted};
+use super::directory::{StoreDirectory, damage, disk_usage};
 use super::installer::Installer;
 use super::lock::{Lock, Manifest, lock_file};
 use super::package::{AcceptedVersions, FetchFrom, PackageSet, ReleaseToFetch, no_package};
@@ -375,7 +375,7 @@ impl<'a> Run<'a> {
     fn problem(&self, set: &PackageSet) -> Result<Option<String>> {
         let name = set.name(self.target.directory());
         let path = self.store.path(&name);
-        trusted(&path)?;
+        self.store.check_trust(&path)?;
         match self.store.manifest(&name) {
             Ok(Some(manifest)) => {
                 set.check_files(&manifest.set, "the store has")?;

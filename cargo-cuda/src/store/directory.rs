@@ -22,6 +22,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use cuda_find_core::sources;
+use cuda_find_core::trust::{Distrust, Trust};
 use cuda_find_core::{cache, env::Env, root::Root};
 use tempfile::TempDir;
 
@@ -46,6 +47,7 @@ pub fn cache_dir(env: &Env) -> Result<PathBuf> {
 #[derive(Clone, Debug)]
 pub(super) struct StoreDirectory {
     pub directory: PathBuf,
+    trust: Trust,
 }
 
 impl StoreDirectory {
@@ -59,19 +61,31 @@ impl StoreDirectory {
             );
         }
         let directory = cache.join(name);
-        trusted(&directory)?;
-        Ok(Self { directory })
+        let trust = Trust::from_env(env);
+        let store = Self { directory, trust };
+        store.check_trust(&store.directory)?;
+        Ok(store)
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
+    /// Fails if another user can change a directory of the store.
+    pub fn check_trust(&self, directory: &Path) -> Result<()> {
+        let problem = self.trust.problem(&Root::system(), directory);
+        let Some(Distrust { reason, remedy }) = problem else {
+            return Ok(());
+        };
+        let hint = format!("{remedy}; `CUDA_BUILD_CACHE_DIR` names another cache directory");
+        Err(Failure::no_store(format!("the store is not safe to use: {reason}")).hint(hint))
+    }
+
     /// The manifest of a toolkit; `None` if there is no toolkit of that name.
     pub fn manifest(&self, name: &str) -> Result<Option<Manifest>, String> {
         let path = self.path(name);
-        if let Some(reason) = cache::distrust(&Root::system(), &path) {
-            return Err(reason);
+        if let Some(distrust) = self.trust.problem(&Root::system(), &path) {
+            return Err(distrust.to_string());
         }
         let file = path.join(sources::MANIFEST);
         let failed = |reason: String| format!("{}: {reason}", file.display());
@@ -207,15 +221,6 @@ fn link(source: &Path, target: &Path) -> Result<()> {
         .map_err(failed("copy to", target)),
         _ => Ok(()),
     }
-}
-
-/// Fails if another user can change the directory.
-pub(super) fn trusted(directory: &Path) -> Result<()> {
-    let Some(reason) = cache::distrust(&Root::system(), directory) else {
-        return Ok(());
-    };
-    let hint = "set `CUDA_BUILD_CACHE_DIR` to a directory that only you can write";
-    Err(Failure::no_store(format!("the store is not safe to use: {reason}")).hint(hint))
 }
 
 /// An I/O error in the store.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cuda_find_core::{cache, env::Env, root::Root};
+use cuda_find_core::{env::Env, root::Root, trust::Trust};
 
 use super::add::incomplete;
 use super::directory::StoreDirectory;
@@ -31,7 +31,7 @@ impl Tool {
     pub fn fetched(&self, env: &Env) -> Option<PathBuf> {
         let directory = StoreDirectory::open(env, "tools").ok()?.path(self.name);
         let root = Root::system();
-        let is_usable = cache::distrust(&root, &directory).is_none()
+        let is_usable = Trust::from_env(env).problem(&root, &directory).is_none()
             && root.is_file(&directory.join(self.must_contain));
         is_usable.then_some(directory)
     }

@@ -45,7 +45,7 @@ pub(crate) use sources::PATTERN_HINT;
 pub use sources::matching_files;
 pub(crate) use step::{ReadFiles, Settings, Step};
 pub(crate) use store::OutputStore;
-pub use store::VARIABLE as STORE_VARIABLE;
+pub use store::{VARIABLE as STORE_VARIABLE, output_store};
 pub(crate) use workers::Workers;
 #[cfg(feature = "nvcc-wrapper")]
 pub use wrapper::{WrappedNvcc, most_compilers, name_of_output};

@@ -26,7 +26,8 @@ use crate::config::{parse_size, parsed_variable};
 use crate::error::Error;
 use crate::fatbin::{Compression, Decompress, Kind, MAGIC_BYTES};
 use crate::freshness::{Freshness, InputStates};
-use cuda_find_core::cache::{cache_dir, distrust};
+use cuda_find_core::cache::cache_dir;
+use cuda_find_core::trust::{Distrust, Trust};
 use cuda_find_core::{env::Env, hash::of_content, output, root::Root};
 
 /// The variable that names the output store.
@@ -85,6 +86,9 @@ pub(crate) struct OutputStore {
     pub(super) decompress: Option<Decompress>,
     /// The size in bytes to which the directory is reduced, if any.
     limit: Option<u64>,
+    /// Why the store of all builds is not used, if another user can change it.
+    pub(crate) distrust: Option<Distrust>,
+    trust: Trust,
 }
 
 impl OutputStore {
@@ -108,6 +112,8 @@ impl OutputStore {
             names: None,
             decompress,
             limit,
+            distrust: None,
+            trust: Trust::from_env(env),
         };
         let Some(directory) = output_store(env) else {
             return Ok(of_build);
@@ -116,16 +122,21 @@ impl OutputStore {
             let reason = format!("{} is not an absolute path", directory.display());
             return Err(Error::variable(VARIABLE, reason));
         }
+        if let Some(distrust) = of_build.trust.problem(root, &directory) {
+            return Ok(Self {
+                distrust: Some(distrust),
+                ..of_build
+            });
+        }
         let created = output::create_directory(&directory);
         if is_named {
             // It may be one that this user can only read.
             created?;
         } else {
             let marker = directory.join(TRIM_MARKER);
-            let is_trusted = created.is_ok() && distrust(root, &directory).is_none();
             let is_writable =
                 || output::check_writable(&marker).or_else(|_| output::write(&marker, b""));
-            if !is_trusted || is_writable().is_err() {
+            if created.is_err() || is_writable().is_err() {
                 return Ok(of_build);
             }
         }
@@ -216,6 +227,11 @@ impl OutputStore {
     ) -> Option<CompilerOutput> {
         let is_current = |reads: &InputStates| freshness.is_current(reads);
         if !kept.reads.as_ref().is_some_and(is_current) {
+            return None;
+        }
+        // It may have been written before the directory was closed to others.
+        let is_shared = self.names.is_some();
+        if is_shared && self.trust.problem(&Root::system(), path).is_some() {
             return None;
         }
         let file = output::read(path).ok()?;
@@ -320,7 +336,7 @@ fn trim(directory: &Path, limit: u64) {
 
 /// The output store: `CUDA_BUILD_IMAGES`, otherwise `outputs` in the user's cache directory. `None` if no variable
 /// names a cache directory.
-fn output_store(env: &Env) -> Option<PathBuf> {
+pub fn output_store(env: &Env) -> Option<PathBuf> {
     let named = env.path(VARIABLE);
     named.or_else(|| Some(cache_dir(env)?.join("outputs")))
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::build::{Build, Built, set_cfgs};
 use crate::compile::identity::{CompilerIdentities, Variables};
 use crate::compile::{
-    Compiled, Engine, Library, Module, OutputStore, PathNames, Progress, Runner, Settings, Tools,
-    Workers, joins_objects, matching_files,
+    Compiled, Engine, Library, Module, OutputStore, PROGRESS_VARIABLE, PathNames, Progress, Runner,
+    Settings, Tools, Workers, joins_objects, matching_files,
 };
 use crate::diagnosis::{FailedBuild, Origin};
 use crate::driver::{Driver, NoDriver};
@@ -223,6 +223,14 @@ impl Build {
         let view_root: Vec<_> = view.iter().map(|view| (view.root(), "view")).collect();
         let names = PathNames::new(toolkit, &view_root);
         let store = OutputStore::open(reads, &self.out, None, names)?;
+        // `cargo cuda` has printed it once for all scripts.
+        let is_reported = self.env.peek(PROGRESS_VARIABLE).is_some();
+        if let Some(distrust) = store.distrust.as_ref().filter(|_| !is_reported) {
+            directives.push(Directive::Warning(format!(
+                "outputs are kept for this build alone: {}; {}",
+                distrust.reason, distrust.remedy
+            )));
+        }
         let settings = Settings {
             toolkit,
             plan,

@@ -12,21 +12,19 @@ use std::time::{Duration, SystemTime};
 
 use super::plan::{ViewEntry, ViewPlan};
 use crate::error::Error;
-use cuda_find_core::{
-    cache,
-    output::{self, TemporaryDirectory},
-};
+use cuda_find_core::output::{self, TemporaryDirectory};
+use cuda_find_core::trust::{Distrust, Trust};
 
 /// Makes sure that the view exists at `path`. A complete view is not touched. Returns `true` if the view was not
 /// complete before.
 ///
 /// The name of the directory contains the plan's digest, and only this crate writes in it: a damaged view is replaced.
-pub(super) fn write(plan: &ViewPlan<'_>, path: &Path) -> Result<bool, Error> {
-    if let Some(reason) = cache::distrust(plan.root, path) {
+pub(super) fn write(plan: &ViewPlan<'_>, path: &Path, trust: &Trust) -> Result<bool, Error> {
+    if let Some(Distrust { reason, remedy }) = trust.problem(plan.root, path) {
         return Err(Error::ViewNotCreated {
             path: path.to_owned(),
             reason,
-            hint: format!("name another directory, or remove {}", path.display()),
+            hint: remedy,
         });
     }
     if is_complete(plan, path) {

@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::candidate::{Candidate, CandidateKind, SearchStep};
-use crate::cache::{cache_dir, distrust};
+use crate::cache::cache_dir;
 use crate::component::Component;
 use crate::env::Env;
 use crate::error::Error;
@@ -24,6 +24,7 @@ use crate::list::{matches, sort_by_key};
 use crate::root::Root;
 use crate::target::Target;
 use crate::toml::{self, Table, Value};
+use crate::trust::{Distrust, Trust};
 use crate::version::{ToolkitVersion, Version};
 
 /// The name of the manifest. A directory without this file is not a stored toolkit.
@@ -146,17 +147,21 @@ impl StoredToolkit {
 
 /// All toolkits below `directory`, sorted by name. A toolkit that cannot be used is an `Err` with
 /// the reason. A directory without a manifest is skipped: another process may still be writing it.
-pub fn stored_toolkits(root: &Root, directory: &Path) -> Vec<Result<StoredToolkit, Error>> {
+pub fn stored_toolkits(
+    root: &Root,
+    trust: &Trust,
+    directory: &Path,
+) -> Vec<Result<StoredToolkit, Error>> {
     let mut toolkits = Vec::new();
     for name in root.names(directory) {
         let path = directory.join(&name);
         if name.as_encoded_bytes().starts_with(b".") || !root.exists(&path.join(MANIFEST)) {
             continue;
         }
-        toolkits.push(match distrust(root, &path) {
-            Some(reason) => Err(Error::io("use", &path)(io::Error::other(format!(
-                "{reason}; delete it and fetch it again, or name it in `CUDA_BUILD_ROOTS` if you trust it"
-            )))),
+        toolkits.push(match trust.problem(root, &path) {
+            Some(Distrust { reason, remedy }) => Err(Error::io("use", &path)(io::Error::other(
+                format!("{reason}; {remedy}"),
+            ))),
             None => StoredToolkit::read(root, &path),
         });
     }
@@ -220,7 +225,8 @@ impl StoredToolkits {
         let is_used =
             |platform: &str| platform == store.platform || target.runs_in_cross_build(platform);
         let directory = toolkits_dir(env).into_iter();
-        for toolkit in directory.flat_map(|directory| stored_toolkits(root, &directory)) {
+        let trust = Trust::from_env(env);
+        for toolkit in directory.flat_map(|directory| stored_toolkits(root, &trust, &directory)) {
             match toolkit {
                 Ok(toolkit) if is_used(&toolkit.platform) => store.toolkits.push(toolkit),
                 Ok(_) => {}
@@ -492,7 +498,7 @@ mod store_tests {
         put(directory.path(), "13.4.3-b", None);
         put(directory.path(), ".13.4.3-c.7.part", Some(GOOD));
         put(directory.path(), "13.4.3-d", Some("format_version = 9"));
-        let found = stored_toolkits(&Root::system(), directory.path());
+        let found = stored_toolkits(&Root::system(), &Trust::default(), directory.path());
         assert_eq!(found.len(), 2);
         assert!(found[0].is_ok() && found[1].is_err());
     }
@@ -504,7 +510,7 @@ mod store_tests {
         let toolkit = put(directory.path(), "13.4.3-a", None);
         let made = crate::command::Invocation::new("mkfifo").args([toolkit.join(MANIFEST)]);
         assert!(made.run().unwrap().success);
-        let found = stored_toolkits(&Root::system(), directory.path());
+        let found = stored_toolkits(&Root::system(), &Trust::default(), directory.path());
         assert!(
             found[0]
                 .as_ref()
@@ -526,7 +532,8 @@ mod store_tests {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         };
         let reason = || {
-            let found = stored_toolkits(&Root::system(), directory.path()).remove(0);
+            let found =
+                stored_toolkits(&Root::system(), &Trust::default(), directory.path()).remove(0);
             found.err().map(|error| error.to_string())
         };
         for (store, own, used) in [
