@@ -89,6 +89,12 @@ impl CargoConfig {
         included.filter_map(path).collect()
     }
 
+    /// A configuration for tests.
+    #[cfg(test)]
+    pub fn from_text(text: &str) -> Self {
+        Self(text.parse().unwrap())
+    }
+
     fn get(&self, table: &str, key: &str) -> Option<&Value> {
         self.0.get(table)?.get(key)
     }
@@ -104,6 +110,11 @@ impl CargoConfig {
     /// The first `[build] target`, or the value of `CARGO_BUILD_TARGET`.
     pub fn build_target(&self) -> Option<&str> {
         self.build_targets().next()
+    }
+
+    /// Whether `[alias]` has a command of this name.
+    pub fn has_alias(&self, name: &str) -> bool {
+        self.get("alias", name).is_some()
     }
 
     /// Whether the configuration names a target other than `triple`, so that C code may be compiled
@@ -400,7 +411,7 @@ mod tests {
     }
 
     fn config(text: &str) -> CargoConfig {
-        CargoConfig(text.parse().unwrap())
+        CargoConfig::from_text(text)
     }
 
     #[test]

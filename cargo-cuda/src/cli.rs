@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use cuda_find_core::{env::Env, root::Root, sources};
 
@@ -16,7 +17,7 @@ use crate::failure::Result;
 use crate::isolated_build::nvcc_script;
 use crate::output::TerminalOptions;
 use crate::project::BuildOptions;
-use crate::{nvcc_wrapper, output, signals, store};
+use crate::{nvcc_wrapper, other_commands, output, signals, store};
 
 /// Fetch CUDA components, build crates with them, package wheels per CUDA major.
 #[derive(Debug, Parser)]
@@ -121,7 +122,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Err(error) => {
             output::use_colour(color(&CargoOptions::parse(&arguments)), &user_env);
             if error.use_stderr() {
-                let _ = error.print();
+                print_usage_error(error, &user_env);
                 return exit_code::USAGE.into();
             }
             // Help, or the version.
@@ -135,6 +136,34 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
     });
     signals::finish();
     ExitCode::from(code)
+}
+
+/// Prints an error in the command line. For an unknown command, it names what works, and never an alias of one letter.
+fn print_usage_error(mut error: clap::Error, user_env: &Env) {
+    if let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) {
+        let config = CargoConfig::of_current_directory(&Root::system(), user_env, &[]);
+        if let Some(failure) = other_commands::error(name, user_env, &config) {
+            output::message(&failure.to_string());
+            return;
+        }
+    }
+    let suggested = match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(names)) => names.clone(),
+        Some(ContextValue::String(name)) => vec![name.clone()],
+        _ => Vec::new(),
+    };
+    let names: Vec<String> = suggested
+        .into_iter()
+        .filter(|name| name.len() > 1)
+        .collect();
+    match names.is_empty() {
+        true => _ = error.remove(ContextKind::SuggestedSubcommand),
+        false => {
+            let names = ContextValue::Strings(names);
+            error.insert(ContextKind::SuggestedSubcommand, names);
+        }
+    }
+    let _ = error.print();
 }
 
 /// Parses the command line. For cargo's commands, clap gets only the options of `cargo cuda`. `program` is the name

@@ -23,6 +23,7 @@ pub mod exit_code;
 pub mod failure;
 pub mod isolated_build;
 mod nvcc_wrapper;
+mod other_commands;
 mod output;
 pub mod package;
 mod process;
