@@ -34,6 +34,7 @@ pub fn diagnose(project: &Project, build: &IsolatedBuild, messages: &str) -> Dia
             include: build.view.include(),
             declares_capabilities: build.plan.is_some(),
             has_driver: has_driver(),
+            macros: macros(project),
             cudarc: dependencies.newest_for_cudarc(),
             exports: &exports,
             added: &|component, symbol| match symbols::added(component, major, symbol)? {
@@ -43,6 +44,17 @@ pub fn diagnose(project: &Project, build: &IsolatedBuild, messages: &str) -> Dia
         }),
     };
     failed.diagnose()
+}
+
+/// The names of the procedural macros among the packages of the workspace and its dependencies.
+fn macros(project: &Project) -> Vec<String> {
+    let packages = project
+        .workspace
+        .iter()
+        .flat_map(|it| &it.metadata.packages);
+    let targets = packages.flat_map(|package| &package.targets);
+    let macros = targets.filter(|target| target.is_proc_macro());
+    macros.map(|target| target.name.clone()).collect()
 }
 
 /// The command line of this process with `--fetch` after the command. `None` if an installer has started it.

@@ -29,6 +29,12 @@ pub(super) enum Kind {
     Nvcc,
     /// A CUDA release that cudarc does not know.
     CudarcRelease,
+    /// A library that a crate opens by name, as cudarc does: `nvrtc`.
+    Opened,
+    /// A type of C++20 that gcc's headers use.
+    Char8,
+    /// A crate that rustc did not find.
+    Crate,
 }
 
 /// Each message of a tool: what it names, the text before the name, and the text after it. Spaces also stand for line
@@ -74,6 +80,9 @@ const MESSAGES: &[(Kind, &str, &str)] = &[
     (Kind::Nvcc, "nvcc: not found", ""),
     (Kind::Nvcc, "nvcc: command not found", ""),
     (Kind::CudarcRelease, "Unsupported cuda toolkit version: `", "`"),
+    (Kind::Opened, "Unable to dynamically load the \"", "\" shared library"),
+    (Kind::Char8, "identifier \"char8_t\" is undefined", ""),
+    (Kind::Crate, "error[E0463]: can't find crate for `", "`"),
 ];
 
 /// What the messages name, in the order of the table. `text` has one space for all spaces and line breaks in a row.

@@ -7,6 +7,7 @@
 mod messages;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 use std::path::{Path, PathBuf};
 
@@ -56,6 +57,8 @@ pub struct CargoBuild<'a> {
     pub declares_capabilities: bool,
     /// Whether this machine has a driver.
     pub has_driver: bool,
+    /// The names of the crates in the build that are procedural macros.
+    pub macros: Vec<String>,
     /// The newest CUDA release that every cudarc in the build supports.
     pub cudarc: Option<ToolkitVersion>,
     /// Whether a library exports a symbol.
@@ -104,7 +107,10 @@ impl FailedBuild<'_> {
             };
             diagnosis.hint = self.how_to_add(&diagnosis.missing, facts.iter().any(is_of_host));
         }
-        diagnosis.hint = diagnosis.hint.or_else(|| self.in_own_words());
+        diagnosis.hint = diagnosis
+            .hint
+            .or_else(|| self.in_own_words())
+            .or_else(|| tools::missing(&text, self.env, self.root));
         diagnosis
     }
 
@@ -126,6 +132,9 @@ impl FailedBuild<'_> {
             Kind::HostCompiler => self.host_compiler()?,
             Kind::Nvcc => self.nvcc()?,
             Kind::CudarcRelease => self.cudarc()?,
+            Kind::Opened => return self.opened(name),
+            Kind::Char8 => self.headers_of_gcc()?,
+            Kind::Crate => self.macro_crate(name)?,
         };
         Some(Conclusion::Hint(hint))
     }
@@ -215,6 +224,52 @@ impl FailedBuild<'_> {
         }
     }
 
+    /// A library that a build script or a macro opens by name, while it is built.
+    fn opened(&self, name: &str) -> Option<Conclusion> {
+        if name != "cuda" {
+            return match self.library(name)? {
+                Conclusion::Missing(component, _) => {
+                    self.missing(component, format!("the build loads {name}"))
+                }
+                hint => Some(hint),
+            };
+        }
+        let is_without_driver = self.cargo().is_some_and(|build| !build.has_driver);
+        is_without_driver.then(|| Conclusion::Hint(
+            "the build uses the GPU through NVIDIA's driver (libcuda.so), which this machine does not have: build where \
+             it is installed, or enable a feature of the crate that compiles without it"
+                .to_owned(),
+        ))
+    }
+
+    /// The headers of a gcc that is newer than nvcc knows, if a compiler was named or the check was turned off.
+    fn headers_of_gcc(&self) -> Option<String> {
+        let (_, rest) = self.messages.split_once("/c++/")?;
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        let gcc: u32 = digits.parse().ok()?;
+        let newest = release::facts(self.version())?.gcc_max;
+        (gcc > newest).then(|| {
+            format!(
+                "nvcc of CUDA {} cannot read the headers of gcc {gcc}: install gcc {newest} or older, and set \
+                 `NVCC_CCBIN=g++-{newest}`",
+                self.version()
+            )
+        })
+    }
+
+    /// A procedural macro is a library that rustc loads.
+    fn macro_crate(&self, name: &str) -> Option<String> {
+        let build = self.cargo()?;
+        let is_macro = build.macros.iter().any(|it| it.replace('-', "_") == name);
+        is_macro.then(|| {
+            format!(
+                "`{name}` is a procedural macro that rustc cannot load, because a library that it links is not found: \
+                 `LD_DEBUG=libs` before the command names the library; if it is one of CUDA's, declare its component in \
+                 `components` of `[package.metadata.cuda]`"
+            )
+        })
+    }
+
     /// A package of CMake that has the name of a component: `CUDNN`.
     fn package(&self, name: &str) -> Option<Conclusion> {
         let component: Component = name.parse().ok()?;
@@ -280,6 +335,11 @@ impl FailedBuild<'_> {
     }
 
     fn architecture(&self, name: &str) -> Option<String> {
+        if name == "native" {
+            return Some(
+                "this nvcc does not know `native`: let the build name capabilities, as in `-arch=sm_80`".to_owned(),
+            );
+        }
         let declared = Declared::parse([name]).ok()?;
         match declared.plan(self.version(), &[], None) {
             Err(FindError::Capability { reason, hint }) => Some(format!("{reason}: {hint}")),

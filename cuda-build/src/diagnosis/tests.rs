@@ -39,6 +39,7 @@ fn hint(release: &str, messages: &str) -> Option<String> {
             include: PathBuf::from("/view/include"),
             declares_capabilities: true,
             has_driver: false,
+            macros: vec!["kernel-macros".to_owned()],
             cudarc: None,
             exports: &|_, name| name == "cudaOld_Ctx",
             added: &|_, name| (name == "cudaNew").then_some(ToolkitVersion::new(13, 5)),
@@ -102,6 +103,99 @@ fn build_scripts_have_words_of_their_own() {
     assert_eq!(missing("ssl.h not found: install OpenSSL\n"), "");
     let query = "Failed to run nvidia-smi. Is the driver installed?: No such file or directory\n";
     assert!(missing(query).starts_with("the build script asks for the GPU"));
+}
+
+#[test]
+fn a_library_that_is_opened_by_name_may_be_missing() {
+    let opened = |name: &str| {
+        let message =
+            format!("panicked: Unable to dynamically load the \"{name}\" shared library - tried …");
+        hint("13.4", &message).unwrap_or_default()
+    };
+    assert!(opened("nvrtc").contains("this CUDA 13.4 has no nvrtc"));
+    assert!(opened("cuda").starts_with("the build uses the GPU through NVIDIA's driver"));
+    assert_eq!(opened("torch"), "");
+    // The toolkit of these tests has it.
+    assert_eq!(opened("cudart"), "");
+}
+
+#[test]
+fn a_macro_that_cannot_be_loaded_is_named() {
+    let lacks = |name: &str| {
+        hint(
+            "13.4",
+            &format!("error[E0463]: can't find crate for `{name}`\n"),
+        )
+    };
+    assert!(
+        lacks("kernel_macros")
+            .unwrap()
+            .contains("is a procedural macro")
+    );
+    assert_eq!(lacks("core"), None);
+}
+
+#[test]
+fn headers_of_a_newer_gcc_are_recognised() {
+    let of_gcc = |gcc: u32, release: &str| {
+        let text = format!(
+            "/usr/include/c++/{gcc}.1.1/type_traits(393): error: identifier \"char8_t\" is\n  undefined\n"
+        );
+        hint(release, &text).unwrap_or_default()
+    };
+    let expected = "nvcc of CUDA 13.0 cannot read the headers of gcc 16: install gcc 15 or older";
+    assert!(
+        of_gcc(16, "13.0").starts_with(expected),
+        "{}",
+        of_gcc(16, "13.0")
+    );
+    assert_eq!(of_gcc(15, "13.0"), "");
+    // A source of its own that needs C++20.
+    assert_eq!(
+        hint(
+            "13.0",
+            "k.cu(1): error: identifier \"char8_t\" is undefined\n"
+        ),
+        None
+    );
+}
+
+#[test]
+fn what_a_bare_machine_lacks_is_named_with_its_package() {
+    for (message, expected) in [
+        (
+            "Unable to find libclang: \"couldn't find any valid shared libraries matching: ['libclang.so']",
+            "libclang-dev",
+        ),
+        (
+            "wrapper.h:1:10: fatal error: 'stddef.h' file not found",
+            "BINDGEN_EXTRA_CLANG_ARGS",
+        ),
+        (
+            "failed to execute command: No such file or directory (os error 2)\nis `cmake` not installed?",
+            "`cmake`",
+        ),
+        (
+            "CMake Error: CMake was unable to find a build program corresponding to \"Ninja\".  CMAKE_MAKE",
+            "ninja-build",
+        ),
+        ("The pkg-config command could not be found.", "`pkg-config`"),
+        ("error: linker `cc` not found", "build-essential"),
+        (
+            "error occurred in cc-rs: failed to find tool \"c++\": No such file",
+            "`g++`",
+        ),
+        ("fatal error: 'mine.h' file not found", ""),
+        (
+            "Unable to find libclang: \"the `libclang` shared library at C:\\\\x could not be opened\"",
+            "",
+        ),
+        ("error: cmake failed with status 1", ""),
+    ] {
+        let hint = hint("13.4", message).unwrap_or_default();
+        let is_right = hint.is_empty() == expected.is_empty() && hint.contains(expected);
+        assert!(is_right, "{message}: {hint}");
+    }
 }
 
 #[test]
