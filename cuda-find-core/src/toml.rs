@@ -332,15 +332,25 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("\"{quoted}\"")
 }
 
-/// Parses the text of a file. It is an error if `format_version` is missing or not between 1 and `newest`.
+/// The key of a file with the first version of `cuda-build` and `cargo-cuda` that reads its format.
+pub const READABLE_SINCE: &str = "readable_since";
+
+/// Parses the text of a file that releases exchange. Keys that are not known are ignored. It is an error if
+/// `format_version` is missing or not between 1 and `newest`: then only newer releases read the file.
 pub fn parse(text: &str, newest: i64) -> Result<Table, String> {
     let table = Table::parse(text)?;
     let format = number(&table, "format_version")?;
     if (1..=newest).contains(&format) {
         return Ok(table);
     }
+    // The text may come from a repository, and is printed.
+    let is_version = |text: &&str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let since = string(&table, READABLE_SINCE).ok().filter(is_version);
+    let since = since.map_or(String::new(), |since| {
+        format!(", and {since} and newer read this format")
+    });
     Err(format!(
-        "format_version {format} is not supported: this version reads up to {newest}"
+        "format_version {format} is not supported: this version reads up to {newest}{since}"
     ))
 }
 

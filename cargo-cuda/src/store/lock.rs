@@ -4,15 +4,15 @@ use std::io;
 use std::path::Path;
 
 use cuda_build::{Component, ToolkitVersion, Version};
-use cuda_find_core::sources::{self, LOCK_FILE, LOCK_VARIABLE};
+use cuda_find_core::sources::{self, LOCK_FILE, LOCK_FORMAT_VERSION, LOCK_VARIABLE};
 use cuda_find_core::{env::Env, root::Root};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::package::{PackageSet, ReleaseToFetch};
 use crate::failure::{Failure, Result};
 use crate::output;
 
-const FORMAT_VERSION: i64 = 1;
 const HEADER: &str =
     "# Written by `cargo cuda toolkit add`; commit it. `--upgrade` resolves it again.\n";
 
@@ -45,18 +45,14 @@ pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-fn check_format(version: i64, readable: i64) -> Result<(), String> {
-    if version == readable {
-        return Ok(());
-    }
-    Err(format!(
-        "format_version is {version}, but this cargo-cuda reads {readable}"
-    ))
+/// Reads a file by the same rule as the search: keys that are not known are ignored, and a newer format is an error.
+fn parse<T: DeserializeOwned>(text: &str, newest_format: i64) -> Result<T, String> {
+    cuda_find_core::toml::parse(text, newest_format)?;
+    toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
 }
 
 /// `cuda-toolkits.lock`: the exact packages to which each release was resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Lock {
     format_version: i64,
     #[serde(default, rename = "toolkit")]
@@ -96,7 +92,7 @@ impl LockEntry {
 impl Default for Lock {
     fn default() -> Self {
         Self {
-            format_version: FORMAT_VERSION,
+            format_version: LOCK_FORMAT_VERSION,
             toolkits: Vec::new(),
         }
     }
@@ -126,9 +122,7 @@ impl Lock {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let mut lock: Self =
-            toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
-        check_format(lock.format_version, FORMAT_VERSION)?;
+        let mut lock: Self = parse(text, LOCK_FORMAT_VERSION)?;
         for locked in &mut lock.toolkits {
             locked.check()?;
             locked.set.packages.sort();
@@ -199,8 +193,7 @@ impl Manifest {
 
     /// Reads a manifest.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let manifest: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
-        check_format(manifest.format_version, sources::FORMAT_VERSION)?;
+        let manifest: Self = parse(text, sources::FORMAT_VERSION)?;
         manifest.set.check()?;
         Ok(manifest)
     }
@@ -260,6 +253,13 @@ mod tests {
         };
         let good = toml::to_string(&good).unwrap();
         assert!(Lock::parse(&good).is_ok());
+        // A later release may add keys, which this one ignores everywhere.
+        let with_keys = good
+            .replace("format_version = 1", "format_version = 1\nadded = true")
+            .replace("request = \"13\"", "request = \"13\"\nadded = [1]")
+            .replace("name = ", "added = \"x\"\nname = ");
+        assert_ne!(with_keys, good);
+        assert_eq!(Lock::parse(&with_keys), Lock::parse(&good));
         for (from, to) in [
             ("format_version = 1", "format_version = 2"),
             ("sha256-", "md5-"),

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,6 +58,22 @@ enum MirrorPlace {
 /// An archive of an index, with its path relative to the index.
 type Indexed = (PinnedPackage, String);
 
+/// The path in a URL such as `file:///a%20b`, of which this is the part after `://`.
+fn path_of_file_url(rest: &str) -> Result<PathBuf> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let path = rest.strip_prefix("localhost").unwrap_or(rest);
+    if !path.starts_with('/') {
+        let text = format!(
+            "`{VARIABLE}` names a file on another machine: {}",
+            printable(rest)
+        );
+        let hint = "write three slashes before a path on this machine, as in `file:///mirror`";
+        return Err(Failure::usage(text).hint(hint));
+    }
+    let bytes = percent_encoding::percent_decode_str(path).collect();
+    Ok(OsString::from_vec(bytes).into())
+}
+
 impl<'a> Mirror<'a> {
     pub fn new(env: &'a Env, lock: &'a File, target: &Target) -> Result<Self> {
         let named = env.peek(VARIABLE).filter(|value| !value.is_empty());
@@ -74,7 +90,7 @@ impl<'a> Mirror<'a> {
             Some(("http" | "https", _)) => {
                 MirrorPlace::Url(named.to_string_lossy().trim_end_matches('/').to_owned())
             }
-            Some(("file", path)) => directory(Path::new(path))?,
+            Some(("file", path)) => directory(&path_of_file_url(path)?)?,
             None => directory(Path::new(named))?,
             Some((scheme, _)) => {
                 let text = format!("`{VARIABLE}` has the scheme `{}`", printable(scheme));
@@ -302,6 +318,21 @@ fn unpack(archive: &Path, directory: &Path) -> io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_url_names_a_path_of_this_machine() {
+        let path = |url: &str| path_of_file_url(url.strip_prefix("file://").unwrap());
+        assert_eq!(
+            path("file:///a%20b/%C3%A9%25").unwrap(),
+            Path::new("/a b/é%")
+        );
+        assert_eq!(
+            path("file://localhost/mirror").unwrap(),
+            Path::new("/mirror")
+        );
+        let error = path("file://server/share").unwrap_err().to_string();
+        assert!(error.contains("three slashes"), "{error}");
+    }
 
     #[test]
     fn an_entry_of_an_index_is_read() {

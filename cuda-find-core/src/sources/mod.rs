@@ -11,6 +11,7 @@ pub use places::{
 };
 pub use steps::{Proposals, candidates};
 pub use stored::{
-    ARCHIVES, FORMAT_VERSION, LOCK_FILE, LOCK_VARIABLE, LockedToolkit, MANIFEST, StoredPackage,
-    StoredToolkit, lock_file, stored_toolkits, toolkits_dir, workspace_manifest, workspace_root,
+    ARCHIVES, FORMAT_VERSION, LOCK_FILE, LOCK_FORMAT_VERSION, LOCK_VARIABLE, LockedToolkit,
+    MANIFEST, StoredPackage, StoredToolkit, lock_file, stored_toolkits, toolkits_dir,
+    workspace_manifest, workspace_root,
 };

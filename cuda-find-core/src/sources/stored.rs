@@ -175,7 +175,7 @@ pub const LOCK_FILE: &str = "cuda-toolkits.lock";
 pub const LOCK_VARIABLE: &str = "CUDA_BUILD_LOCK";
 
 /// The newest `format_version` of a lock file that this crate reads.
-const LOCK_FORMAT_VERSION: i64 = 1;
+pub const LOCK_FORMAT_VERSION: i64 = 1;
 
 /// One toolkit of a lock file.
 pub struct LockedToolkit {
@@ -636,7 +636,15 @@ CARGO_MANIFEST_DIR=members/other/b -> members/other/b/cuda-toolkits.lock
         for (text, reason) in [
             ("<<<<<<< HEAD\n", "invalid"),
             ("", "`format_version` is missing or not a number"),
-            ("format_version = 2\n", "format_version 2"),
+            ("format_version = 2\n", "format_version 2 is not supported"),
+            (
+                "format_version = 2\nreadable_since = \"0.7\"\n",
+                "reads up to 1, and 0.7 and newer read this format",
+            ),
+            (
+                "format_version = 2\nreadable_since = \"\\u001b[31m\"\n",
+                "reads up to 1",
+            ),
         ] {
             let error = parse_lock(text).unwrap_err();
             assert!(reason == "invalid" || error.contains(reason), "{error}");
