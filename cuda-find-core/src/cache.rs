@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use crate::env::{Answers, Env};
 use crate::error::Error;
-use crate::hash::Fnv;
+use crate::hash::Hasher;
 use crate::output;
 use crate::root::Root;
 use crate::trust::Trust;
@@ -41,7 +41,7 @@ pub fn required_cache_dir(env: &Env) -> Result<PathBuf, Error> {
     })
 }
 
-const HEAD: &str = "cuda-build answer 1\n";
+const HEAD: &str = "cuda-build answer 2\n";
 /// The last line. A file without it is incomplete.
 const END: &str = "#end\n";
 
@@ -61,11 +61,11 @@ impl CachedAnswer {
         program: &str,
         question: impl IntoIterator<Item = &'a OsStr>,
     ) -> Self {
-        let mut hash = Fnv::default();
+        let mut hash = Hasher::default();
         for part in question {
             hash.field(part.as_encoded_bytes());
         }
-        let name = format!("{program}-{}.txt", hash.hex());
+        let name = format!("{program}-{}.txt", hash.digest().short());
         let directory = match &env.answers {
             Answers::InUserCache => cache_dir(env),
             Answers::In(directory) => directory.clone(),

@@ -15,7 +15,7 @@ use crate::cache::CachedAnswer;
 use crate::command::{Invocation, split_words};
 use crate::env::Env;
 use crate::error::Error;
-use crate::hash::Fnv;
+use crate::hash::Hasher;
 use crate::root::Root;
 use crate::version::Version;
 
@@ -90,7 +90,7 @@ fn identity_of(root: &Root, env: &Env, nvcc: &Path, answer: &NvccAnswer) -> Opti
             return None;
         }
     }
-    let mut hash = Fnv::default();
+    let mut hash = Hasher::default();
     hash.field(root.fingerprint(nvcc)?.as_bytes());
     hash.field(root.fingerprint(&program)?.as_bytes());
     // nvcc looks for headers and libraries in `targets` only if it exists.
@@ -107,7 +107,7 @@ fn identity_of(root: &Root, env: &Env, nvcc: &Path, answer: &NvccAnswer) -> Opti
         hash.field(path.as_os_str().as_encoded_bytes());
         hash.field(root.fingerprint(&path)?.as_bytes());
     }
-    Some(hash.hex())
+    Some(hash.digest().to_string())
 }
 
 /// The path of the host compiler that nvcc starts if no option names one; `None` if the file does not exist.

@@ -6,7 +6,14 @@ use std::path::{Path, PathBuf};
 use crate::freshness::Files;
 use crate::host_compiler::HostCompiler;
 use cuda_find_core::cache::CachedAnswer;
-use cuda_find_core::{component::Component, env::Env, hash::Fnv, root::Root, toolkit::Toolkit};
+use cuda_find_core::hash::Digest;
+use cuda_find_core::{
+    component::Component,
+    env::Env,
+    hash::{Hasher, of_large_file},
+    root::Root,
+    toolkit::Toolkit,
+};
 
 /// Variables with directories that gcc searches before the system's (from gcc's documentation).
 const HEADER_VARIABLES: [&str; 3] = ["CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH"];
@@ -94,38 +101,46 @@ pub(crate) struct CompilerIdentities {
 
 impl CompilerIdentities {
     /// Reads the compilers' files, unless the digests are cached, as they are while path, size and time of each file
-    /// are the same.
+    /// are the same. The files of NVRTC, to which thousands of headers belong, count only if a module uses it.
     pub(crate) fn read(
         (env, root): (&Env, &Root),
         files: &mut Files,
         toolkit: &Toolkit,
         host: Option<&HostCompiler>,
+        uses_nvrtc: bool,
     ) -> Self {
-        let nvcc_files = nvcc_files(files, toolkit);
-        let nvrtc_files = nvrtc_files(files, toolkit);
-        let by_time = of_times(files, nvcc_files.iter().chain(&nvrtc_files));
-        let mut digest = |compiler: &str, by_time: &str, compiler_files: &[CompilerFile]| {
-            let cached = CachedAnswer::new(env, "contents", [compiler, by_time].map(OsStr::new));
+        let files_of_nvcc = nvcc_files(files, toolkit);
+        let files_of_nvrtc = uses_nvrtc.then(|| nvrtc_files(files, toolkit));
+        let mut digest = |compiler: &str, question: Option<&str>, paths: Vec<CompilerFile>| {
+            let by_time = match question {
+                Some(question) => question.to_owned(),
+                None => of_times(files, &paths),
+            };
+            let cached = CachedAnswer::new(env, "contents", [compiler, &by_time].map(OsStr::new));
             let known = cached.read(root).map(|(digest, _)| digest);
             known.unwrap_or_else(|| {
-                let digest = of_contents(files, compiler_files);
+                let digest = of_contents(files, &paths);
                 cached.write(&digest, "");
                 digest
             })
         };
-        let nvcc = digest("nvcc", &by_time, &nvcc_files);
-        let nvrtc = digest("nvrtc", &by_time, &nvrtc_files);
+        let nvcc = digest("nvcc", None, files_of_nvcc);
+        let nvrtc = files_of_nvrtc.map(|files| digest("nvrtc", None, files));
         let host = host.map(|host| {
-            let host_files = host.compiler.files.iter().cloned();
-            let host_files = host_files.map(CompilerFile::program).collect::<Vec<_>>();
-            digest("host", &host.compiler.fingerprint, &host_files)
+            let programs = host.compiler.files.iter().cloned();
+            let programs = programs.map(CompilerFile::program).collect();
+            digest("host", Some(&host.compiler.fingerprint), programs)
         });
         let processor = root.text(Path::new("/proc/cpuinfo")).unwrap_or_default();
         let mut lines = processor.lines();
         let features = lines.find(|line| line.starts_with("flags") || line.starts_with("Features"));
         Self {
             nvcc: format!("{nvcc} {}", host.unwrap_or_default()),
-            nvrtc: format!("{nvrtc} {}", crate::nvrtc::shims::identity()),
+            nvrtc: format!(
+                "{} {}",
+                nvrtc.unwrap_or_default(),
+                crate::nvrtc::shims::identity()
+            ),
             processor: features.unwrap_or_default().to_owned(),
         }
     }
@@ -156,11 +171,8 @@ impl CompilerFile {
 }
 
 /// A digest of path, size and time of files. It changes if a package is replaced in place.
-fn of_times<'f>(
-    files: &mut Files,
-    compiler_files: impl Iterator<Item = &'f CompilerFile>,
-) -> String {
-    let mut digest = Fnv::default();
+fn of_times(files: &mut Files, compiler_files: &[CompilerFile]) -> String {
+    let mut digest = Hasher::default();
     for file in compiler_files {
         digest.field(file.path.as_os_str().as_encoded_bytes());
         if let Some((length, time)) = files.length_and_time(&file.path) {
@@ -168,17 +180,21 @@ fn of_times<'f>(
             digest.field(&time.to_le_bytes());
         }
     }
-    digest.hex()
+    digest.digest().to_string()
 }
 
 /// A digest of the names and contents of files. By content, not path or time, so that machines can share outputs.
 fn of_contents(files: &mut Files, compiler_files: &[CompilerFile]) -> String {
-    let mut digest = Fnv::default();
+    let mut digest = Hasher::default();
     for file in compiler_files {
         digest.field(file.name.as_os_str().as_encoded_bytes());
-        digest.field(&files.digest(&file.path).unwrap_or_default().to_le_bytes());
+        let length = files.length_and_time(&file.path).map(|(length, _)| length);
+        let of_file = length
+            .and_then(|length| of_large_file(&file.path, length))
+            .or_else(|| files.digest(&file.path));
+        digest.field(of_file.as_ref().map_or(&[], Digest::bytes));
     }
-    digest.hex()
+    digest.digest().to_string()
 }
 
 /// nvcc, the programs that it starts, its configuration and its library of device functions. Headers are not among

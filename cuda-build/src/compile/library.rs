@@ -7,7 +7,7 @@ use super::options::{Options, common_options, host_option};
 use super::sources::{Source, Sources, has_ending};
 use super::step::{Form, Image, Settings, Step};
 use crate::error::Error;
-use cuda_find_core::{hash::Fnv, link, root::Root};
+use cuda_find_core::{hash::Hasher, link, root::Root};
 
 /// The optimization of host code.
 const DEFAULT_OPT_LEVEL: u32 = 3;
@@ -242,13 +242,13 @@ impl Library {
 
     /// `gpu-a-b.1f0c5d3e.o`: readable, and different for `a/b.cu`, `a-b.cu` and `a/b.cpp`.
     pub(super) fn object_name(&self, source: &Path) -> String {
-        let mut digest = Fnv::default();
+        let mut digest = Hasher::default();
         digest.field(self.name.as_bytes());
         digest.field(source.as_os_str().as_encoded_bytes());
         let text = source.with_extension("");
         let text = text.to_string_lossy().replace(['/', '\\'], "-");
         let name = text.trim_start_matches(['.', '-']);
-        format!("{}-{name}.{}.o", self.name, &digest.hex()[..8])
+        format!("{}-{name}.{}.o", self.name, &digest.digest().short()[..8])
     }
 }
 

@@ -10,7 +10,11 @@ use crate::includes::options::{self, FileOptions};
 use crate::nvcc_options::chooses_capabilities;
 use crate::view::View;
 use cuda_find_core::capability::{Capability, Plan};
-use cuda_find_core::{command::Invocation, hash::Fnv, toolkit::Toolkit};
+use cuda_find_core::{
+    command::Invocation,
+    hash::{Digest, Hasher},
+    toolkit::Toolkit,
+};
 
 /// What the steps of a build are made from.
 #[derive(Clone, Copy)]
@@ -98,7 +102,7 @@ pub(super) type Shorten<'a> = &'a dyn Fn(String) -> String;
 
 /// A digest of fields. The length of each field, and of each list, is in it.
 struct KeyDigest<'a> {
-    digest: Fnv,
+    hasher: Hasher,
     shorten: Shorten<'a>,
 }
 
@@ -106,7 +110,7 @@ impl KeyDigest<'_> {
     fn field(&mut self, text: impl fmt::Debug) {
         // `{:?}` gives different text for different paths that are not valid UTF-8.
         let text = (self.shorten)(format!("{text:?}"));
-        self.digest.field(text.as_bytes());
+        self.hasher.field(text.as_bytes());
     }
 
     fn invocation(&mut self, invocation: &Invocation) {
@@ -126,16 +130,16 @@ impl KeyDigest<'_> {
 impl Step {
     /// A digest of everything on which the output depends, except the contents of files. A new field does not compile
     /// here until it is decided whether it belongs to the key.
-    pub(super) fn key(&self) -> u64 {
+    pub(super) fn key(&self) -> Digest {
         self.digest(Some(&self.images), &|text| text)
     }
 
     /// The same without the list of architectures: what each image depends on.
-    pub(super) fn image_key(&self, shorten: Shorten<'_>) -> u64 {
+    pub(super) fn image_key(&self, shorten: Shorten<'_>) -> Digest {
         self.digest(None, shorten)
     }
 
-    fn digest(&self, list: Option<&[Image]>, shorten: Shorten<'_>) -> u64 {
+    fn digest(&self, list: Option<&[Image]>, shorten: Shorten<'_>) -> Digest {
         let Self {
             tool,
             command,
@@ -153,8 +157,8 @@ impl Step {
             // Decides when the step runs, not what it makes.
             limit: _,
         } = self;
-        let digest = Fnv::default();
-        let mut key = KeyDigest { digest, shorten };
+        let hasher = Hasher::default();
+        let mut key = KeyDigest { hasher, shorten };
         key.field((env!("CARGO_PKG_VERSION"), tool));
         match command {
             StepCommand::Program(invocation) => key.invocation(invocation),
@@ -176,9 +180,9 @@ impl Step {
         // A compiler may divide the text of a macro among instructions: its paths are not found in the output then.
         let texts = options.iter().chain(&variables.settings);
         for text in texts.filter(|text| text.contains('=')) {
-            key.digest.field(text.as_bytes());
+            key.hasher.field(text.as_bytes());
         }
-        key.digest.value()
+        key.hasher.digest()
     }
 
     /// How many processes can work on the step at once: nvcc compiles several architectures in parallel.

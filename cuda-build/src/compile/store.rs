@@ -39,8 +39,11 @@ const LIMIT: u64 = 10_000_000_000;
 /// How many outputs one key keeps: those of branches, of lists, of machines.
 const LIMIT_OF_KEY: usize = 32;
 
-const HEAD: &str = "cuda-build output 4 ";
+const HEAD: &str = "cuda-build output 5 ";
 const LAST_LINE: &[u8] = b"end";
+
+/// How many hexadecimal digits a digest has.
+const LENGTH_OF_DIGEST: usize = 64;
 
 /// A file's time of use is renewed if it is older than this.
 const USE_INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -152,7 +155,7 @@ impl OutputStore {
             Some(names) => step.image_key(&|text| names.shorten_text(text)),
             None => step.image_key(&|text| text),
         };
-        self.directory.join(format!("{key:016x}"))
+        self.directory.join(key.to_string())
     }
 
     /// The output for the whole list of a step, alone, if that is kept. Otherwise the outputs for other lists, the
@@ -192,7 +195,9 @@ impl OutputStore {
 
     /// Reads the first lines of a file, without the paths' names replaced. Returns also the number of printed bytes.
     fn parse(&self, directory: &Path, head: &[u8]) -> Option<(CompilerOutput, usize)> {
-        let content = head.strip_prefix(HEAD.as_bytes())?.get(17..)?;
+        let content = head
+            .strip_prefix(HEAD.as_bytes())?
+            .get(LENGTH_OF_DIGEST + 1..)?;
         let mut lines = content.split(|byte| *byte == b'\n');
         let key = directory.file_name()?.as_encoded_bytes();
         if lines.next()? != key {
@@ -235,8 +240,10 @@ impl OutputStore {
             return None;
         }
         let file = output::read(path).ok()?;
-        let (digest, content) = file.get(HEAD.len()..)?.split_at_checked(17)?;
-        if digest != format!("{:016x}\n", of_content(content)).as_bytes() {
+        let (digest, content) = file
+            .get(HEAD.len()..)?
+            .split_at_checked(LENGTH_OF_DIGEST + 1)?;
+        if digest != format!("{}\n", of_content(content)).as_bytes() {
             return None;
         }
         let (printed, bytes) = file.get(head..)?.split_at_checked(printed)?;
@@ -266,8 +273,8 @@ impl OutputStore {
         let mut content = format!("{key}\n{list}\n{}\n", made.printed.len()).into_bytes();
         content.extend(reads.to_lines());
         content.extend([LAST_LINE, b"\n", made.printed.as_bytes(), &made.bytes].concat());
-        let head = format!("{HEAD}{:016x}\n", of_content(&content));
-        let name = format!("{:016x}", reads.digest(&list));
+        let head = format!("{HEAD}{}\n", of_content(&content));
+        let name = reads.digest(&list).to_string();
         let written = self.add(&directory, &name, &[head.into_bytes(), content].concat());
         match self.names {
             Some(_) => Ok(()),
@@ -342,7 +349,7 @@ pub fn output_store(env: &Env) -> Option<PathBuf> {
 }
 
 fn is_hex(text: &str) -> bool {
-    text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    text.len() == LENGTH_OF_DIGEST && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Whether a file is named as one of the store.
@@ -354,7 +361,7 @@ fn is_output(path: &Path) -> bool {
 /// Whether a file is named as one that is being written.
 fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.ends_with(".part") && name.get(..16).is_some_and(is_hex)
+    name.ends_with(".part") && name.get(..LENGTH_OF_DIGEST).is_some_and(is_hex)
 }
 
 #[cfg(test)]
@@ -367,9 +374,9 @@ mod tests {
     #[test]
     fn trimming_keeps_the_files_used_last() {
         let directory = tempfile::tempdir().unwrap();
-        let key = directory.path().join("0123456789abcdef");
+        let key = directory.path().join("0123456789abcdef".repeat(4));
         fs::create_dir(&key).unwrap();
-        let file = |number: u64, ending: &str| key.join(format!("{number:016x}{ending}"));
+        let file = |number: u64, ending: &str| key.join(format!("{number:064x}{ending}"));
         for (path, hours) in [
             (file(1, ""), 3),
             (file(2, ""), 1),

@@ -61,7 +61,7 @@ struct HeaderSettings {
 
 /// The name for files about an output of a call. Only one call may use them at a time.
 pub fn name_of_output(output: &Path) -> String {
-    format!("{:016x}", of_content(output.as_os_str().as_encoded_bytes()))
+    of_content(output.as_os_str().as_encoded_bytes()).short()
 }
 
 impl WrappedNvcc<'_> {
@@ -228,7 +228,8 @@ impl WrappedNvcc<'_> {
             return Ok(None);
         }
         let mut runner = Runner::new(out);
-        let compilers = CompilerIdentities::read((env, root), runner.files(), toolkit, Some(&host));
+        let compilers =
+            CompilerIdentities::read((env, root), runner.files(), toolkit, Some(&host), false);
         let mut others = vec![(self.view.as_path(), "view")];
         // Both paths change with the list of capabilities. Names of symbols depend on the path of the source, so a
         // source below them is compiled again.

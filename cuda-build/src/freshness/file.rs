@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use cuda_find_core::hash;
+use cuda_find_core::hash::{self, Digest};
 
 /// In nanoseconds, twice the longest tick of the clock from which the kernel takes `ctime` (1 to 10 ms). A recorded
 /// `ctime` can be this much earlier than the change.
@@ -81,7 +81,7 @@ pub(crate) enum State {
     /// A directory that was searched. It is recorded only so that it can be declared to Cargo.
     Searched,
     /// A file with this content.
-    File { digest: u64, stat: Stat },
+    File { digest: Digest, stat: Stat },
 }
 
 /// The facts that were read about one path.
@@ -91,7 +91,7 @@ struct PathFacts {
     stat: Option<Stat>,
     is_file: bool,
     /// The digest, and the `Stat` to record with it.
-    content: Option<(u64, Stat)>,
+    content: Option<(Digest, Stat)>,
     /// The results of [`Files::is_link`], [`Files::names`] and [`Files::contains`], if they were called.
     is_link: Option<bool>,
     names: Option<Rc<Vec<OsString>>>,
@@ -206,11 +206,11 @@ impl Files {
     }
 
     /// The digest of a file's content; `None` if the file does not exist or cannot be read.
-    pub(crate) fn digest(&mut self, path: &Path) -> Option<u64> {
+    pub(crate) fn digest(&mut self, path: &Path) -> Option<Digest> {
         Some(self.content(path)?.0)
     }
 
-    fn content(&mut self, path: &Path) -> Option<(u64, Stat)> {
+    fn content(&mut self, path: &Path) -> Option<(Digest, Stat)> {
         if self.facts(path).content.is_none() {
             self.bytes(path)?;
         }
@@ -253,7 +253,7 @@ impl Files {
         start: u64,
         path: &Path,
         is_of_toolkit: bool,
-        digest_at_start: impl FnOnce() -> Option<u64>,
+        digest_at_start: impl FnOnce() -> Option<Digest>,
     ) -> bool {
         let mut stat = self.facts(path).stat;
         if let Some(stat) = stat.as_mut().filter(|_| is_of_toolkit) {

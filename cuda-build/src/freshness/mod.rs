@@ -16,7 +16,7 @@ mod records;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use cuda_find_core::hash::Fnv;
+use cuda_find_core::hash::{Digest, Hasher};
 use cuda_find_core::list::{Set, sorted_set};
 
 pub(crate) use file::Files;
@@ -60,19 +60,19 @@ impl InputStates {
     }
 
     /// A digest of `text`, and of each path with what was found there.
-    pub(crate) fn digest(&self, text: &str) -> u64 {
-        let mut digest = Fnv::default();
-        digest.field(text.as_bytes());
+    pub(crate) fn digest(&self, text: &str) -> Digest {
+        let mut hasher = Hasher::default();
+        hasher.field(text.as_bytes());
         for InputState { path, state } in &self.0 {
-            digest.field(path.as_os_str().as_encoded_bytes());
-            digest.field(&match state {
+            hasher.field(path.as_os_str().as_encoded_bytes());
+            hasher.field(&match state {
                 State::Absent => vec![b'a'],
                 State::NotAFile => vec![b'd'],
                 State::Searched => vec![b's'],
-                State::File { digest, .. } => digest.to_le_bytes().to_vec(),
+                State::File { digest, .. } => digest.bytes().to_vec(),
             });
         }
-        digest.value()
+        hasher.digest()
     }
 
     /// Replaces each path.
@@ -117,7 +117,7 @@ impl std::fmt::Display for StaleReason {
 pub(crate) struct RunStart {
     /// Nanoseconds since 1970.
     time: u64,
-    digests: Vec<(PathBuf, u64)>,
+    digests: Vec<(PathBuf, Digest)>,
 }
 
 /// The records of one `OUT_DIR`.
@@ -148,7 +148,7 @@ impl Freshness {
     }
 
     /// Why the step with this key has to make `output` again; `None` if the output is up to date.
-    pub(crate) fn stale_reason(&mut self, output: &Path, key: u64) -> Option<StaleReason> {
+    pub(crate) fn stale_reason(&mut self, output: &Path, key: Digest) -> Option<StaleReason> {
         let Some(recorded) = self.records.outputs.get_mut(output.as_os_str()) else {
             return Some(StaleReason::NoRecord);
         };
@@ -259,7 +259,7 @@ impl Freshness {
     pub(crate) fn record(
         &mut self,
         output: &Path,
-        key: u64,
+        key: Digest,
         states: Result<&[InputStates], String>,
     ) -> Option<String> {
         self.files.forget(output);
@@ -336,6 +336,10 @@ mod tests {
 
     use super::*;
 
+    fn key(number: u8) -> Digest {
+        cuda_find_core::hash::of_content(&[number])
+    }
+
     /// Two headers, and an output made from them.
     struct Made {
         directory: tempfile::TempDir,
@@ -373,17 +377,17 @@ mod tests {
                 freshness.before_run([self.path("a.cuh").as_path(), &self.path("b \\.cuh")]);
             during_run();
             self.write("out", "made");
-            freshness.stale_reason(&self.path("out"), 1);
+            freshness.stale_reason(&self.path("out"), key(1));
             let states = freshness.after_run(&start, reads);
             let states = states.as_ref().map(std::slice::from_ref);
-            let reason = freshness.record(&self.path("out"), 1, states.map_err(Clone::clone));
+            let reason = freshness.record(&self.path("out"), key(1), states.map_err(Clone::clone));
             freshness.finish().unwrap();
             reason
         }
 
         fn is_fresh(&self) -> bool {
             let mut freshness = Freshness::load(self.directory.path());
-            let stale = freshness.stale_reason(&self.path("out"), 1);
+            let stale = freshness.stale_reason(&self.path("out"), key(1));
             freshness.finish().unwrap();
             stale.is_none()
         }
@@ -397,7 +401,7 @@ mod tests {
         assert!(made.is_fresh() && made.is_fresh());
         let mut freshness = Freshness::load(made.directory.path());
         assert_eq!(
-            freshness.stale_reason(&made.path("out"), 2),
+            freshness.stale_reason(&made.path("out"), key(2)),
             Some(StaleReason::Command)
         );
         made.write("a.cuh", "2");
@@ -447,7 +451,7 @@ mod tests {
         for length in 0..whole.len() {
             fs::write(&path, &whole[..length]).unwrap();
             let mut freshness = Freshness::load(made.directory.path());
-            let stale = freshness.stale_reason(&made.path("out"), 1);
+            let stale = freshness.stale_reason(&made.path("out"), key(1));
             assert_eq!(stale, Some(StaleReason::NoRecord), "{length}");
         }
         fs::write(&path, &whole).unwrap();
@@ -462,7 +466,7 @@ mod tests {
         assert!(made.is_fresh());
         // That check recorded the current times, so this check has nothing new to record.
         let mut freshness = Freshness::load(made.directory.path());
-        assert!(freshness.stale_reason(&made.path("out"), 1).is_none());
+        assert!(freshness.stale_reason(&made.path("out"), key(1)).is_none());
         assert!(!freshness.unsaved);
     }
 }

@@ -2,7 +2,7 @@
 //! line, from 0.
 //!
 //! ```text
-//! cuda-build stamps 3
+//! cuda-build stamps 4
 //! f <digest> <inode> <length> <modified> <changed> <path>     a file that was read
 //! a <path>                       a path that does not exist
 //! d <path>                       a directory, or something else that is not a file
@@ -17,9 +17,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::file::{Stat, State};
+use cuda_find_core::hash::Digest;
 use cuda_find_core::list::{joined, sorted_set};
 
-const HEAD: &[u8] = b"cuda-build stamps 3";
+const HEAD: &[u8] = b"cuda-build stamps 4";
 
 /// A path that a tool looked at, with its state at that time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub(super) struct InputState {
 /// The record of one output.
 #[derive(Debug)]
 pub(super) struct OutputRecord {
-    pub(super) key: u64,
+    pub(super) key: Digest,
     /// Always a file.
     pub(super) state: State,
     /// Indices into [`Records::inputs`].
@@ -86,7 +87,7 @@ impl Records {
                 records.inputs.push(InputState::parse(line)?);
                 continue;
             };
-            let ([key], fields) = split_numbers(fields)?;
+            let (key, fields) = split_digest(fields)?;
             let (state, fields) = parse_file_state(fields)?;
             let (inputs, path) = split_word(fields)?;
             let record = OutputRecord {
@@ -156,13 +157,14 @@ fn file_state_fields(state: State) -> String {
     let State::File { digest, stat } = state else {
         return String::new();
     };
-    let numbers = [digest, stat.inode, stat.length, stat.modified, stat.changed];
-    numbers.map(|number| format!("{number} ")).concat()
+    let numbers = [stat.inode, stat.length, stat.modified, stat.changed];
+    format!("{digest} ") + &numbers.map(|number| format!("{number} ")).concat()
 }
 
 /// Reads the output of [`file_state_fields`], and returns the state with the rest of the line.
 fn parse_file_state(fields: &[u8]) -> Option<(State, &[u8])> {
-    let ([digest, inode, length, modified, changed], rest) = split_numbers(fields)?;
+    let (digest, fields) = split_digest(fields)?;
+    let ([inode, length, modified, changed], rest) = split_numbers(fields)?;
     let stat = Stat {
         inode,
         length,
@@ -183,6 +185,12 @@ fn parse_inputs(text: &[u8], count: usize) -> Option<Vec<usize>> {
 fn split_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text.iter().position(|byte| *byte == b' ')?;
     Some((&text[..end], &text[end + 1..]))
+}
+
+/// Splits a line after a digest.
+fn split_digest(text: &[u8]) -> Option<(Digest, &[u8])> {
+    let (digits, rest) = split_word(text)?;
+    Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
 }
 
 /// Splits a line after `N` numbers.

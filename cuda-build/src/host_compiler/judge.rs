@@ -8,7 +8,7 @@ use crate::error::Error;
 use cuda_find_core::command::{Finished, Invocation};
 use cuda_find_core::release::{self, Release};
 use cuda_find_core::version::ToolkitVersion;
-use cuda_find_core::{cache::CachedAnswer, env::Env, hash::Fnv, root::Root, target::Target};
+use cuda_find_core::{cache::CachedAnswer, env::Env, hash::Hasher, root::Root, target::Target};
 
 /// The toolkit's header that stops with an `#error` if the toolkit does not support the host compiler.
 pub(super) const HEADER: &str = "crt/host_config.h";
@@ -76,7 +76,7 @@ impl Judge<'_> {
 
     /// A digest of the files and variables that the answer depends on.
     fn identity(&self, judged: &Judged) -> String {
-        let mut hash = Fnv::default();
+        let mut hash = Hasher::default();
         hash.field(judged.compiler.fingerprint.as_bytes());
         let header = (self.include).map(|include| self.root.identity(&include.join(HEADER)));
         hash.field(header.unwrap_or_default().as_bytes());
@@ -87,7 +87,7 @@ impl Judge<'_> {
         for name in ["GCC_EXEC_PREFIX", "COMPILER_PATH", "PATH", "CPATH"] {
             hash.field(self.env.peek(name).unwrap_or_default().as_encoded_bytes());
         }
-        hash.hex()
+        hash.digest().to_string()
     }
 
     /// Starts the compiler and returns its output. If the header accepts the compiler, [`ACCEPTED`] is put before
@@ -122,7 +122,7 @@ impl Judge<'_> {
     fn parse(&self, path: &Path, text: &str) -> Option<Judged> {
         let (family, version) = family_and_version(text)?;
         let major = version.split('.').next()?.parse().ok()?;
-        let mut hash = Fnv::default();
+        let mut hash = Hasher::default();
         let compiler_proper = compiler_proper(text).map_or(path, Path::new);
         let files = [path, compiler_proper];
         for file in files {
@@ -143,7 +143,7 @@ impl Judge<'_> {
                 family,
                 version,
                 major,
-                fingerprint: hash.hex(),
+                fingerprint: hash.digest().to_string(),
                 files: files.map(Path::to_owned).to_vec(),
                 glibc: number(text, "__GLIBC__").zip(number(text, "__GLIBC_MINOR__")),
             },

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use crate::includes::Scan;
-use cuda_find_core::hash::Fnv;
+use cuda_find_core::hash::Hasher;
 
 /// The C headers: the name, the CCCL header that defines the same macros (if there is one), and the text. A header with
 /// an empty text has only names that are built in, such as `printf`, or part of C++, such as `bool`.
@@ -128,13 +128,13 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// A digest of all shims. It is part of the key of every step that uses them.
 pub(crate) fn identity() -> String {
-    let mut digest = Fnv::default();
+    let mut digest = Hasher::default();
     for shim in SHIMS.iter() {
         for part in [shim.name, &shim.text].into_iter().chain(shim.counterpart) {
             digest.field(part.as_bytes());
         }
     }
-    digest.hex()
+    digest.digest().to_string()
 }
 
 /// The shims for a scanned source, as [`Program::headers`](super::Program::headers). A shim is left out if the user or

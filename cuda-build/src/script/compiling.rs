@@ -219,7 +219,10 @@ impl Build {
         }
         let mut runner = Runner::new(&self.out);
         let reads = (&self.env, &self.root);
-        let compilers = CompilerIdentities::read(reads, runner.files(), toolkit, host.as_ref());
+        let mut modules = self.code.modules.iter();
+        let uses_nvrtc = modules.any(|module| module.engine_for(toolkit) == Engine::Nvrtc);
+        let files = runner.files();
+        let compilers = CompilerIdentities::read(reads, files, toolkit, host.as_ref(), uses_nvrtc);
         let view_root: Vec<_> = view.iter().map(|view| (view.root(), "view")).collect();
         let names = PathNames::new(toolkit, &view_root);
         let store = OutputStore::open(reads, &self.out, None, names)?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::place::WRAPPED_NVCC;
 use super::stub::Stub;
 use crate::error::Error;
-use cuda_find_core::{component::Component, hash::Fnv, list::Set, root::Root};
+use cuda_find_core::{component::Component, hash::Hasher, list::Set, root::Root};
 
 /// What a view has at one path.
 #[derive(Clone, Debug)]
@@ -167,14 +167,14 @@ impl<'a> ViewPlan<'a> {
         self.entries.contains_key(Path::new(path))
     }
 
-    /// Sixteen hexadecimal digits that depend on every path, target and text, and on the size and date of
+    /// 32 hexadecimal digits that depend on every path, target and text, and on the size and date of
     /// every file of a component. They do not depend on the version of Rust, because they are part of the
     /// view's path, and other tools store that path.
     pub(super) fn digest(&self) -> String {
         fn bytes(path: &Path) -> &[u8] {
             path.as_os_str().as_encoded_bytes()
         }
-        let mut hash = Fnv::default();
+        let mut hash = Hasher::default();
         let mut add = |parts: &[&[u8]]| parts.iter().for_each(|part| hash.field(part));
         let identity = |path: &Path| self.root.identity(path).into_bytes();
         for (path, entry) in &self.entries {
@@ -194,7 +194,7 @@ impl<'a> ViewPlan<'a> {
                 }
             }
         }
-        hash.hex()
+        hash.digest().short()
     }
 }
 
