@@ -37,6 +37,13 @@ is given. `--locked` also fails if `cuda-toolkits.lock` would change.
 
 Example: cargo cuda build --release --fetch --cuda 12 --capabilities 8.0,9.0+PTX";
 
+/// The same for `install`.
+const INSTALL_HELP: &str = "\
+Every other option is passed to cargo. A program from git or a registry is built in a directory of
+its own, which is removed afterwards; its capabilities are not known before.
+
+Example: cargo cuda install --git https://github.com/user/app --capabilities 8.0,9.0";
+
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(after_help = "Example: cargo cuda new --template module-cudarc hello")]
@@ -66,13 +73,17 @@ enum Command {
     #[command(after_help = CARGO_HELP)]
     Nextest(BuildOptions),
     /// `cargo install` with CUDA
-    #[command(after_help = CARGO_HELP)]
+    #[command(after_help = INSTALL_HELP)]
     Install(BuildOptions),
-    #[command(after_help = "Example: cargo cuda bundle --fetch --output dist/app")]
+    #[command(
+        after_help = "Options of `cargo build` are accepted, too.\n\nExample: cargo cuda bundle --fetch --output dist/app"
+    )]
     Bundle(Box<bundle::BundleArgs>),
     #[command(after_help = "The exit code is that of a build.")]
     Doctor(doctor::DoctorArgs),
-    #[command(after_help = "One toolkit for each major of the packages, otherwise of the lock")]
+    #[command(
+        after_help = "One toolkit for each major of the packages, otherwise of the lock, otherwise for the driver"
+    )]
     Fetch(fetch::FetchArgs),
     Toolkit(toolkit::ToolkitArgs),
     #[command(after_help = "Example: cargo cuda wheel --fetch --cuda 12,13")]

@@ -38,7 +38,7 @@ pub struct BuildOptions {
 /// Options that choose the toolkit.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SearchOptions {
-    /// The CUDA release, 13 or 13.4; by default the newest that is found
+    /// The CUDA release, 13 or 13.4; by default the locked one, otherwise the first that is found
     #[arg(long, value_name = "RELEASE")]
     pub cuda: Option<RequestedRelease>,
     /// Fetch the components that are not found; `CUDA_BUILD_FETCH=1` does the same

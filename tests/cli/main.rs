@@ -34,6 +34,7 @@ mod guesses;
 mod help;
 mod inherited;
 mod interrupted;
+mod launcher;
 #[path = "../build/layout_files.rs"]
 #[allow(dead_code, reason = "these tests use some parts of it")]
 mod layout_files;

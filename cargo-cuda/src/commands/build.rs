@@ -117,6 +117,8 @@ pub fn run(
     // Each time with more components.
     while project.fetch && !diagnosis.missing.is_empty() {
         let missing = diagnosis.missing.drain(..);
+        // The version of a header package has to be declared.
+        let missing = missing.filter(|(component, _)| !component.facts().is_header_package());
         let missing = missing.map(|(component, reason)| Guess {
             component,
             reason,

@@ -24,7 +24,7 @@ pub struct ToolkitArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Action {
-    /// Fetch one consistent set of components with uv or pip
+    /// Fetch a consistent set of components for each release, with uv, pip or curl
     Add(AddArgs),
     /// List the toolkits that have been fetched
     #[command(visible_alias = "ls")]

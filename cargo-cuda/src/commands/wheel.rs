@@ -30,7 +30,7 @@ use crate::wheel::summary;
 // The options that have no effect on a wheel that is built already.
 #[command(group(ArgGroup::new("build").multiple(true)))]
 pub struct WheelArgs {
-    /// CUDA releases, as in `12,13` or `13.4`; by default the majors that the manifest declares
+    /// CUDA releases, as in `12,13` or `13.4`; by default `CUDA_BUILD_RELEASE`, otherwise those of the manifest
     #[arg(long, value_delimiter = ',', value_name = "RELEASES")]
     cuda: Vec<RequestedRelease>,
     /// The package to build; by default the one in the current directory

@@ -330,7 +330,7 @@ fn kept_commands(env: &Env) -> Result<usize> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| {
         let text = format!("`{KEPT_VARIABLE}` is {text:?}, and not a number from 1 on");
-        Failure::usage(text).hint(format!(
+        Failure::configuration(text).hint(format!(
             "unset it, or set it to a number such as {KEPT_COMMANDS}"
         ))
     })

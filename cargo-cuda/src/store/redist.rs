@@ -68,7 +68,7 @@ fn path_of_file_url(rest: &str) -> Result<PathBuf> {
             printable(rest)
         );
         let hint = "write three slashes before a path on this machine, as in `file:///mirror`";
-        return Err(Failure::usage(text).hint(hint));
+        return Err(Failure::configuration(text).hint(hint));
     }
     let bytes = percent_encoding::percent_decode_str(path).collect();
     Ok(OsString::from_vec(bytes).into())
@@ -95,7 +95,7 @@ impl<'a> Mirror<'a> {
             Some((scheme, _)) => {
                 let text = format!("`{VARIABLE}` has the scheme `{}`", printable(scheme));
                 let hint = "use a directory, or a URL with `file`, `http` or `https`";
-                return Err(Failure::usage(text).hint(hint));
+                return Err(Failure::configuration(text).hint(hint));
             }
         };
         let (machine, system) = target.directory().split_once('-').unwrap_or_default();
