@@ -44,6 +44,7 @@ mod locked;
 mod members;
 #[path = "../support/objects.rs"]
 mod objects;
+mod others;
 mod project;
 mod python_backend;
 mod python_installs;

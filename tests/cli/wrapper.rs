@@ -62,7 +62,7 @@ fn call(project: &Project, line: &str, variables: &[(&str, &str)]) -> Option<i32
         .code()
 }
 
-fn project(name: &str, declared: &str) -> Project {
+pub fn project(name: &str, declared: &str) -> Project {
     let project = Project::bare_at(name, name, &[13]);
     let manifest = format!(
         "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n\
@@ -83,7 +83,7 @@ fn compilers(project: &Project) -> [PathBuf; 2] {
 }
 
 /// Lines about compilers that a command starts: `kernel.cu for 8.0, 9.0`.
-fn compiled(run: &Finished) -> Vec<String> {
+pub fn compiled(run: &Finished) -> Vec<String> {
     let lines = run
         .stderr
         .lines()
