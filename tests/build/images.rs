@@ -569,7 +569,7 @@ mod online {
         });
         let lengths = [0, 10, 40, whole.len() / 2, whole.len() - 1];
         let cut = lengths.map(|length| whole[..length].to_vec());
-        let other = String::from_utf8_lossy(&whole[..20]).replace("output 4", "output 5");
+        let other = String::from_utf8_lossy(&whole[..20]).replace("output 5", "output 6");
         let other_version = [other.as_bytes(), &whole[20..]].concat();
         for (number, bytes) in flipped.chain(cut).chain([other_version]).enumerate() {
             fs::write(&file, bytes).unwrap();

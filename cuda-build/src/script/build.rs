@@ -330,7 +330,8 @@ impl Build {
         self.report_view(toolkit, built.plan.as_ref(), directives)?;
         let stubs = self.stubs(toolkit)?;
         self.link(toolkit, stubs.as_deref(), directives);
-        self.link_cpp_runtimes(toolkit, directives)?;
+        let host = self.host_compiler(toolkit)?;
+        self.link_cpp_runtimes(host.as_ref(), directives)?;
         self.add_to_loader_path(toolkit, directives)?;
         code::report(&built.compiled, directives);
         self.watch_inputs(toolkit, &built.compiled.inputs, directives)?;
@@ -370,6 +371,7 @@ impl Build {
     pub fn directives(&self, toolkit: &Toolkit) -> Directives {
         let mut directives = Directives::default();
         self.link(toolkit, None, &mut directives);
+        let _ = self.link_cpp_runtimes(None, &mut directives);
         self.watch(toolkit, &mut directives);
         directives
     }

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::host_compiler::{Family, HostCompiler};
 use cuda_find_core::command::Invocation;
 use cuda_find_core::directive::Directives;
-use cuda_find_core::{env::Env, target::Target, toolkit::Toolkit};
+use cuda_find_core::{env::Env, target::Target};
 
 /// gcc's runtime, which the `cc` crate takes on Linux.
 const LIBSTDCXX: &str = "stdc++";
@@ -20,14 +20,14 @@ const LIBCXX: &str = "c++";
 
 impl Build {
     /// Links the C++ runtime of each library: the one that the build script names, otherwise that of `CXXSTDLIB`, which
-    /// the `cc` crate reads, too, otherwise the one that the host compiler uses.
+    /// the `cc` crate reads, too, otherwise the one that the host compiler uses. Without a host compiler, it is
+    /// taken for gcc.
     pub(super) fn link_cpp_runtimes(
         &self,
-        toolkit: &Toolkit,
+        host: Option<&HostCompiler>,
         directives: &mut Directives,
     ) -> Result<(), Error> {
         let target = self.target()?;
-        let host = self.host_compiler(toolkit)?;
         let mut names = BTreeSet::new();
         for library in &self.code.libraries {
             let name = match &library.cpp_runtime {
@@ -35,7 +35,7 @@ impl Build {
                 CppRuntime::None => continue,
                 CppRuntime::OfCompiler => match of_variable(&self.env, &target) {
                     Some(name) => name,
-                    None => of_compiler(&self.env, host.as_ref(), library).to_owned(),
+                    None => of_compiler(&self.env, host, library).to_owned(),
                 },
             };
             names.insert(name);
