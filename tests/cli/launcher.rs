@@ -23,7 +23,7 @@ fn main() {
     let out = std::env::var("OUT_DIR").unwrap();
     let capability = std::env::var("CUDA_COMPUTE_CAP").unwrap();
     let call = ["nvcc", &format!("-arch=sm_{capability}"), "-c", "src/kernel.cu", "-o", &format!("{out}/kernel.o")];
-    let status = std::process::Command::new("../cache").args(call).status().unwrap();
+    let status = std::process::Command::new("../launcher").args(call).status().unwrap();
     assert!(status.success());
 }
 "#;
@@ -37,8 +37,8 @@ fn project(name: &str, lists: &str) -> Project {
         "src/kernel.cu",
         "__global__ void kernel(int *p) { *p = 1; }\n",
     );
-    let cache = project.path.with_file_name("cache");
-    let kept = project.path.with_file_name("kept");
+    let cache = project.path.with_file_name("launcher");
+    let kept = project.path.with_file_name("launched-objects");
     fs::create_dir_all(&kept).unwrap();
     fs::write(&cache, CACHE.replace("CACHE", kept.to_str().unwrap())).unwrap();
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o755)).unwrap();
@@ -69,10 +69,14 @@ mod online {
         let project = project("launched", WORKSPACE);
         let built = |lists: &str, variable: Option<&str>| {
             write_lists(&project, "launched", lists);
+            // So that the script runs, and the cache answers.
+            let _ = fs::remove_dir_all(&project.target);
             let mut build = project.command(&["build"]);
             build.envs(variable.map(|list| ("CUDA_BUILD_CAPABILITIES_LAUNCHED", list)));
             crate::support::Finished::of(build.output().unwrap()).succeeded();
-            cuobjdump(&project.made("launched", "kernel.o")).join(" ")
+            let mut code = cuobjdump(&project.made("launched", "kernel.o"));
+            code.retain(|name| name.ends_with(".cubin"));
+            code.join(" ")
         };
         let sass = |numbers: &[u32]| {
             let names = numbers.iter().map(|number| format!("sm_{number}.cubin"));
