@@ -33,6 +33,7 @@ mod freshness;
 mod guesses;
 mod help;
 mod inherited;
+mod install;
 mod interrupted;
 mod launcher;
 #[path = "../build/layout_files.rs"]
