@@ -55,6 +55,7 @@ struct Wrapper {
 }
 
 /// What the script in the view says.
+#[derive(Clone, Copy)]
 struct OfScript<'a> {
     directory: &'a OsStr,
     single: &'a OsStr,

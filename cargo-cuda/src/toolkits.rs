@@ -222,6 +222,10 @@ impl<'a> Finder<'a> {
         match search.find_first(&with_guesses) {
             Err(Error::NotFound { .. }) => {}
             Ok(toolkit) if !is_usable(&toolkit) => {}
+            Ok(toolkit) if self.lock_lacks_guess(last_request, &toolkit)? => {
+                self.fetch_guesses(&toolkit)?;
+                return Ok(search.find_first(&with_guesses)?);
+            }
             found => return Ok(found?),
         }
         match search.find_first(requests) {
@@ -310,6 +314,18 @@ impl<'a> Finder<'a> {
         let others = others.filter(|component| set.may_have(*component));
         let components = add.components.iter().copied().chain(others);
         Ok(set.lacking(components, &add.accepted).is_some())
+    }
+
+    /// Whether the store happens to have a guessed component that the lock file does not name: on another machine, the
+    /// same build would lack it.
+    fn lock_lacks_guess(&self, request: &Request, toolkit: &Toolkit) -> Result<bool> {
+        let Some((_, set)) = self.newest_locked(request)? else {
+            return Ok(false);
+        };
+        let accepted = Self::accepted_versions(request);
+        let guesses = self.guesses().iter().map(|guess| guess.component);
+        let mut found = guesses.filter(|component| toolkit.get(*component).is_some());
+        Ok(toolkit.is_fetched() && found.any(|it| set.lacking([it], &accepted).is_some()))
     }
 
     /// Fetches the guessed components for the release of `toolkit`, which lacks some of them. A failure is only a note,

@@ -292,7 +292,8 @@ impl<'a> Group<'a> {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "prepares real files")]
 mod tests {
     use std::fs;

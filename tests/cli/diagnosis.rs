@@ -188,6 +188,11 @@ mod online {
         assert_eq!(run.stdout, "started\n", "{run:?}");
         assert!(!run.stderr.contains("hint: "), "{run:?}");
         assert!(fetching.lock().contains("\"nvidia-curand\""));
+        // Another machine's store does not have it, so the lock names it, also if this store has it already.
+        fs::remove_file(project.path.join("cuda-toolkits.lock")).unwrap();
+        project.forget("app");
+        fetching.run(&["run", "--fetch"]).ended_with(101, &[]);
+        assert!(fetching.lock().contains("\"nvidia-curand\""));
         // A type error is not the fault of CUDA, and nothing is tried twice.
         project.write(
             "build.rs",

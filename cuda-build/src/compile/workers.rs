@@ -153,45 +153,50 @@ impl Drop for Permit {
     }
 }
 
-/// A jobserver as Cargo makes it, for tests: a pipe with a token for each process but one.
-#[cfg(all(test, target_os = "linux"))]
-pub(super) struct TestJobserver {
-    directory: tempfile::TempDir,
-    pub(super) pipe: File,
-    jobs: usize,
-}
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+pub(super) mod jobserver_for_tests {
+    use super::*;
 
-#[cfg(all(test, target_os = "linux"))]
-impl TestJobserver {
-    pub(super) fn new(jobs: usize) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("jobs");
-        let made = std::process::Command::new("mkfifo").arg(&path).status();
-        assert!(made.unwrap().success());
-        let open = OpenOptions::new().read(true).write(true).open(&path);
-        let mut pipe = open.unwrap();
-        pipe.write_all(&vec![b'+'; jobs - 1]).unwrap();
-        Self {
-            directory,
-            pipe,
-            jobs,
-        }
+    /// A jobserver as Cargo makes it, for tests: a pipe with a token for each process but one.
+    pub(crate) struct TestJobserver {
+        directory: tempfile::TempDir,
+        pub(crate) pipe: File,
+        jobs: usize,
     }
 
-    /// The variables that Cargo passes to a build script.
-    pub(super) fn env(&self) -> Env {
-        let path = self.directory.path().join("jobs");
-        let flags = format!("-j --jobserver-auth=fifo:{}", path.display());
-        Env::from_pairs([
-            ("CARGO_MAKEFLAGS", flags),
-            ("NUM_JOBS", self.jobs.to_string()),
-        ])
+    impl TestJobserver {
+        pub(crate) fn new(jobs: usize) -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("jobs");
+            let made = std::process::Command::new("mkfifo").arg(&path).status();
+            assert!(made.unwrap().success());
+            let open = OpenOptions::new().read(true).write(true).open(&path);
+            let mut pipe = open.unwrap();
+            pipe.write_all(&vec![b'+'; jobs - 1]).unwrap();
+            Self {
+                directory,
+                pipe,
+                jobs,
+            }
+        }
+
+        /// The variables that Cargo passes to a build script.
+        pub(crate) fn env(&self) -> Env {
+            let path = self.directory.path().join("jobs");
+            let flags = format!("-j --jobserver-auth=fifo:{}", path.display());
+            Env::from_pairs([
+                ("CARGO_MAKEFLAGS", flags),
+                ("NUM_JOBS", self.jobs.to_string()),
+            ])
+        }
     }
 }
 
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests {
+    use super::jobserver_for_tests::TestJobserver;
     use super::*;
 
     #[test]

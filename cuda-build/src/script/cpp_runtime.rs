@@ -66,11 +66,11 @@ fn of_compiler(env: &Env, host: Option<&HostCompiler>, library: &Library) -> &'s
         .iter()
         .chain(&library.options.flags)
         .chain(&variables);
-    let named = options.filter_map(|option| {
+    let mut named = options.filter_map(|option| {
         let (_, value) = option.split_once("stdlib=")?;
         value.split([',', '\'', '"']).next()
     });
-    if let Some(named) = named.last() {
+    if let Some(named) = named.next_back() {
         return match named {
             "libc++" => LIBCXX,
             _ => LIBSTDCXX,

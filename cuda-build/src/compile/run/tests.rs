@@ -3,7 +3,7 @@
 use super::*;
 use crate::compile::identity::Variables;
 use crate::compile::step::Form;
-use crate::compile::workers::TestJobserver;
+use crate::compile::workers::jobserver_for_tests::TestJobserver;
 use cuda_find_core::command::Invocation;
 use cuda_find_core::env::Env;
 
