@@ -36,6 +36,9 @@ use crate::isolated_build::nvcc_script::END_OF_SCRIPT;
 use crate::package::device::decompress;
 use crate::{cargo_config, output, process};
 
+/// A program that a signal has ended has this exit code, or a higher one.
+const FIRST_CODE_OF_SIGNALS: u8 = 128;
+
 /// One call, with what the script says about the build.
 struct Wrapper {
     directory: TargetDirectory,
@@ -322,7 +325,9 @@ impl Wrapper {
         match process::run_in_place(&self.invocation(&call.words()), &self.env) {
             Ok(0) => ExitCode::SUCCESS,
             Ok(code) => {
-                self.explain_list(call, original);
+                if code < FIRST_CODE_OF_SIGNALS {
+                    self.explain_list(call, original);
+                }
                 code.into()
             }
             Err(_) => self.exec(words),
