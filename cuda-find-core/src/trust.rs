@@ -11,6 +11,7 @@
 //!
 //! [`VARIABLE`] names directories that may be changed by others, such as a store that a group shares.
 
+#[cfg(unix)]
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ pub struct Trust {
     /// The directories in [`VARIABLE`].
     directories: Vec<PathBuf>,
     /// `PATH`, on which `getent` is.
+    #[cfg(unix)]
     search_path: OsString,
 }
 
@@ -52,6 +54,7 @@ impl Trust {
         let directories = std::env::split_paths(value);
         Self {
             directories: directories.filter(|path| path.is_absolute()).collect(),
+            #[cfg(unix)]
             search_path: env.peek("PATH").unwrap_or_default().to_owned(),
         }
     }
@@ -61,10 +64,7 @@ impl Trust {
     pub fn problem(&self, root: &Root, path: &Path) -> Option<Distrust> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let resolved = resolved_as_far_as_it_exists(root, &path);
-        let is_trusted = self.directories.iter().any(|directory| {
-            path.starts_with(directory) || resolved.starts_with(root.resolve(directory))
-        });
-        if is_trusted {
+        if self.is_named(root, &path) || self.is_named(root, &resolved) {
             return None;
         }
         let users = match Users::read(root) {
@@ -84,9 +84,20 @@ impl Trust {
 
     /// Owners and modes exist only on Unix. Elsewhere, what other users may have changed is not known.
     #[cfg(not(unix))]
-    pub fn problem(&self, _: &Root, path: &Path) -> Option<Distrust> {
+    pub fn problem(&self, root: &Root, path: &Path) -> Option<Distrust> {
+        if self.is_named(root, path) {
+            return None;
+        }
         let reason = "may have been changed by another user, which is not checked on this system";
         Some(self.distrust(path, reason, None))
+    }
+
+    /// Whether a path is in a directory that the user has named.
+    fn is_named(&self, root: &Root, path: &Path) -> bool {
+        let mut directories = self.directories.iter();
+        directories.any(|directory| {
+            path.starts_with(directory) || path.starts_with(root.resolve(directory))
+        })
     }
 
     /// `chmod` is the mode that helps.
