@@ -284,8 +284,14 @@ impl Call {
             }
             _ => Image::of_plan(list),
         };
-        let mut capabilities = requested.iter().map(|image| image.capability());
-        let with_suffix = capabilities.find(|capability| capability.suffix.is_some());
+        // What the list declares is right as it is, but PTX for its lowest capability is made without the suffix.
+        let with_suffix = match (requests_single, is_jit) {
+            (true, _) => requested.iter().map(|image| image.capability()).collect(),
+            (false, true) => Vec::from_iter(list.lowest()),
+            (false, false) => Vec::new(),
+        };
+        let mut with_suffix = with_suffix.into_iter();
+        let with_suffix = with_suffix.find(|capability| capability.suffix.is_some());
         // Code for 10.0a runs on fewer GPUs than the code for a declared 10.0.
         let is_served = match (is_jit, requests_single) {
             (true, true) => {
@@ -300,8 +306,6 @@ impl Call {
         if is_served || images.is_empty() {
             return ForList::Stays(None);
         }
-        // What is declared for each capability of the list is right as it is.
-        let with_suffix = with_suffix.filter(|_| requests_single);
         // The assembler checks machine code alone, so PTX without it could have instructions that no driver accepts.
         let is_checked = |ptx: &Image| match ptx {
             Image::Ptx(capability) => is_jit || images.contains(&Image::Real(*capability)),

@@ -200,6 +200,13 @@ fn the_advertised_list_is_that_of_the_build() {
     assert_eq!(of_package("-cubin", "8.0"), own);
     let fatbin = of_package("-fatbin", "8.0, 9.0");
     assert_eq!(fatbin, "");
+    // Whether the code needs the suffix is not known here.
+    let codes = "--generate-code=arch=compute_90a,code=[sm_90a] --generate-code=arch=compute_120,code=[sm_120]";
+    let suffix = parse(&format!("{codes} -ptx k.cu"));
+    assert_eq!(
+        for_package(&suffix, 90, "9.0a, 12.0", "9.0a, 12.0"),
+        "9.0a? -arch=compute_90 -ptx k.cu"
+    );
     // A list that the project itself has chosen is not the build's.
     let other = for_package(&call("-ptx"), 80, "8.0, 12.0", "8.0, 12.0");
     assert_eq!(other, "its build script requests these");
