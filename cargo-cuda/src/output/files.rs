@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -108,14 +108,23 @@ pub fn lock_shared(directory: &Path) -> Result<fs::File> {
     lock_with(directory, fs::File::try_lock_shared, fs::File::lock_shared)
 }
 
-/// How a lock file in `directory` is opened. Whoever can read the file can hold its lock for ever, so only those who can
-/// write in the directory can read it.
-fn options_of_lock(directory: &Path) -> io::Result<fs::OpenOptions> {
+/// Opens a lock file in `directory`, for reading too, because an installer gets it as its standard input. Whoever can read the file can hold its lock for ever, so only those who can write in
+/// the directory can read it.
+fn open_lock(directory: &Path, path: &Path) -> io::Result<fs::File> {
     let writers = fs::metadata(directory)?.mode() & 0o022;
+    let mode = 0o600 | writers | writers << 1;
     let mut options = fs::File::options();
-    options.create(true).append(true);
-    options.mode(0o600 | writers | writers << 1);
-    Ok(options)
+    let file = options
+        .create(true)
+        .append(true)
+        .read(true)
+        .mode(mode)
+        .open(path)?;
+    if file.metadata()?.mode() & 0o066 & !mode != 0 {
+        // An earlier version has made it. Only its owner can change it.
+        let _ = file.set_permissions(fs::Permissions::from_mode(mode));
+    }
+    Ok(file)
 }
 
 fn lock_with(
@@ -126,9 +135,7 @@ fn lock_with(
     let path = directory.join(".lock");
     let locked = || {
         fs::create_dir_all(directory)?;
-        // Opened for reading too, because an installer gets the file as its standard input.
-        let mut options = options_of_lock(directory)?;
-        let file = options.read(true).open(&path)?;
+        let file = open_lock(directory, &path)?;
         if let Err(fs::TryLockError::WouldBlock) = attempt(&file) {
             let text = format!(
                 "waiting for another `cargo cuda` that uses {}",
@@ -164,7 +171,7 @@ pub fn lock_one_of(directory: &Path, count: usize) -> Option<fs::File> {
     fs::create_dir_all(directory).ok()?;
     let open = |number: usize| {
         let path = directory.join(format!("{number}.lock"));
-        options_of_lock(directory).ok()?.open(path).ok()
+        open_lock(directory, &path).ok()
     };
     let files: Vec<fs::File> = (0..count).filter_map(open).collect();
     while !files.is_empty() {

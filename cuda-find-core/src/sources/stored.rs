@@ -153,17 +153,22 @@ pub fn stored_toolkits(
     directory: &Path,
 ) -> Vec<Result<StoredToolkit, Error>> {
     let mut toolkits = Vec::new();
+    let mut reported = Vec::new();
     for name in root.names(directory) {
         let path = directory.join(&name);
         if name.as_encoded_bytes().starts_with(b".") || !root.exists(&path.join(MANIFEST)) {
             continue;
         }
-        toolkits.push(match trust.problem(root, &path) {
-            Some(Distrust { reason, remedy }) => Err(Error::io("use", &path)(io::Error::other(
-                format!("{reason}; {remedy}"),
-            ))),
-            None => StoredToolkit::read(root, &path),
-        });
+        let Some(Distrust { reason, remedy }) = trust.problem(root, &path) else {
+            toolkits.push(StoredToolkit::read(root, &path));
+            continue;
+        };
+        // A directory above all toolkits is reported once.
+        if !reported.contains(&reason) {
+            let error = io::Error::other(format!("{reason}; {remedy}"));
+            toolkits.push(Err(Error::io("use", &path)(error)));
+            reported.push(reason);
+        }
     }
     toolkits
 }
