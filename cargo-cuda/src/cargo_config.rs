@@ -64,7 +64,8 @@ impl CargoConfig {
         true
     }
 
-    /// Adds the keys in `text` that are not set yet, and returns the files that it includes. Paths are relative to `base`. An invalid text is ignored here, because cargo itself reports it.
+    /// Adds the keys in `text` that are not set yet, and returns the files that it includes. Paths are relative to
+    /// `base`. An invalid text is ignored here, because cargo itself reports it.
     fn add_unset_keys(&mut self, text: &str, base: &Path) -> Vec<String> {
         let mut table: Table = text.parse().unwrap_or_default();
         let included = table.remove("include");

@@ -40,7 +40,7 @@ Example: cargo cuda build --release --fetch --cuda 12 --capabilities 8.0,9.0+PTX
 /// The same for `install`.
 const INSTALL_HELP: &str = "\
 Every other option is passed to cargo. A program from git or a registry is built in a directory of
-its own, which is removed afterwards; its capabilities are not known before.
+its own, which is removed after success; its capabilities are not known before.
 
 Example: cargo cuda install --git https://github.com/user/app --capabilities 8.0,9.0";
 

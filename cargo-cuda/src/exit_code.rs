@@ -31,7 +31,7 @@ exit_codes! {
     WHEEL wheel = 15, "a wheel could not be built or checked";
     DISK disk = 16, "an I/O error; output that cannot be written";
     AUDIT audit = 17, "the audit of a wheel or a library found an error, or a bundle would not run";
-    NO_INSTALLER no_installer = 20, "neither uv nor a usable pip was found";
+    NO_INSTALLER no_installer = 20, "no program that can fetch was found: uv, a usable pip, or curl for archives";
     NOT_RELEASED not_released = 22, "a CUDA release has no such component, or its package does not contain it";
     LOCK lock = 24, "the lock file is invalid, pins other files, or its toolkit has not been fetched";
     NO_STORE no_store = 26, "the store cannot be written or is not trusted";

@@ -74,6 +74,8 @@ enum Kept {
     Yes(ExitCode),
     /// nvcc has failed, and printed this.
     Refused(String, ExitCode),
+    /// A signal has ended nvcc, which had printed this.
+    Killed(String),
     /// Nothing was done.
     No,
 }
@@ -186,6 +188,7 @@ impl Wrapper {
                 output::of_program(&output);
                 code
             }
+            Kept::Killed(output) => killed(&output),
             Kept::No if call.host_compiler() != original.host_compiler() => {
                 self.exec(&call.words())
             }
@@ -211,6 +214,7 @@ impl Wrapper {
                 self.explain_list(&changed, original);
                 code
             }
+            Kept::Killed(output) => killed(&output),
             // A call that inspects prints, or writes to standard output.
             Kept::No if changed.inspects() => self.exec(&changed.words()),
             Kept::No => self.run_with_list(&changed, original, words),
@@ -245,6 +249,7 @@ impl Wrapper {
         let made = match self.keep(&mut changed) {
             Kept::Yes(code) => Ok(code),
             Kept::Refused(output, _) => Err(output),
+            Kept::Killed(output) => return killed(&output),
             Kept::No if changed.inspects() => return self.exec(&changed.words()),
             Kept::No => match self.invocation(&changed.words()).run() {
                 Ok(finished) if finished.success => {
@@ -285,6 +290,7 @@ impl Wrapper {
                 output::of_program(&output);
                 (false, code)
             }
+            Kept::Killed(output) => (false, killed(&output)),
             Kept::No => match process::run_in_place(&self.invocation(words), &self.env) {
                 Ok(code) => (code == 0, code.into()),
                 Err(_) => (false, self.exec(words)),
@@ -391,7 +397,10 @@ impl Wrapper {
             Ok(kept) => kept,
             Err(Error::Compile {
                 output, exit_code, ..
-            }) => Kept::Refused(output, exit_code.unwrap_or(exit_code::FAILURE).into()),
+            }) => match exit_code {
+                Some(code) => Kept::Refused(output, code.into()),
+                None => Kept::Killed(output),
+            },
             // nvcc itself reports a host compiler that it refuses.
             Err(Error::HostCompiler { .. }) => Kept::No,
             Err(error) => {
@@ -483,8 +492,15 @@ impl Wrapper {
         if files::create_directory(&directory).is_err() {
             return false;
         }
+        let _slot = self.slot();
         let finished = self.invocation(&words).run();
         let _ = files::remove(&file);
         finished.is_ok_and(|finished| finished.success)
     }
+}
+
+/// The end of a call whose compiler a signal has ended, for example because memory was short.
+fn killed(output: &str) -> ExitCode {
+    output::of_program(output);
+    exit_code::FAILURE.into()
 }

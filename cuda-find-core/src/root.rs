@@ -149,6 +149,12 @@ impl Root {
         fs::read_link(path).is_ok()
     }
 
+    /// Where a link leads, as a path from the directory above the link; `None` if it is no link.
+    pub fn link_target(&self, link: &Path) -> Option<PathBuf> {
+        let target = fs::read_link(link).ok()?;
+        Some(link.parent()?.join(target))
+    }
+
     /// The name of the file at the end of a chain of links.
     pub fn final_name(&self, path: &Path) -> Option<OsString> {
         let mut path = path.to_owned();

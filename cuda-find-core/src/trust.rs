@@ -6,15 +6,19 @@
 //!   without a name);
 //! - not every user can write it, except in a directory with the sticky bit, as `/tmp` has, in which only the owner of a
 //!   file can replace it;
-//! - no group can write it that has another member. A private group, which many systems make for each user together with
-//!   the umask 002, counts as its user.
+//! - no group can write it that may have another member. A private group, which many systems make for each user together
+//!   with the umask 002, counts as its user: its name or number is the user's.
 //!
 //! [`VARIABLE`] names directories that may be changed by others, such as a store that a group shares.
 
 #[cfg(unix)]
+use std::collections::BTreeMap;
+#[cfg(unix)]
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::sync::{Mutex, PoisonError};
 
 use crate::env::Env;
 use crate::root::Root;
@@ -50,7 +54,7 @@ impl fmt::Display for Distrust {
 impl Trust {
     /// The directories that the user trusts others to change.
     pub fn from_env(env: &Env) -> Self {
-        let value = env.peek(VARIABLE).unwrap_or_default();
+        let value = env.get(VARIABLE).unwrap_or_default();
         let directories = std::env::split_paths(value);
         Self {
             directories: directories.filter(|path| path.is_absolute()).collect(),
@@ -63,23 +67,46 @@ impl Trust {
     #[cfg(unix)]
     pub fn problem(&self, root: &Root, path: &Path) -> Option<Distrust> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let resolved = resolved_as_far_as_it_exists(root, &path);
-        if self.is_named(root, &path) || self.is_named(root, &resolved) {
+        let paths = paths_through_links(root, path);
+        if paths.iter().any(|path| self.is_named(root, path)) {
             return None;
         }
         let users = match Users::read(root) {
             Ok(users) => users,
-            Err(reason) => return Some(self.distrust(&path, &reason, None)),
-        };
-        // Whoever can write to a directory above a link can replace the link.
-        let paths: &[&Path] = match path == resolved {
-            true => &[&path],
-            false => &[&path, &resolved],
+            Err(reason) => return Some(self.distrust(&paths[0], &reason, None)),
         };
         paths.iter().find_map(|path| {
             let mut places = path.ancestors().enumerate();
             places.find_map(|(level, place)| self.problem_of(root, place, level > 0, &users))
         })
+    }
+
+    /// The same for a path of a project, such as a view in its target directory. Whoever can write in the project decides
+    /// what its build scripts do, so only the path and the directory above it are judged, and not by their groups.
+    #[cfg(unix)]
+    pub fn problem_in_project(&self, root: &Root, path: &Path) -> Option<Distrust> {
+        use std::os::unix::fs::MetadataExt as _;
+        let users = Users::read(root).ok()?;
+        let parent = path.parent().unwrap_or(path);
+        [(path, 0), (parent, STICKY)]
+            .into_iter()
+            .find_map(|(place, harmless_if)| {
+                let metadata = root.metadata(place).ok()?;
+                let is_open = metadata.mode() & 0o002 != 0 && metadata.mode() & harmless_if == 0;
+                match users.are_trusted(metadata.uid()) {
+                    true if is_open => {
+                        Some(self.distrust(place, "can be written by every user", Some("o-w")))
+                    }
+                    true => None,
+                    false => Some(self.foreign(place, metadata.uid(), &users)),
+                }
+            })
+    }
+
+    /// As [`Trust::problem`].
+    #[cfg(not(unix))]
+    pub fn problem_in_project(&self, root: &Root, path: &Path) -> Option<Distrust> {
+        self.problem(root, path)
     }
 
     /// Owners and modes exist only on Unix. Elsewhere, what other users may have changed is not known.
@@ -114,17 +141,31 @@ impl Trust {
     }
 }
 
-/// The path without links.
+/// The path, and what it becomes when each link in it is followed. Whoever can write to a directory above a link can
+/// replace the link.
 #[cfg(unix)]
-fn resolved_as_far_as_it_exists(root: &Root, path: &Path) -> PathBuf {
-    let existing = path.ancestors().find(|it| root.metadata(it).is_ok());
-    let existing = existing.unwrap_or(path);
-    let rest = path.strip_prefix(existing).unwrap_or(Path::new(""));
-    // Joining an empty path would add a slash.
-    match rest.as_os_str().is_empty() {
-        true => root.resolve(existing),
-        false => root.resolve(existing).join(rest),
+fn paths_through_links(root: &Root, path: PathBuf) -> Vec<PathBuf> {
+    let mut paths = vec![path];
+    // Linux follows at most 40 links.
+    for _ in 0..40 {
+        let last = &paths[paths.len() - 1];
+        let mut from_root: Vec<&Path> = last.ancestors().collect();
+        from_root.reverse();
+        let Some(link) = from_root.into_iter().find(|place| root.is_link(place)) else {
+            break;
+        };
+        let Some(target) = root.link_target(link) else {
+            break;
+        };
+        let rest = last.strip_prefix(link).unwrap_or(Path::new(""));
+        // Joining an empty path would add a slash.
+        let next = match rest.as_os_str().is_empty() {
+            true => target,
+            false => target.join(rest),
+        };
+        paths.push(next);
     }
+    paths
 }
 
 /// This user, and who counts as root.
@@ -186,10 +227,7 @@ impl Trust {
             .flatten()
             .find(|owner| !users.are_trusted(*owner));
         if let Some(owner) = foreign {
-            let user = users.user;
-            let reason =
-                format!("belongs to user {owner}, neither to you (user {user}) nor to root");
-            return Some(self.distrust(place, &reason, None));
+            return Some(self.foreign(place, owner, users));
         }
         if is_above && mode & STICKY != 0 {
             return None;
@@ -205,22 +243,52 @@ impl Trust {
         None
     }
 
-    /// The group, and its members besides this user and root, for a sentence; `None` if there is no other member.
+    fn foreign(&self, place: &Path, owner: u32, users: &Users) -> Distrust {
+        let user = users.user;
+        let reason = format!("belongs to user {owner}, neither to you (user {user}) nor to root");
+        self.distrust(place, &reason, None)
+    }
+
+    /// The group for a sentence, if it may have other members than this user and root; `None` if it is private. The answer
+    /// is kept, because each directory asks for it, and a directory service may be slow.
     fn other_members(&self, root: &Root, group: u32, users: &Users) -> Option<String> {
+        static KNOWN: Mutex<BTreeMap<(PathBuf, u32), Option<String>>> = Mutex::new(BTreeMap::new());
+        let key = (root.locate("/etc/group"), group);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(members) = known.get(&key) {
+            return members.clone();
+        }
+        let members = self.read_other_members(root, group, users);
+        known.insert(key, members.clone());
+        members
+    }
+
+    fn read_other_members(&self, root: &Root, group: u32, users: &Users) -> Option<String> {
         let text = |path: &str| root.text(&root.locate(path)).unwrap_or_default();
         let local_users = text("/etc/passwd");
         let accounts: Vec<Account<'_>> = local_users.lines().filter_map(Account::parse).collect();
+        let of_service;
+        let own = match accounts.iter().find(|it| it.id == users.user) {
+            Some(own) => Some(own.name),
+            None => {
+                of_service = self.of_service("passwd", users.user);
+                of_service
+                    .lines()
+                    .find_map(Account::parse)
+                    .map(|own| own.name)
+            }
+        };
         let is_trusted = |name: &str| {
             let mut accounts = accounts.iter();
-            accounts.any(|it| it.name == name && users.are_trusted(it.id))
+            own == Some(name) || accounts.any(|it| it.name == name && users.are_trusted(it.id))
         };
         let groups = text("/etc/group");
-        let mut known_groups = groups.lines().filter_map(Group::parse);
+        let mut local_groups = groups.lines().filter_map(Group::parse);
         let from_service;
-        let known = match known_groups.find(|it| it.id == group) {
+        let known = match local_groups.find(|it| it.id == group) {
             Some(known) => Some(known),
             None => {
-                from_service = self.group_of_service(group);
+                from_service = self.of_service("group", group);
                 from_service.lines().find_map(Group::parse)
             }
         };
@@ -229,32 +297,27 @@ impl Trust {
             let is_own = group == users.user;
             return (!is_own).then(|| format!("group {group}, whose members are not known"));
         };
+        let name = known.name;
         let primary = accounts
             .iter()
             .filter(|it| it.group == group && !users.are_trusted(it.id))
             .map(|it| it.name);
         let listed = known.members.iter().copied();
-        let others: Vec<&str> = listed
-            .filter(|name| !is_trusted(name))
-            .chain(primary)
-            .collect();
-        let name = known.name;
-        if let Some(other) = others.first() {
+        let mut others = listed.filter(|name| !is_trusted(name)).chain(primary);
+        if let Some(other) = others.next() {
             return Some(format!(
                 "group `{name}`, which has other members, such as `{other}`"
             ));
         }
-        // A directory service may have more users than these files.
-        let is_local_user = accounts.iter().any(|it| it.id == users.user);
-        let is_private = group == 0 || group == users.user;
-        (!is_local_user && !is_private)
-            .then(|| format!("group `{name}`, whose members are not known"))
+        // A directory service may have users whose first group it is, and that are not listed.
+        let is_private = group == 0 || group == users.user || own == Some(name);
+        (!is_private).then(|| format!("group `{name}`, which may have other members"))
     }
 
-    /// The entry of a group that is not in `/etc/group`, from the system's directory service.
-    fn group_of_service(&self, group: u32) -> String {
-        let group = group.to_string();
-        let getent = crate::command::Invocation::new("getent").args(["group", group.as_str()]);
+    /// The entry of a user or a group that is in no local file, from the system's directory service.
+    fn of_service(&self, database: &str, number: u32) -> String {
+        let number = number.to_string();
+        let getent = crate::command::Invocation::new("getent").args([database, number.as_str()]);
         let env = Env::from_pairs([("PATH", &self.search_path)]);
         let finished = getent.query(&env);
         finished.map(|finished| finished.stdout).unwrap_or_default()
@@ -453,6 +516,52 @@ mod tests {
                 "{reason}"
             );
         }
+    }
+
+    /// As root alone, which can give a file to any group.
+    #[test]
+    fn only_a_private_group_counts_as_its_user() {
+        let (user, _) = user_and_group();
+        let passwd = format!("me:x:{user}:{user}:::\n");
+        for (group, is_private) in [
+            ("me:x:4321:\n", true),
+            ("me:x:4321:me\n", true),
+            // Users of a directory service may have it as their first group.
+            ("users:x:4321:\n", false),
+            ("users:x:4321:me\n", false),
+            ("", false),
+        ] {
+            // A place of its own, because the members of a group are kept.
+            let place = Place::new(&passwd, group);
+            place.set_mode("home", 0o775);
+            let given = chown(place.path("home"), None, Some(4321));
+            if user == 0 {
+                given.unwrap();
+                assert_eq!(place.problem().is_none(), is_private, "{group:?}");
+            } else {
+                assert!(given.is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn every_link_on_the_way_is_judged() {
+        let place = Place::new("", "");
+        fs::create_dir(place.path("open")).unwrap();
+        fs::create_dir(place.path("real")).unwrap();
+        fs::remove_dir(place.path("home/cache/store")).unwrap();
+        let link = |from: &str, to: &str| {
+            std::os::unix::fs::symlink(place.path(from), place.path(to)).unwrap();
+        };
+        link("open/second", "home/cache/store");
+        link("real", "open/second");
+        assert_eq!(place.problem(), None);
+        place.set_mode("open", 0o777);
+        let reason = place.problem().unwrap();
+        assert!(
+            reason.contains("open can be written by every user"),
+            "{reason}"
+        );
     }
 
     #[test]

@@ -137,7 +137,7 @@ mod online {
         assert_eq!(directories(&project.target.join("cargo-cuda")).len(), 1);
         let mut refused = project.command(&["build"]);
         let refused = Finished::of(refused.env(variable, "none").output().unwrap());
-        refused.failed(exit_code::USAGE, &[variable, "\"none\""]);
+        refused.failed(exit_code::CONFIGURATION, &[variable, "\"none\""]);
     }
 
     /// Scripts and Dockerfiles copy from there.

@@ -74,9 +74,12 @@ mod online {
             let mut build = project.command(&["build"]);
             build.envs(variable.map(|list| ("CUDA_BUILD_CAPABILITIES_LAUNCHED", list)));
             crate::support::Finished::of(build.output().unwrap()).succeeded();
+            let script =
+                fs::read_to_string(project.target.join("cargo-cuda/latest/.cuda/view/bin/nvcc"));
+            let script = script.unwrap();
             let mut code = cuobjdump(&project.made("launched", "kernel.o"));
             code.retain(|name| name.ends_with(".cubin"));
-            code.join(" ")
+            (code.join(" "), script)
         };
         let sass = |numbers: &[u32]| {
             let names = numbers.iter().map(|number| format!("sm_{number}.cubin"));
@@ -91,8 +94,17 @@ mod online {
             (&WORKSPACE.to_owned(), Some("9.0"), &[90]),
             (&of_package("\"8.6\""), Some("7.5"), &[75]),
         ] {
-            let found = built(lists, variable);
+            let (found, script) = built(lists, variable);
             assert_eq!(found, sass(expected), "{lists} {variable:?}");
+            // What a launcher hashes, besides the directory's name.
+            let capabilities = expected.iter().map(|it| format!("{}.{}", it / 10, it % 10));
+            let list = capabilities.collect::<Vec<_>>().join(", ");
+            let named = format!("'CUDA_BUILD_CAPABILITIES_LAUNCHED={list}'");
+            let unquoted = named.trim_matches('\'');
+            assert!(
+                script.contains(&named) || script.contains(unquoted),
+                "{script}"
+            );
         }
     }
 }

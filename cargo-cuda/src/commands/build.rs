@@ -143,10 +143,10 @@ pub fn run(
         diagnosis = diagnosed(&ended, &build);
     }
     let code = ended.code;
-    match of_this_call {
-        // Cargo's message names it.
-        Some(directory) if code != 0 => _ = directory.keep(),
-        _ => {}
+    if let Some(directory) = of_this_call
+        && code != 0
+    {
+        install::keep_if_cargo_names_it(directory, &ended.messages);
     }
     if code == LOADER_FAILED && cargo_run.starts_programs() && !isolated_build::has_driver() {
         output::message(NO_DRIVER);

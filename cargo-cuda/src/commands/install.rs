@@ -4,11 +4,12 @@
 //! each such call has a directory of its own, as with plain Cargo.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cuda_build::Capability;
 use cuda_build::script::skipped_by;
+use cuda_find_core::command::quoted;
 use cuda_find_core::root::Root;
 use tempfile::TempDir;
 
@@ -20,10 +21,11 @@ use crate::isolated_build::IsolatedBuild;
 use crate::output::{self, joined};
 use crate::package::archive;
 use crate::package::elf::ElfFacts;
+use crate::process;
 use crate::project::{CAPABILITIES, Project};
 
 /// Whether a call installs a program that is not in a local directory.
-pub fn is_from_elsewhere(arguments: &[std::ffi::OsString], cargo: &CargoOptions) -> bool {
+pub fn is_from_elsewhere(arguments: &[OsString], cargo: &CargoOptions) -> bool {
     let is_named = cargo.has(&["--git"]) || first_word(arguments).is_some();
     is_named && cargo.value("--path").is_none() && !cargo.has(&["--list"])
 }
@@ -38,6 +40,17 @@ pub fn target_directory() -> Result<TempDir> {
         );
         Failure::disk(text).hint("set `TMPDIR` to a directory with space, or give `--target-dir`")
     })
+}
+
+/// After a failed compilation, Cargo's message names the directory with what was compiled. It stays then, for another try.
+pub fn keep_if_cargo_names_it(directory: TempDir, messages: &str) {
+    let path = directory.path().display().to_string();
+    if messages.contains(&path) {
+        let _ = directory.keep();
+        output::message(&format!(
+            "note: with `--target-dir {path}`, another call goes on from there"
+        ));
+    }
 }
 
 /// The manifest of a program from elsewhere is read while Cargo builds it, after its list would have been needed.
@@ -121,9 +134,14 @@ fn note(program: &Path, project: &Project, build: &IsolatedBuild) -> Option<Stri
         return None;
     }
     let name = program.file_name().map(OsStr::to_string_lossy)?;
+    let is_on_path = process::on_path(&project.env, &name).is_some_and(|found| found == program);
+    let started = match is_on_path {
+        true => name.to_string(),
+        false => quoted(program.as_os_str()),
+    };
     Some(format!(
         "note: {name} needs {}, where the loader does not look: start it with \
-         `cargo cuda exec --cuda {} -- {name}`",
+         `cargo cuda exec --cuda {} -- {started}`",
         joined(&missing, ", "),
         build.toolkit.version().major
     ))

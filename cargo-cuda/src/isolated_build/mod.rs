@@ -17,6 +17,7 @@ use cuda_build::{
     driver, host_compiler,
     view::{VIEWS_VARIABLE, ViewPlace},
 };
+use cuda_find_core::cache::cache_dir;
 use cuda_find_core::capability::{Declared, Spelling};
 use cuda_find_core::link;
 use cuda_find_core::{
@@ -138,6 +139,9 @@ impl IsolatedBuild {
         let of_user = variables.filter(|(name, _)| name.starts_with(&prefix));
         let lists_of_packages: Vec<(&str, &OsStr)> = of_manifest.chain(of_user).collect();
         affecting.extend(&lists_of_packages);
+        // The others are variables that a manifest names for scripts.
+        let mut lists_of_packages = lists_of_packages;
+        lists_of_packages.retain(|(name, _)| name.starts_with(&prefix));
         // A crate that was compiled without the wrapper has other device code.
         affecting.extend(wraps_nvcc.then_some((nvcc_script::VARIABLE, OsStr::new("1"))));
         let record = Record::new(project, purpose, &toolkit, &affecting);
@@ -271,10 +275,13 @@ fn variables_of_scripts(config: &Config, plan: &Plan) -> Vec<Variable> {
 
 /// A note if what compilers make is not kept for other builds, because another user could change it.
 fn note_about_outputs(root: &Root, env: &Env) -> Option<String> {
-    let directory = output_store(env)?;
-    let distrust = Trust::from_env(env).problem(root, &directory)?;
+    let trust = Trust::from_env(env);
+    let directories = [output_store(env), cache_dir(env)].into_iter().flatten();
+    let distrust = directories
+        .filter_map(|it| trust.problem(root, &it))
+        .next()?;
     Some(format!(
-        "note: outputs are not kept for other builds: {}; {}",
+        "note: outputs and answers of compilers are not kept for other builds: {}; {}",
         distrust.reason, distrust.remedy
     ))
 }

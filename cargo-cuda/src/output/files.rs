@@ -108,8 +108,8 @@ pub fn lock_shared(directory: &Path) -> Result<fs::File> {
     lock_with(directory, fs::File::try_lock_shared, fs::File::lock_shared)
 }
 
-/// Opens a lock file in `directory`, for reading too, because an installer gets it as its standard input. Whoever can read the file can hold its lock for ever, so only those who can write in
-/// the directory can read it.
+/// Opens a lock file in `directory`, for reading too, because an installer gets it as its standard input. Whoever can
+/// read the file can hold its lock for ever, so only those who can write in the directory can read it.
 fn open_lock(directory: &Path, path: &Path) -> io::Result<fs::File> {
     let writers = fs::metadata(directory)?.mode() & 0o022;
     let mode = 0o600 | writers | writers << 1;

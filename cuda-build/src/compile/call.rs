@@ -269,10 +269,13 @@ impl Call {
         }
         let images = match self.product {
             None => return stays("it makes several files"),
-            Some(Product::Cubin) if list.all().len() > 1 && requests_single => {
+            Some(Product::Cubin) if list.real.len() == 1 => {
+                list.real.iter().copied().map(Image::Real).collect()
+            }
+            Some(Product::Cubin) if requests_single => {
                 return stays("a cubin has code for one capability");
             }
-            Some(Product::Cubin) if list.all().len() > 1 => {
+            Some(Product::Cubin) => {
                 return ForList::Refused(format!(
                     "{} is to be compiled for {list}, and a cubin has code for one capability",
                     self.inputs().collect::<Vec<_>>().join(" ")
@@ -563,11 +566,12 @@ impl Call {
     }
 }
 
-/// Whether an input may give its text only once: standard input, a pipe, or a file of a process such as `/dev/stdin`.
+/// Whether an input may give its text only once: standard input, a pipe, or an open file of a process.
 fn is_read_once(input: &str, root: &Root) -> bool {
     let path = Path::new(input);
     let is_special = root.exists(path) && !root.is_file(path);
-    input == "-" || path.starts_with("/dev") || path.starts_with("/proc") || is_special
+    let mut of_process = ["/dev/stdin", "/dev/fd", "/proc"].into_iter();
+    input == "-" || is_special || of_process.any(|place| path.starts_with(place))
 }
 
 /// Whether two lists have the same images, in any order.

@@ -222,8 +222,17 @@ fn nvrtc_files(files: &mut Files, toolkit: &Toolkit) -> Vec<CompilerFile> {
     paths.extend(names_with(files, directory.as_deref(), "libnvrtc-builtins"));
     let mut compiler_files: Vec<CompilerFile> =
         paths.into_iter().map(CompilerFile::program).collect();
-    for directory in toolkit.include_dirs() {
-        add_headers(files, &mut compiler_files, &directory, Path::new(""));
+    // Where a product is installed there, headers of other packages are in the same directory.
+    let local = Path::new("/usr/local/include");
+    for directory in toolkit.include_dirs().iter().filter(|it| *it != local) {
+        let mut above = Vec::new();
+        add_headers(
+            files,
+            &mut compiler_files,
+            directory,
+            Path::new(""),
+            &mut above,
+        );
     }
     compiler_files
 }
@@ -245,26 +254,31 @@ fn names_with(files: &mut Files, directory: Option<&Path>, start: &str) -> Vec<P
     names.map(|name| directory.join(name)).collect()
 }
 
-/// More levels of directories than any toolkit has. They end the search where a link leads upwards.
-const DEEPEST_HEADER: usize = 20;
-
-/// Adds the headers below a directory of an include directory.
+/// Adds the headers below a directory of an include directory. `above` are the directories above it, without links: a
+/// link that leads upwards is not followed.
 fn add_headers(
     files: &mut Files,
     compiler_files: &mut Vec<CompilerFile>,
     include: &Path,
     below: &Path,
+    above: &mut Vec<PathBuf>,
 ) {
     let directory = include.join(below);
+    let resolved = Root::system().resolve(&directory);
+    if above.contains(&resolved) {
+        return;
+    }
+    above.push(resolved);
     for entry in files.names(&directory).iter() {
         let name = below.join(entry);
         let path = include.join(&name);
         if files.is_file(&path) {
             compiler_files.push(CompilerFile { path, name });
-        } else if name.components().count() < DEEPEST_HEADER {
-            add_headers(files, compiler_files, include, &name);
+        } else {
+            add_headers(files, compiler_files, include, &name, above);
         }
     }
+    above.pop();
 }
 
 #[cfg(test)]
@@ -285,7 +299,8 @@ mod tests {
         };
         let digest = || {
             let (mut files, mut headers) = (Files::default(), Vec::new());
-            add_headers(&mut files, &mut headers, include, Path::new(""));
+            let mut above = Vec::new();
+            add_headers(&mut files, &mut headers, include, Path::new(""), &mut above);
             of_contents(&mut files, &headers)
         };
         write("cuda.h", "");

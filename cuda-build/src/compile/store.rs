@@ -3,7 +3,7 @@
 //! ```text
 //! <store>/<key of the step>/<digest of what was read>     one output of one call of a compiler
 //!
-//! cuda-build output 4 <digest of everything after this line>
+//! cuda-build output 5 <digest of everything after this line>
 //! <key of the step>
 //! sm_80 compute_90    the list of architectures
 //! 120                 the bytes of what the compiler printed
@@ -44,6 +44,7 @@ const LAST_LINE: &[u8] = b"end";
 
 /// How many hexadecimal digits a digest has.
 const LENGTH_OF_DIGEST: usize = 64;
+const LENGTH_OF_EARLIER_DIGEST: usize = 16;
 
 /// A file's time of use is renewed if it is older than this.
 const USE_INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -348,8 +349,10 @@ pub fn output_store(env: &Env) -> Option<PathBuf> {
     named.or_else(|| Some(cache_dir(env)?.join("outputs")))
 }
 
+/// Whether a text is a digest, of this version or an earlier one, whose files are removed like the others.
 fn is_hex(text: &str) -> bool {
-    text.len() == LENGTH_OF_DIGEST && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    let is_length = text.len() == LENGTH_OF_DIGEST || text.len() == LENGTH_OF_EARLIER_DIGEST;
+    is_length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Whether a file is named as one of the store.

@@ -98,6 +98,15 @@ struct PathFacts {
     contains: Option<bool>,
 }
 
+impl PathFacts {
+    /// The `Stat` to record with a content that was read since `before`, if the file did not change meanwhile.
+    fn stat_after_reading(&self, path: &Path, before: u64) -> Stat {
+        let after = fs::metadata(path).ok().map(|metadata| Stat::of(&metadata));
+        let is_settled = |stat: &Stat| self.stat == Some(*stat) && stat.is_settled_at(before);
+        after.filter(is_settled).unwrap_or_default()
+    }
+}
+
 /// The files that one run of a build script has looked at.
 #[derive(Default)]
 pub(crate) struct Files {
@@ -186,9 +195,10 @@ impl Files {
             return None;
         }
         let bytes = fs::read(path).ok()?;
-        let after = fs::metadata(path).ok().map(|metadata| Stat::of(&metadata));
-        let stat = after.filter(|stat| facts.stat == Some(*stat) && stat.is_settled_at(before));
-        facts.content = Some((hash::of_content(&bytes), stat.unwrap_or_default()));
+        facts.content = Some((
+            hash::of_content(&bytes),
+            facts.stat_after_reading(path, before),
+        ));
         Some(bytes)
     }
 
@@ -210,8 +220,20 @@ impl Files {
         Some(self.content(path)?.0)
     }
 
+    /// Whether the file is so large that another program has made its digest.
+    fn read_large_file(&mut self, path: &Path) -> bool {
+        let before = now();
+        let facts = self.facts(path);
+        let length = facts.stat.filter(|_| facts.is_file).map(|stat| stat.length);
+        let Some(digest) = length.and_then(|length| hash::of_large_file(path, length)) else {
+            return false;
+        };
+        facts.content = Some((digest, facts.stat_after_reading(path, before)));
+        true
+    }
+
     fn content(&mut self, path: &Path) -> Option<(Digest, Stat)> {
-        if self.facts(path).content.is_none() {
+        if self.facts(path).content.is_none() && !self.read_large_file(path) {
             self.bytes(path)?;
         }
         self.facts(path).content

@@ -134,10 +134,9 @@ impl Freshness {
     /// Reads the records below `out`.
     pub(crate) fn load(out: &Path) -> Self {
         let path = out.join("cuda-build.stamps");
-        let mut files = Files::default();
-        let records = files.bytes(&path).and_then(|bytes| Records::parse(&bytes));
-        files.forget(&path);
-        let records = records.unwrap_or_default();
+        let files = Files::default();
+        let bytes = cuda_find_core::output::read(&path).unwrap_or_default();
+        let records = Records::parse(&bytes).unwrap_or_default();
         Self {
             path,
             files,

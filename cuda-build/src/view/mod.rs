@@ -24,7 +24,7 @@ mod stub;
 mod write;
 
 use crate::error::Error;
-use cuda_find_core::{env::Env, root::Root, toolkit::Toolkit, trust::Trust};
+use cuda_find_core::{env::Env, root::Root, toolkit::Toolkit};
 
 pub use place::{VIEWS_VARIABLE, View, ViewPlace, WRAPPED_NVCC};
 
@@ -46,7 +46,7 @@ impl View {
         let plan = content::plan(toolkit, root, place, env)?;
         let name = format!("{}-{}", toolkit.version(), plan.digest());
         let path = place.directory.join(name);
-        let made = write::write(&plan, &path, &Trust::from_env(env))?;
+        let made = write::write(&plan, &path, env)?;
         Ok(Self {
             path,
             paths: plan.entries.into_keys().collect(),

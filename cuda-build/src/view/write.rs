@@ -12,6 +12,8 @@ use std::time::{Duration, SystemTime};
 
 use super::plan::{ViewEntry, ViewPlan};
 use crate::error::Error;
+use cuda_find_core::cache::cache_dir;
+use cuda_find_core::env::Env;
 use cuda_find_core::output::{self, TemporaryDirectory};
 use cuda_find_core::trust::{Distrust, Trust};
 
@@ -19,8 +21,14 @@ use cuda_find_core::trust::{Distrust, Trust};
 /// complete before.
 ///
 /// The name of the directory contains the plan's digest, and only this crate writes in it: a damaged view is replaced.
-pub(super) fn write(plan: &ViewPlan<'_>, path: &Path, trust: &Trust) -> Result<bool, Error> {
-    if let Some(Distrust { reason, remedy }) = trust.problem(plan.root, path) {
+pub(super) fn write(plan: &ViewPlan<'_>, path: &Path, env: &Env) -> Result<bool, Error> {
+    let trust = Trust::from_env(env);
+    let is_of_user = cache_dir(env).is_some_and(|cache| path.starts_with(cache));
+    let problem = match is_of_user {
+        true => trust.problem(plan.root, path),
+        false => trust.problem_in_project(plan.root, path),
+    };
+    if let Some(Distrust { reason, remedy }) = problem {
         return Err(Error::ViewNotCreated {
             path: path.to_owned(),
             reason,

@@ -197,7 +197,10 @@ fn the_advertised_list_is_that_of_the_build() {
         "refused: k.cu is to be compiled for 8.0, 9.0, and a cubin has code for one capability";
     assert_eq!(of_package("-cubin", "8.0, 9.0"), refused);
     let own = format!("{sm_80} -cubin -x cu k.cu -o k.o");
-    assert_eq!(of_package("-cubin", "8.0"), own);
+    for list in ["8.0", "8.0+PTX", "8.0, 90-virtual"] {
+        assert_eq!(of_package("-cubin", list), own, "{list}");
+    }
+    assert!(of_package("-cubin", "90-virtual").starts_with("refused: "));
     let fatbin = of_package("-fatbin", "8.0, 9.0");
     assert_eq!(fatbin, "");
     // Whether the code needs the suffix is not known here.
