@@ -6,8 +6,8 @@
 //!
 //! Flags are added where the user's are. A variable is inherited by the programs that cargo starts and by a cargo that
 //! they start, so it is set only if the user has set it. Otherwise the flags are an option of the call, a `target` table
-//! under a condition that is always met. Nobody else writes this condition, so its key is free: Cargo refuses a list
-//! for a key that has a string.
+//! under a condition that is always met. Cargo refuses a list for a key that has a string elsewhere, so the condition is
+//! one that users do not write.
 //! Cargo joins this table with the others that apply. Because it switches `build.rustflags` off, those are repeated.
 
 use cuda_find_core::env::Env;

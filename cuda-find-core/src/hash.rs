@@ -1,5 +1,5 @@
-//! Digests of names, keys and contents: SHA-256, so that nobody can make two texts with one digest. They are the same on
-//! every machine and with every version of Rust.
+//! Digests of names, keys and contents. They are SHA-256, because another text with the same digest cannot be made on
+//! purpose. They are the same on every machine and with every version of Rust.
 
 use std::fmt;
 use std::path::Path;

@@ -457,7 +457,7 @@ mod tests {
                 &private,
                 Some("cache can be written by every user"),
             ),
-            // As `/tmp`: nobody can replace the directory below it.
+            // Such as `/tmp`: other users cannot replace the directory below it.
             ("home/cache", 0o1777, &passwd, &private, None),
             ("home/cache", 0o1775, &passwd, &with_members, None),
             (
